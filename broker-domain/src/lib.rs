@@ -1,0 +1,1 @@
+//! Stage 1 to 6, the vocabulary.
