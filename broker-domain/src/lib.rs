@@ -1,1 +1,100 @@
-//! Stage 1 to 6, the vocabulary.
+//! The Provisioning Broker's domain: what a provisioned resource is, which phases it walks through,
+//! and what to do next.
+//!
+//! A Project operator declares "a node on this cloud from this blueprint". Each stage of the way from
+//! that sentence to running substrate, and back, has one noun here:
+//!
+//! | stage | noun | module |
+//! |---|---|---|
+//! | 1 declare | [`Declaration`]: what the operator asked for | `declaration` |
+//! | 2 persist | [`ProvisionedResource`]: the aggregate, and its [`Phase`] | `provisioned_resource`, `phase` |
+//! | 3 observe | [`ObservedXr`]: definite facts from cluster and mesh | `observed` |
+//! | 4 decide | [`next`]: facts and phase in, action and phase out | `next` |
+//! | 5 act | [`Action`]: what the pass has to do | `action` |
+//! | 6 emit | [`Event`]: what the world is told | `event` |
+//!
+//! Nothing in this crate does I/O, reads a clock, draws a random number or logs. Time and ids come in as
+//! arguments, so the same code runs in production, in simulation and in a model checker.
+//!
+//! ```
+//! use broker_domain::{Action, NodeObservation, ObservedXr, Phase, next};
+//!
+//! // The composite resource stands and Crossplane calls it ready, but no Node has enrolled yet.
+//! let facts = ObservedXr {
+//!     xr_exists: true,
+//!     crossplane_ready: true,
+//!     terminal_failure: false,
+//!     node: NodeObservation::Unregistered,
+//!     residue: false,
+//! };
+//! assert_eq!(next(&facts, Phase::Provisioning), (Action::Apply, Phase::Enrolling));
+//! ```
+//!
+//! # What does not compile
+//!
+//! Ids of different things cannot be swapped:
+//!
+//! ```compile_fail,E0308
+//! # use broker_domain::{ProjectId, ResourceId};
+//! # use uuid::Uuid;
+//! fn charge(project: ProjectId) {}
+//! let resource = ResourceId::new(Uuid::from_u128(7))?;
+//! charge(resource);
+//! # Ok::<(), broker_domain::Error>(())
+//! ```
+//!
+//! The twin that does compile:
+//!
+//! ```
+//! # use broker_domain::{ProjectId, ResourceId};
+//! # use uuid::Uuid;
+//! fn charge(project: ProjectId) {}
+//! let project = ProjectId::new(Uuid::from_u128(7))?;
+//! charge(project);
+//! # Ok::<(), broker_domain::Error>(())
+//! ```
+//!
+//! See [`Event`] and [`ProvisionedResource`] for the other two: an event cannot be built by hand, and a
+//! phase cannot be set.
+
+mod action;
+mod declaration;
+mod error;
+mod event;
+mod failure;
+mod ids;
+mod next;
+mod observed;
+mod parameters;
+mod phase;
+mod provisioned_resource;
+mod request_id;
+mod roles;
+mod snapshot;
+mod substrate;
+mod token;
+mod version;
+
+#[cfg(test)]
+mod testing;
+
+pub use action::Action;
+pub use declaration::Declaration;
+pub use error::{Error, NotFound};
+pub use event::{Event, EventDetail, EventType, Stamp};
+pub use failure::{Failure, FailureReason};
+pub use ids::{
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, EventId, ProjectId,
+    ProvisionedResourceId, ResourceId, XrName,
+};
+pub use next::next;
+pub use observed::{NodeObservation, ObservedXr};
+pub use parameters::Parameters;
+pub use phase::Phase;
+pub use provisioned_resource::{Change, ProvisionedResource};
+pub use request_id::RequestId;
+pub use roles::{MeshRole, OnFailure};
+pub use snapshot::Snapshot;
+pub use substrate::{ClusterId, ObjectReference, ReferencesDigest, Substrate};
+pub use token::TokenOrdinal;
+pub use version::Version;

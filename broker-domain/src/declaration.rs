@@ -1,0 +1,86 @@
+//! Stage 1, the noun: what a Project operator asks for, in one sentence.
+
+use crate::ids::{BlueprintVersionId, CloudCredentialId, ProjectId, ResourceId};
+use crate::request_id::RequestId;
+use crate::roles::OnFailure;
+
+/// "A node on this cloud from this blueprint", as the operator said it.
+///
+/// The parameters are the caller's JSON text, not yet validated: admission checks them against the
+/// blueprint's schema. Whether a Node comes of it is the blueprint's business, not the caller's.
+///
+/// ```
+/// use broker_domain::{BlueprintVersionId, CloudCredentialId, Declaration, OnFailure, ProjectId, RequestId, ResourceId};
+/// use uuid::Uuid;
+///
+/// let declaration = Declaration::new(
+///     ProjectId::new(Uuid::from_u128(1))?,
+///     ResourceId::new(Uuid::from_u128(2))?,
+///     BlueprintVersionId::new(Uuid::from_u128(3))?,
+///     CloudCredentialId::new(Uuid::from_u128(4))?,
+/// )
+/// .with_parameters(r#"{"size": "small"}"#)
+/// .on_failure(OnFailure::Rollback)
+/// .with_request_id(RequestId::new("order-4711")?);
+/// assert_eq!(declaration.parameters, r#"{"size": "small"}"#);
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Declaration {
+    /// For whom.
+    pub project_id: ProjectId,
+    /// The tenancy Resource that the substrate will back.
+    pub resource_id: ResourceId,
+    /// From which blueprint.
+    pub blueprint_version_id: BlueprintVersionId,
+    /// With which credential, and so on which cloud.
+    pub cloud_credential_id: CloudCredentialId,
+    /// Parameter values as the caller wrote them: the text of a JSON object.
+    pub parameters: String,
+    /// What a terminal failure leads to.
+    pub on_failure: OnFailure,
+    /// The caller's own name for this request, if it wants retries to be free.
+    pub request_id: Option<RequestId>,
+}
+
+impl Declaration {
+    /// A declaration without parameters or request id, which retains what fails.
+    pub fn new(
+        project_id: ProjectId,
+        resource_id: ResourceId,
+        blueprint_version_id: BlueprintVersionId,
+        cloud_credential_id: CloudCredentialId,
+    ) -> Self {
+        Self {
+            project_id,
+            resource_id,
+            blueprint_version_id,
+            cloud_credential_id,
+            parameters: "{}".to_owned(),
+            on_failure: OnFailure::Retain,
+            request_id: None,
+        }
+    }
+
+    /// With parameter values: the text of a JSON object.
+    #[must_use]
+    pub fn with_parameters(mut self, json: impl Into<String>) -> Self {
+        self.parameters = json.into();
+        self
+    }
+
+    /// With a failure policy.
+    #[must_use]
+    pub const fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+
+    /// With the caller's name for the request.
+    #[must_use]
+    pub fn with_request_id(mut self, request_id: RequestId) -> Self {
+        self.request_id = Some(request_id);
+        self
+    }
+}

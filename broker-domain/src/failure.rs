@@ -1,0 +1,147 @@
+//! What went wrong, and where: kept on the row for as long as the row lives.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::phase::Phase;
+
+/// A terminal failure: the phase in which it happened and what the Composition said.
+///
+/// ```
+/// use broker_domain::{Failure, FailureReason, Phase};
+///
+/// let failure = Failure::new(Phase::Provisioning, FailureReason::from_message("quota exceeded"))?;
+/// assert_eq!(failure.step(), Phase::Provisioning);
+/// assert_eq!(failure.reason().as_str(), "quota exceeded");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Failure {
+    step: Phase,
+    reason: FailureReason,
+}
+
+impl Failure {
+    /// A failure in a phase on the way up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the step is a phase in which nothing can fail terminally.
+    pub fn new(step: Phase, reason: FailureReason) -> Result<Self, Error> {
+        if !step.is_converging() {
+            return Err(Error::invalid(
+                "failure_step",
+                format!("is {step}; a resource fails in Pending, Provisioning, Enrolling or Ready"),
+            ));
+        }
+        Ok(Self { step, reason })
+    }
+
+    /// The phase in which it failed.
+    pub const fn step(&self) -> Phase {
+        self.step
+    }
+
+    /// What the Composition said.
+    pub const fn reason(&self) -> &FailureReason {
+        &self.reason
+    }
+}
+
+/// A failure in words: one line for a person, never a code to branch on.
+///
+/// Whoever makes one has scrubbed it: it travels into rows, events and logs.
+///
+/// ```
+/// use broker_domain::FailureReason;
+///
+/// let reason = FailureReason::from_message("quota exceeded in region eu-1");
+/// assert_eq!(reason.to_string(), "quota exceeded in region eu-1");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FailureReason(String);
+
+impl FailureReason {
+    /// The longest reason that is kept.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// Makes a reason of any message: white space becomes single spaces, what is too long is cut at a
+    /// character, and silence is said to be silence.
+    ///
+    /// ```
+    /// use broker_domain::FailureReason;
+    ///
+    /// assert_eq!(FailureReason::from_message("no\n  capacity ").as_str(), "no capacity");
+    /// assert_eq!(FailureReason::from_message("").as_str(), "no message was given");
+    /// ```
+    pub fn from_message(message: &str) -> Self {
+        let mut text = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            "no message was given".clone_into(&mut text);
+        }
+        text.truncate(text.floor_char_boundary(Self::MAX_BYTES));
+        Self(text)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FailureReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The strict reading, for rows.
+impl TryFrom<String> for FailureReason {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        if text.trim().is_empty() || text.len() > Self::MAX_BYTES {
+            return Err(Error::invalid(
+                "failure_reason",
+                format!(
+                    "is {} bytes long; use 1 to {} with a visible one",
+                    text.len(),
+                    Self::MAX_BYTES
+                ),
+            ));
+        }
+        Ok(Self(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_a_step_on_the_way_up() {
+        for phase in Phase::ALL {
+            let failure = Failure::new(phase, FailureReason::from_message("x"));
+            assert_eq!(failure.is_ok(), phase.is_converging(), "{phase}");
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let message = "ü".repeat(FailureReason::MAX_BYTES);
+        let reason = FailureReason::from_message(&format!("x{message}"));
+        assert_eq!(reason.as_str().len(), FailureReason::MAX_BYTES - 1);
+        assert!(
+            FailureReason::try_from(reason.as_str().to_owned()).is_ok(),
+            "rows take what it makes"
+        );
+    }
+
+    #[test]
+    fn rows_with_an_impossible_reason_are_refused() {
+        for text in [String::new(), "  ".to_owned(), "x".repeat(FailureReason::MAX_BYTES + 1)] {
+            let error = FailureReason::try_from(text).unwrap_err();
+            assert!(error.to_string().starts_with("failure_reason: is "), "{error}");
+        }
+    }
+}

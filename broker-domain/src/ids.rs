@@ -1,0 +1,268 @@
+//! Identities: one newtype per thing, so that the compiler tells a Project from the Resource in it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::error::{Error, NotFound};
+
+/// Declares a newtype over [`Uuid`] that refuses the nil UUID: it would mean "not assigned".
+macro_rules! id {
+    ($(#[$docs:meta])* $name:ident, $field:literal, $thing:literal) => {
+        $(#[$docs])*
+        ///
+        /// ```
+        #[doc = concat!("use broker_domain::", stringify!($name), ";")]
+        /// use uuid::Uuid;
+        ///
+        #[doc = concat!("let id = ", stringify!($name), "::new(Uuid::from_u128(7))?;")]
+        /// assert_eq!(id.to_string(), "00000000-0000-0000-0000-000000000007");
+        #[doc = concat!("assert!(", stringify!($name), "::new(Uuid::nil()).is_err());")]
+        /// # Ok::<(), broker_domain::Error>(())
+        /// ```
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize, serde::Deserialize),
+            serde(try_from = "Uuid", into = "Uuid")
+        )]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// Takes any UUID but the nil one.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::InvalidInput`] that names the field when the UUID is nil.
+            pub fn new(id: Uuid) -> Result<Self, Error> {
+                if id.is_nil() {
+                    return Err(Error::invalid(
+                        $field,
+                        concat!("the nil UUID names nothing; give the id of an existing ", $thing),
+                    ));
+                }
+                Ok(Self(id))
+            }
+
+            /// The UUID behind the id.
+            pub const fn as_uuid(&self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl TryFrom<Uuid> for $name {
+            type Error = Error;
+
+            fn try_from(id: Uuid) -> Result<Self, Error> {
+                Self::new(id)
+            }
+        }
+
+        impl From<$name> for Uuid {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                let id = Uuid::try_parse(text)
+                    .map_err(|_| Error::invalid($field, format!("{text:?} is not a UUID")))?;
+                Self::new(id)
+            }
+        }
+    };
+}
+
+id! {
+    /// One declared piece of substrate. A version 7 UUID, minted when the declaration is accepted; the name of
+    /// everything on the cluster derives from it (see [`XrName`]).
+    ///
+    /// ```
+    /// use broker_domain::ProvisionedResourceId;
+    ///
+    /// let id: ProvisionedResourceId = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57".parse()?;
+    /// assert_eq!(id.xr_name().as_str(), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
+    ProvisionedResourceId, "id", "provisioned resource"
+}
+id! {
+    /// The Project that substrate is provisioned for. It owns a namespace on the management cluster.
+    ProjectId, "project_id", "project"
+}
+id! {
+    /// The tenancy Resource that the substrate backs; known here by id only.
+    ResourceId, "resource_id", "resource"
+}
+id! {
+    /// A published version of a blueprint in the catalog.
+    BlueprintVersionId, "blueprint_version_id", "blueprint version"
+}
+id! {
+    /// A cloud credential. The aggregate stores no cloud: the credential says which one it is for.
+    CloudCredentialId, "cloud_credential_id", "cloud credential"
+}
+id! {
+    /// A cloud of the inventory, found through a credential.
+    CloudId, "cloud_id", "cloud"
+}
+id! {
+    /// A bootstrap token. The broker keeps this id and never the token itself.
+    BootstrapTokenId, "bootstrap_token_id", "bootstrap token"
+}
+id! {
+    /// One lifecycle event, for whoever has to recognise a second delivery.
+    EventId, "event_id", "event"
+}
+
+impl ProvisionedResourceId {
+    /// The name of the resource's objects on the cluster.
+    pub fn xr_name(&self) -> XrName {
+        XrName::of(*self)
+    }
+}
+
+impl NotFound for ProvisionedResourceId {
+    fn not_found(self) -> Error {
+        Error::ProvisionedResourceNotFound(self)
+    }
+}
+
+impl NotFound for BlueprintVersionId {
+    fn not_found(self) -> Error {
+        Error::BlueprintNotFound(self)
+    }
+}
+
+impl NotFound for CloudCredentialId {
+    fn not_found(self) -> Error {
+        Error::CredentialNotFound(self)
+    }
+}
+
+impl NotFound for CloudId {
+    fn not_found(self) -> Error {
+        Error::CloudNotFound(self)
+    }
+}
+
+/// For a Project the thing that can be missing is its assignment to a management cluster.
+impl NotFound for ProjectId {
+    fn not_found(self) -> Error {
+        Error::AssignmentNotFound(self)
+    }
+}
+
+/// The name of a resource's composite resource and ProviderConfig: `pr-` and the id.
+///
+/// Derived and never chosen, so that rendering, observing and every later apply agree on one name, and
+/// nobody has to police collisions. It is a DNS-1123 label because a UUID is.
+///
+/// ```
+/// use broker_domain::{ProvisionedResourceId, XrName};
+///
+/// let id: ProvisionedResourceId = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57".parse()?;
+/// assert_eq!(XrName::of(id).to_string(), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct XrName(String);
+
+impl XrName {
+    const PREFIX: &str = "pr-";
+
+    /// The name that belongs to an id.
+    pub fn of(id: ProvisionedResourceId) -> Self {
+        Self(format!("{}{id}", Self::PREFIX))
+    }
+
+    /// Reads a name found on the cluster back into the id it was derived from; `None` if it is not one
+    /// of ours.
+    ///
+    /// ```
+    /// use broker_domain::XrName;
+    ///
+    /// let id = XrName::id_of("pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57").unwrap();
+    /// assert_eq!(id.xr_name().as_str(), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
+    /// assert_eq!(XrName::id_of("somebody-elses-object"), None);
+    /// ```
+    pub fn id_of(name: &str) -> Option<ProvisionedResourceId> {
+        let id = name.strip_prefix(Self::PREFIX)?.parse().ok()?;
+        // A UUID has several spellings; only the canonical one is ours.
+        (Self::of(id).as_str() == name).then_some(id)
+    }
+
+    /// The name as Kubernetes knows it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for XrName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nil_uuid_is_refused_with_the_name_of_the_field() {
+        let refusals = [
+            ("id", ProvisionedResourceId::new(Uuid::nil()).unwrap_err()),
+            ("project_id", ProjectId::new(Uuid::nil()).unwrap_err()),
+            ("resource_id", ResourceId::new(Uuid::nil()).unwrap_err()),
+            ("blueprint_version_id", BlueprintVersionId::new(Uuid::nil()).unwrap_err()),
+            ("cloud_credential_id", CloudCredentialId::new(Uuid::nil()).unwrap_err()),
+            ("cloud_id", CloudId::new(Uuid::nil()).unwrap_err()),
+            ("bootstrap_token_id", BootstrapTokenId::new(Uuid::nil()).unwrap_err()),
+            ("event_id", EventId::new(Uuid::nil()).unwrap_err()),
+        ];
+        for (field, error) in refusals {
+            assert_eq!(error.reason(), "invalid_input");
+            assert!(error.to_string().starts_with(&format!("{field}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_uuid_is_refused_with_the_text() {
+        let error = "web-1".parse::<ProjectId>().unwrap_err();
+        assert_eq!(error.to_string(), "project_id: \"web-1\" is not a UUID");
+    }
+
+    #[test]
+    fn a_name_is_read_back_only_in_its_canonical_spelling() {
+        let id = ProvisionedResourceId::new(Uuid::from_u128(0xabc)).unwrap();
+        let name = id.xr_name();
+        assert_eq!(XrName::id_of(name.as_str()), Some(id));
+        for foreign in [
+            "",
+            "pr-",
+            "pr-00000000-0000-0000-0000-000000000000",
+            "00000000-0000-0000-0000-000000000abc",
+            "pr-00000000000000000000000000000abc",
+            "pr-00000000-0000-0000-0000-000000000ABC",
+            "pr-00000000-0000-0000-0000-000000000abc-2",
+        ] {
+            assert_eq!(XrName::id_of(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What each change does, and where it is refused.
+
+use crate::testing::{composed, id, resource, second, stamp};
+use crate::{
+    ClusterId, EventDetail, EventType, FailureReason, OnFailure, Phase, ProvisionedResource,
+    ReferencesDigest, Substrate, TokenOrdinal, Version,
+};
+
+/// Invariant: `advance` follows the legal edges, and asks for more where a phase needs more.
+#[test]
+fn advancing_follows_the_legal_edges() {
+    for from in Phase::ALL {
+        let standing = resource().in_phase(from);
+        for to in Phase::ALL.into_iter().filter(|to| *to != from) {
+            // A node that has no token yet cannot be Ready; that refusal has its own test.
+            if from == Phase::Pending && to == Phase::Ready {
+                continue;
+            }
+            let result = standing.advance(to, stamp(20));
+            let needs_more =
+                to == Phase::Failed || (to == Phase::Deregistering && !from.is_teardown());
+            if from.can_become(to) && !needs_more {
+                let change = result.unwrap().unwrap();
+                assert_eq!(change.resource().phase(), to);
+                assert_eq!(change.resource().phase_entered_at(), second(20));
+                assert_eq!(change.previous_phase(), Some(from));
+            } else {
+                let error = result.unwrap_err();
+                assert_eq!(error.reason(), "illegal_transition", "{from} to {to}");
+                assert_eq!(error.to_string(), format!("a resource in {from} cannot become {to}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn staying_where_it_is_changes_nothing() {
+    for phase in Phase::ALL {
+        let standing = resource().in_phase(phase);
+        assert_eq!(standing.advance(phase, stamp(20)).unwrap(), None, "{phase}");
+    }
+}
+
+/// Invariant: `Requested`, `Deleting`, `Ready`, `Failed` and `Deleted` carry events; the rest is quiet.
+#[test]
+fn crossings_carry_events_and_other_steps_are_quiet() {
+    let provisioning = resource().provisioning();
+    for quiet in [Phase::Pending, Phase::Enrolling] {
+        assert_eq!(provisioning.advance(quiet, stamp(9)).unwrap().unwrap().event(), None);
+    }
+    let deregistering = resource().deregistering();
+    assert_eq!(
+        deregistering.advance(Phase::Deprovisioning, stamp(9)).unwrap().unwrap().event(),
+        None
+    );
+
+    let ready = provisioning.advance(Phase::Ready, stamp(9)).unwrap().unwrap();
+    let event = ready.event().unwrap();
+    assert_eq!((event.event_type(), event.sequence()), (EventType::Ready, 2));
+    assert_eq!((event.id(), event.occurred_at()), (stamp(9).event_id, second(9)));
+    assert_eq!(event.provisioned_resource_id(), provisioning.id());
+    assert_eq!(event.project_id(), provisioning.project_id());
+    assert_eq!(event.xr_name(), &provisioning.xr_name());
+
+    let deleting = ready.resource().request_deletion(stamp(10)).unwrap();
+    assert_eq!(deleting.event().unwrap().event_type(), EventType::Deleting);
+    let deleted = resource().deprovisioning().advance(Phase::Deleted, stamp(11)).unwrap().unwrap();
+    assert_eq!(deleted.event().unwrap().detail(), &EventDetail::Deleted { abandoned: false });
+}
+
+#[test]
+fn becoming_ready_again_is_told_again_but_the_first_time_is_kept() {
+    let ready = resource().ready();
+    let lost = ready.advance(Phase::Pending, stamp(10)).unwrap().unwrap().into_resource();
+    let again = lost.advance(Phase::Ready, stamp(11)).unwrap().unwrap();
+    assert_eq!(again.event().unwrap().event_type(), EventType::Ready);
+    assert_eq!(again.event().unwrap().sequence(), ready.event_sequence() + 1);
+    assert_eq!(again.resource().first_ready_at(), ready.first_ready_at());
+}
+
+#[test]
+fn a_failure_keeps_its_step_and_reason_through_a_rollback() {
+    let reason = || FailureReason::from_message("no capacity");
+    for step in [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready] {
+        let failed =
+            resource().rolling_back().in_phase(step).fail(reason(), stamp(9)).unwrap().unwrap();
+        let failure = failed.resource().failure().unwrap();
+        assert_eq!((failure.step(), failure.reason()), (step, &reason()));
+        assert_eq!(failed.event().unwrap().detail(), &EventDetail::Failed(failure.clone()));
+        assert!(!failed.resource().at_rest(), "a rollback is due");
+
+        let leaving = failed.resource().request_deletion(stamp(10)).unwrap();
+        assert_eq!(leaving.resource().phase(), Phase::Deregistering);
+        assert_eq!(leaving.resource().failure(), Some(failure));
+    }
+}
+
+#[test]
+fn failing_is_for_the_way_up_and_happens_once() {
+    let reason = || FailureReason::from_message("again");
+    assert_eq!(resource().failed().fail(reason(), stamp(9)).unwrap(), None);
+    for phase in [Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
+        let error = resource().in_phase(phase).fail(reason(), stamp(9)).unwrap_err();
+        assert_eq!(error.reason(), "illegal_transition", "{phase}");
+    }
+}
+
+#[test]
+fn deletion_is_accepted_everywhere_and_only_once() {
+    for phase in Phase::ALL {
+        let standing = resource().in_phase(phase);
+        match standing.request_deletion(stamp(20)) {
+            None => assert!(phase.is_teardown(), "{phase}"),
+            Some(change) => {
+                assert!(!phase.is_teardown(), "{phase}");
+                let leaving = change.resource();
+                assert_eq!(leaving.phase(), Phase::Deregistering);
+                assert_eq!(leaving.deletion_requested_at(), Some(second(20)));
+                assert_eq!(leaving.request_deletion(stamp(21)), None);
+            }
+        }
+    }
+}
+
+/// Invariant: no resource is Deleted while a token of it could still bring forth a Node.
+#[test]
+fn deleted_needs_closed_tokens() {
+    let open = resource().ready().request_deletion(stamp(9)).unwrap().into_resource();
+    for refused in
+        [open.advance(Phase::Deleted, stamp(10)).map(|_| ()), open.abandon(stamp(10)).map(|_| ())]
+    {
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "token_closed: is not set; tokens are closed before a resource is Deleted"
+        );
+    }
+    let closed = open.record_closed(second(10)).unwrap().unwrap();
+    assert_eq!(closed.event(), None);
+    assert_eq!(closed.resource().record_closed(second(11)).unwrap(), None, "on record already");
+    assert!(closed.resource().advance(Phase::Deleted, stamp(11)).is_ok());
+}
+
+#[test]
+fn tokens_are_closed_by_teardown_only() {
+    let error = resource().enrolling().record_closed(second(9)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "token_closed: is set in Enrolling; tokens are closed by teardown"
+    );
+}
+
+#[test]
+fn giving_up_is_for_a_teardown_under_way_and_is_told() {
+    for phase in Phase::ALL {
+        let result = resource().in_phase(phase).abandon(stamp(20));
+        if matches!(phase, Phase::Deregistering | Phase::Deprovisioning) {
+            let change = result.unwrap();
+            assert_eq!(change.event().unwrap().detail(), &EventDetail::Deleted { abandoned: true });
+            assert!(change.resource().abandoned());
+            assert_eq!(change.resource().phase(), Phase::Deleted);
+        } else {
+            assert_eq!(result.unwrap_err().reason(), "illegal_transition", "{phase}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_recorded_on_the_way_up_of_a_node() {
+    let ready = resource().ready();
+    let again = ready.record_token(id(60), TokenOrdinal::FIRST.next(), second(9)).unwrap();
+    assert_eq!(again.resource().bootstrap_token_id(), Some(id(60)));
+    assert_eq!(again.resource().token_ordinal(), TokenOrdinal::FIRST.next());
+    assert_eq!(again.event(), None);
+
+    let refusals: [(ProvisionedResource, u32, &str); 4] = [
+        (
+            resource().standalone().pending(),
+            1,
+            "bootstrap_token_id: is set on a standalone resource; only a node has a token",
+        ),
+        (
+            resource().deregistering(),
+            1,
+            "bootstrap_token_id: cannot be recorded in Deregistering; tokens are issued on the way up",
+        ),
+        (
+            resource().failed(),
+            1,
+            "bootstrap_token_id: cannot be recorded in Failed; tokens are issued on the way up",
+        ),
+        (resource().pending(), 3, "token_ordinal: is 3; use 1 or the next"),
+    ];
+    for (standing, ordinal, message) in refusals {
+        let ordinal = TokenOrdinal::new(ordinal).unwrap();
+        let error = standing.record_token(id(60), ordinal, second(9)).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[test]
+fn a_node_without_a_token_cannot_be_ready() {
+    let error = resource().pending().advance(Phase::Ready, stamp(9)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "bootstrap_token_id: is missing on a node in Ready; a Node enrols with a token"
+    );
+    assert!(resource().standalone().pending().advance(Phase::Ready, stamp(9)).is_ok());
+}
+
+#[test]
+fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() {
+    let here = ClusterId::new("here").unwrap();
+    let there = ClusterId::new("there").unwrap();
+    for phase in Phase::ALL {
+        let standing = resource().in_phase(phase);
+        let seen = standing.substrate().clone().about_to_apply(here.clone(), composed("config"));
+        let result = standing.record_substrate(seen.clone(), second(9));
+        if phase == Phase::Deleted {
+            assert_eq!(result.unwrap_err().to_string(), "substrate: cannot change in Deleted");
+            continue;
+        }
+        let recorded = result.unwrap().unwrap();
+        assert_eq!(recorded.event(), None);
+        assert_eq!(recorded.resource().record_substrate(seen.clone(), second(10)).unwrap(), None);
+
+        let moved = seen.observed([composed("a")], ReferencesDigest::new([1; 32]));
+        let moved = moved.about_to_apply(there.clone(), composed("config"));
+        let error = recorded.resource().record_substrate(moved, second(10)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cluster_id: cannot change; the objects of this resource stand on here"
+        );
+        let lost = recorded.resource().record_substrate(Substrate::default(), second(10));
+        assert!(lost.is_err(), "forgetting the cluster is no way around it");
+    }
+}
+
+/// Invariant: a change names the version that it was made from, and raises it by one.
+#[test]
+fn every_change_names_the_version_that_it_was_made_from() {
+    let pending = resource().pending();
+    let changes = [
+        pending.advance(Phase::Provisioning, stamp(9)).unwrap().unwrap(),
+        pending.fail(FailureReason::from_message("x"), stamp(9)).unwrap().unwrap(),
+        pending.request_deletion(stamp(9)).unwrap(),
+        pending.record_token(id(6), TokenOrdinal::FIRST, second(9)).unwrap(),
+    ];
+    for change in changes {
+        assert_eq!(change.expected_version(), Version::FIRST);
+        assert_eq!(change.resource().version(), Version::FIRST.next());
+    }
+    assert_eq!(pending.version(), Version::FIRST, "the resource itself is as it was");
+}
+
+#[test]
+fn a_clock_that_lags_does_not_turn_time_back() {
+    let ready = resource().ready();
+    let change = ready.request_deletion(stamp(1)).unwrap();
+    assert_eq!(change.resource().updated_at(), ready.updated_at());
+    assert_eq!(change.event().unwrap().occurred_at(), ready.updated_at());
+    assert_eq!(change.resource().deletion_requested_at(), Some(ready.updated_at()));
+}
+
+#[test]
+fn at_rest_are_the_deleted_and_the_retained() {
+    for phase in Phase::ALL {
+        for builder in [resource(), resource().rolling_back()] {
+            let standing = builder.in_phase(phase);
+            let expected = phase == Phase::Deleted
+                || (phase == Phase::Failed && standing.on_failure() == OnFailure::Retain);
+            assert_eq!(standing.at_rest(), expected, "{phase}, {}", standing.on_failure());
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The caller's own name for a request, which makes a retry free.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// What a caller calls its request. The same id in the same Project is the same request: a retry gets the
+/// first answer again, and a different declaration under it is refused.
+///
+/// ```
+/// use broker_domain::RequestId;
+///
+/// assert_eq!(RequestId::new("order-4711/attempt-1")?.as_str(), "order-4711/attempt-1");
+/// assert!(RequestId::new("two words").is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// The longest id that is taken.
+    pub const MAX_BYTES: usize = 128;
+
+    /// Takes 1 to 128 visible ASCII characters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the text is empty, too long or holds anything else.
+    pub fn new(text: impl Into<String>) -> Result<Self, Error> {
+        let text = text.into();
+        let allowed = format!("use 1 to {} visible ASCII characters", Self::MAX_BYTES);
+        let problem = if text.is_empty() {
+            "is empty".to_owned()
+        } else if text.len() > Self::MAX_BYTES {
+            format!("is {} bytes long", text.len())
+        } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
+            format!("holds {odd:?}")
+        } else {
+            return Ok(Self(text));
+        };
+        Err(Error::invalid("request_id", format!("{problem}; {allowed}")))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_an_id_is_refused_with_what_is_allowed() {
+        let long = "x".repeat(RequestId::MAX_BYTES + 1);
+        for (text, problem) in [
+            ("", "is empty"),
+            (long.as_str(), "is 129 bytes long"),
+            ("a b", "holds ' '"),
+            ("a\nb", "holds '\\n'"),
+            ("käse", "holds 'ä'"),
+        ] {
+            assert_eq!(
+                RequestId::new(text).unwrap_err().to_string(),
+                format!("request_id: {problem}; use 1 to 128 visible ASCII characters")
+            );
+        }
+        assert!(RequestId::new("x".repeat(RequestId::MAX_BYTES)).is_ok());
+    }
+}

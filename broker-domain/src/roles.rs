@@ -1,0 +1,142 @@
+//! Two choices that shape a resource's life: whether a Node comes of it, and what a failure leads to.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// Whether a Node enrols from the substrate. A property of the blueprint, which a caller cannot choose.
+///
+/// ```
+/// use broker_domain::MeshRole;
+///
+/// assert_eq!(MeshRole::try_from("standalone")?, MeshRole::Standalone);
+/// assert_eq!(MeshRole::default(), MeshRole::Node);
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub enum MeshRole {
+    /// An agent on the substrate consumes the bootstrap token and enrols as a Node.
+    #[default]
+    Node,
+    /// A bucket, a database, a network: ready as soon as Crossplane says so. No token is ever minted.
+    Standalone,
+}
+
+/// What happens to a resource that failed terminally.
+///
+/// ```
+/// use broker_domain::OnFailure;
+///
+/// assert_eq!(OnFailure::default(), OnFailure::Retain);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub enum OnFailure {
+    /// It stays as the record of the attempt until somebody deletes it.
+    #[default]
+    Retain,
+    /// The broker tears it down by itself.
+    Rollback,
+}
+
+impl MeshRole {
+    /// Every role.
+    pub const ALL: [Self; 2] = [Self::Node, Self::Standalone];
+
+    /// The role's name in rows, catalogs and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Standalone => "standalone",
+        }
+    }
+}
+
+impl OnFailure {
+    /// Every policy.
+    pub const ALL: [Self; 2] = [Self::Retain, Self::Rollback];
+
+    /// The policy's name in rows and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retain => "retain",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+impl fmt::Display for MeshRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl TryFrom<&str> for MeshRole {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            Error::invalid(
+                "mesh_role",
+                format!("{text:?} is not a mesh role; use node or standalone"),
+            )
+        })
+    }
+}
+
+impl TryFrom<&str> for OnFailure {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| {
+            Error::invalid(
+                "on_failure",
+                format!("{text:?} is not a failure policy; use retain or rollback"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_pinned_and_read_back() {
+        assert_eq!(MeshRole::ALL.map(MeshRole::as_str), ["node", "standalone"]);
+        assert_eq!(OnFailure::ALL.map(OnFailure::as_str), ["retain", "rollback"]);
+        for role in MeshRole::ALL {
+            assert_eq!(MeshRole::try_from(role.as_str()).unwrap(), role);
+        }
+        for policy in OnFailure::ALL {
+            assert_eq!(OnFailure::try_from(policy.as_str()).unwrap(), policy);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_what_is_allowed() {
+        assert_eq!(
+            MeshRole::try_from("Node").unwrap_err().to_string(),
+            "mesh_role: \"Node\" is not a mesh role; use node or standalone"
+        );
+        assert_eq!(
+            OnFailure::try_from("delete").unwrap_err().to_string(),
+            "on_failure: \"delete\" is not a failure policy; use retain or rollback"
+        );
+    }
+}

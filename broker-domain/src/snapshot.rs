@@ -1,0 +1,42 @@
+//! Stage 2, at the boundary: a resource as a store keeps it, before anything was checked.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::substrate::Substrate;
+
+/// Every stored field of a resource, in the types that a store has.
+///
+/// An adapter fills it from a row and hands it to
+/// [`ProvisionedResource::hydrate`](crate::ProvisionedResource::hydrate), which checks each field and every
+/// mix of them; for writing it takes
+/// [`ProvisionedResource::snapshot`](crate::ProvisionedResource::snapshot) apart. It is exhaustive so that
+/// the compiler shows every adapter a field that was added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is documented at the aggregate's accessor of its name")]
+pub struct Snapshot {
+    pub id: Uuid,
+    pub resource_id: Uuid,
+    pub project_id: Uuid,
+    pub blueprint_version_id: Uuid,
+    pub cloud_credential_id: Uuid,
+    pub phase: String,
+    pub xr_name: String,
+    pub bootstrap_token_id: Option<Uuid>,
+    pub created_at: OffsetDateTime,
+    pub updated_at: OffsetDateTime,
+    pub parameters: String,
+    pub mesh_role: String,
+    pub on_failure: String,
+    pub failure_step: Option<String>,
+    pub failure_reason: Option<String>,
+    pub token_ordinal: u32,
+    pub token_closed: bool,
+    pub substrate: Substrate,
+    pub deletion_requested_at: Option<OffsetDateTime>,
+    pub phase_entered_at: OffsetDateTime,
+    pub first_ready_at: Option<OffsetDateTime>,
+    pub abandoned: bool,
+    pub event_sequence: u64,
+    pub version: u64,
+}

@@ -1,0 +1,72 @@
+//! Which token of a resource is meant: its first, or one that replaced a consumed one.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// The number of a resource's token, counted from one.
+///
+/// A token that an agent consumed is spent for ever. When the substrate has to be created anew, the next
+/// token is issued under the next ordinal; under the same ordinal an issuer only ever replaces a token
+/// that nobody consumed.
+///
+/// ```
+/// use broker_domain::TokenOrdinal;
+///
+/// assert_eq!(TokenOrdinal::FIRST.get(), 1);
+/// assert_eq!(TokenOrdinal::FIRST.next().get(), 2);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenOrdinal(u32);
+
+impl TokenOrdinal {
+    /// The first token of a resource.
+    pub const FIRST: Self = Self(1);
+
+    /// Takes the ordinal of a stored resource.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for zero, and for what does not fit into the signed 32 bits of a database
+    /// column.
+    pub fn new(ordinal: u32) -> Result<Self, Error> {
+        if ordinal == 0 || i32::try_from(ordinal).is_err() {
+            return Err(Error::invalid(
+                "token_ordinal",
+                format!("is {ordinal}; use 1 to {}", i32::MAX),
+            ));
+        }
+        Ok(Self(ordinal))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The ordinal of the token that replaces a consumed one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for TokenOrdinal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinals_count_from_one() {
+        assert_eq!(TokenOrdinal::new(1).unwrap(), TokenOrdinal::FIRST);
+        for impossible in [0, u32::MAX] {
+            let error = TokenOrdinal::new(impossible).unwrap_err();
+            assert!(error.to_string().starts_with("token_ordinal: is "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Optimistic concurrency: every committed change of a resource raises its version by one.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// How many changes of a resource have been committed.
+///
+/// A writer names the version that its change was made from; a store commits only if the resource is
+/// still there.
+///
+/// ```
+/// use broker_domain::Version;
+///
+/// assert_eq!(Version::FIRST.next().get(), 2);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+impl Version {
+    /// Before the resource was ever stored: what a creation was made from.
+    pub const UNSTORED: Self = Self(0);
+    /// The version of a resource that was just created.
+    pub const FIRST: Self = Self(1);
+
+    /// Takes the version of a stored resource.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for zero, which only a resource that was never stored has, and for what
+    /// does not fit into the signed 64 bits of a database column.
+    pub fn new(version: u64) -> Result<Self, Error> {
+        if version == 0 || i64::try_from(version).is_err() {
+            return Err(Error::invalid("version", format!("is {version}; use 1 to {}", i64::MAX)));
+        }
+        Ok(Self(version))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The version after one more change.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_resource_has_a_version_from_one_on() {
+        assert_eq!(Version::new(1).unwrap(), Version::FIRST);
+        for impossible in [0, u64::MAX] {
+            let error = Version::new(impossible).unwrap_err();
+            assert!(error.to_string().starts_with("version: is "), "{error}");
+        }
+    }
+}
