@@ -45,21 +45,23 @@ pub struct Event {
 
 /// What an event tells beyond the resource that it is about.
 ///
+/// The set is closed, as [`EventType`] is; a variant may come to tell more.
+///
 /// ```
 /// use broker_domain::{Event, EventDetail};
 ///
 /// fn headline(event: &Event) -> String {
 ///     match event.detail() {
 ///         EventDetail::Failed(failure) => format!("failed in {}: {}", failure.step(), failure.reason()),
-///         EventDetail::Deleted { abandoned: true } => "given up".to_owned(),
+///         EventDetail::Deleted { abandoned: true, .. } => "given up".to_owned(),
 ///         _ => event.event_type().to_string(),
 ///     }
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum EventDetail {
     /// A declaration was accepted.
+    #[non_exhaustive]
     Requested {
         /// The tenancy Resource that the substrate will back.
         resource_id: ResourceId,
@@ -75,6 +77,7 @@ pub enum EventDetail {
     /// The resource failed terminally.
     Failed(Failure),
     /// The resource came to its end.
+    #[non_exhaustive]
     Deleted {
         /// Nobody proved that everything is gone: a person took the responsibility.
         abandoned: bool,

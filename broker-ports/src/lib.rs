@@ -1,1 +1,89 @@
-//! x
+//! The ports of the Provisioning Broker: everything that it needs from the outside, said in its own words.
+//!
+//! An embedder wires fifteen ports; whoever implements one finds in its documentation what the caller
+//! relies on, and in the feature `testing` a contract suite that checks just that.
+//!
+//! | stage | ports |
+//! |---|---|
+//! | 1 declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`LabelTagResolver`] |
+//! | 2 persist | [`Repository`], [`Schedule`] |
+//! | 3 observe | [`Cluster`], [`NodeDeregistrar`] |
+//! | 5 act | [`Cluster`], [`TokenIssuer`] |
+//! | 6 emit | [`Outbox`], [`EventSink`] |
+//! | throughout | [`AuditSink`], [`Clock`], [`IdSource`] |
+//!
+//! # How a port answers
+//!
+//! - Absence is an `Option`, a lost race is a value of the answer. Neither is an error.
+//! - Every failure is a [`PortError`] of one of three classes: it will not work, it did not happen, or it
+//!   may have happened. The class is decided once, by the adapter, which alone knows.
+//! - No method waits longer than its caller's patience: whoever calls sets a deadline (see [`Deadlines`]),
+//!   and a call that is dropped at its deadline leaves nothing half done on the adapter's side.
+//!
+//! # Features
+//!
+//! Without features this crate is traits and plain types.
+//!
+//! - `memory`: in-memory adapters for every port, and a simulated cluster;
+//! - `testing`: contract suites, builders, and a decorator that injects faults;
+//! - `mocks`: a mockall mock of every port.
+
+mod admitted;
+mod audit;
+mod clock;
+mod cluster;
+mod context;
+mod deadlines;
+mod error;
+mod event_sink;
+mod lease;
+mod node_deregistrar;
+mod outbox;
+mod repository;
+mod resolvers;
+mod schedule;
+mod sets;
+mod token_issuer;
+pub mod wire;
+
+#[cfg(feature = "memory")]
+pub mod memory;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use admitted::{Admitted, RequestHash};
+pub use audit::{AuditAction, AuditEntry, AuditSink};
+pub use clock::{Clock, IdSource};
+pub use cluster::{
+    Applied, ApplyRequest, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
+    DeleteRequest, Deleted, DryRun, Fact, Hints, Inspection, LiveObject, LiveXr, NamespaceState,
+    ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading,
+    Standing, Target, XrReading, XrStatus, XrTarget,
+};
+pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
+pub use deadlines::Deadlines;
+pub use error::{FailureClass, PortError, PortName};
+pub use event_sink::{Envelope, EventSink};
+pub use lease::{Lane, Lease, LeaseEpoch, WorkerId};
+pub use node_deregistrar::{
+    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver,
+    Retired, TokenReader,
+};
+pub use outbox::{
+    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, Resume, SetAside,
+};
+pub use repository::{
+    AuditRecord, CompactRow, Created, ListPage, ListQuery, PageSize, PurgeRequest, Repository,
+    StoredRequest, SweepPage, SweepQuery, Watermark, Write, Written,
+};
+pub use resolvers::{
+    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation,
+};
+pub use schedule::{
+    Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry, Wakeups,
+};
+pub use sets::{ReconcilerPorts, RelayPorts, ServicePorts};
+pub use token_issuer::{
+    BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState, TtlWindow,
+};

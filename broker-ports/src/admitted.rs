@@ -1,0 +1,107 @@
+//! Stage 1 to 2: a declaration that was resolved and validated, and is not stored yet.
+
+use std::fmt;
+
+use broker_domain::{Change, Declaration, RequestId};
+use sha2::{Digest, Sha256};
+
+use crate::context::Attribution;
+
+/// A declaration that may be stored: the new aggregate with its event, and the request it came from.
+///
+/// Admission resolves everything and writes nothing, so whoever holds this can store it in a transaction
+/// of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    change: Change,
+    request: Option<(RequestId, RequestHash)>,
+    attribution: Attribution,
+}
+
+/// A digest over a declaration as it was given, before defaults: equal for a retry, whatever order or
+/// spacing its parameters come in.
+///
+/// ```
+/// use broker_domain::*;
+/// use broker_ports::RequestHash;
+/// use uuid::Uuid;
+///
+/// let declaration = Declaration::new(
+///     ProjectId::new(Uuid::from_u128(1))?,
+///     ResourceId::new(Uuid::from_u128(2))?,
+///     BlueprintVersionId::new(Uuid::from_u128(3))?,
+///     CloudCredentialId::new(Uuid::from_u128(4))?,
+/// );
+/// let given = declaration.clone().with_parameters(r#"{"a": 1, "b": 2}"#);
+/// let again = declaration.clone().with_parameters(r#"{"b":2,"a":1}"#);
+/// assert_eq!(RequestHash::of(&given), RequestHash::of(&again));
+/// assert_ne!(RequestHash::of(&given), RequestHash::of(&declaration));
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestHash([u8; 32]);
+
+impl Admitted {
+    /// The change that [`ProvisionedResource::new`](broker_domain::ProvisionedResource::new) returned for
+    /// the declaration.
+    pub fn new(change: Change, declaration: &Declaration, attribution: Attribution) -> Self {
+        let hash = RequestHash::of(declaration);
+        let request = declaration.request_id.clone().map(|id| (id, hash));
+        Self { change, request, attribution }
+    }
+
+    /// The new aggregate with its event.
+    pub const fn change(&self) -> &Change {
+        &self.change
+    }
+
+    /// The caller's name for the request and the digest of what it asked for.
+    pub const fn request(&self) -> Option<&(RequestId, RequestHash)> {
+        self.request.as_ref()
+    }
+
+    /// Who declared it.
+    pub const fn attribution(&self) -> &Attribution {
+        &self.attribution
+    }
+}
+
+impl RequestHash {
+    /// The digest of a declaration.
+    pub fn of(declaration: &Declaration) -> Self {
+        let parameters = serde_json::from_str::<serde_json::Value>(&declaration.parameters)
+            .map_or_else(|_| declaration.parameters.clone(), |value| value.to_string());
+        let mut hasher = Sha256::new();
+        // A version, then parts of fixed width, a word that a zero byte ends, and what varies: nothing
+        // can shift from one part into another.
+        hasher.update([1]);
+        hasher.update(declaration.project_id.as_uuid());
+        hasher.update(declaration.resource_id.as_uuid());
+        hasher.update(declaration.blueprint_version_id.as_uuid());
+        hasher.update(declaration.cloud_credential_id.as_uuid());
+        hasher.update(declaration.on_failure.as_str());
+        hasher.update([0]);
+        hasher.update(parameters);
+        Self(hasher.finalize().into())
+    }
+
+    /// Takes the bytes that a store kept.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RequestHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestHash(")?;
+        for byte in &self.0[..4] {
+            write!(f, "{byte:02x}")?;
+        }
+        f.write_str("…)")
+    }
+}

@@ -1,0 +1,123 @@
+//! Stages 3, observe, and 5, act: the management cluster.
+
+mod inspection;
+mod live;
+mod target;
+mod write;
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ProvisionedResourceId};
+use futures_core::Stream;
+
+pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, ObjectReport};
+pub use live::{CachedXr, ConditionStatus, LiveObject, LiveXr, Reading, Standing, XrReading, XrStatus};
+pub use target::{OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Target, XrTarget};
+pub use write::{Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion};
+
+use crate::error::PortError;
+
+/// Ids of resources whose objects changed on the cluster. A hint and nothing more: it wakes a pass, it never
+/// informs one. It may be late, doubled or lost, and it may end.
+pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
+
+/// The management cluster.
+///
+/// **No information is not absence.** An object is absent only where a direct read of it answered that it
+/// does not exist. Forbidden, a failed discovery and a timeout are errors.
+///
+/// **Writes stay at home**: a namespaced write goes to the Project's own namespace, a cluster-scoped one to a
+/// name `pr-<id>`. Anything else is `Rejected` before a request is made. Namespaces are never created or
+/// deleted, composed objects are never deleted.
+///
+/// **Nothing is retried** by the adapter that could happen twice.
+///
+/// **Secrets stay in**: what was injected appears in no error. The adapter scrubs every message while the
+/// value is at hand.
+///
+/// # Errors
+///
+/// All methods: `Rejected` when the API server refuses (forbidden, invalid, a field that the schema does not
+/// declare; the message holds verb, kind, name, namespace and the server's own words), `Transient` when it
+/// did not happen (connection refused, throttled), `Unknown` when a write's answer was lost.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// Which cluster this is: the uid of its `kube-system` namespace.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn identity(&self) -> Result<ClusterId, PortError>;
+
+    /// What is known of many composite resources, one answer each, in their order.
+    ///
+    /// **Implementer**: from a cache or from paged lists, never one request per resource. **Caller**: takes
+    /// it as a hint of what needs attention and acts on none of it; [`CachedXr::Absent`] least of all.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. What is unknown of one kind is the error of that kind's items only.
+    async fn observe_many(
+        &self,
+        targets: &[XrTarget],
+    ) -> Result<Vec<Result<CachedXr, PortError>>, PortError>;
+
+    /// Reads everything of one resource directly, each object by its name: composite resource,
+    /// ProviderConfig, the recorded objects that the target names, and whatever carries its composite label
+    /// among the blueprint's composed kinds. Nothing of it comes from a cache.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. Any part that could not be learnt fails the whole: half a reading decides nothing.
+    async fn read(&self, target: &Target) -> Result<Reading, PortError>;
+
+    /// Reads whatever helps to explain one resource: conditions, composed objects, events. Each fact by
+    /// itself: what could not be learnt says so.
+    ///
+    /// # Errors
+    ///
+    /// See the trait; only when nothing at all could be asked.
+    async fn inspect(&self, target: &Target) -> Result<Inspection, PortError>;
+
+    /// Server-side-applies an object under our field manager, forced, on a precondition.
+    ///
+    /// **Guarantees**: [`Precondition::Absent`](broker_render::Precondition::Absent) creates onto a free name and never touches what stands
+    /// there; [`Precondition::Unchanged`](broker_render::Precondition::Unchanged) changes that object at that version and never creates, revives or
+    /// overwrites another. Fields of other managers stay as they were.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. A server error that answers an apply is `Rejected` (it is how an undeclared field is
+    /// refused) unless the server itself is unwell.
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError>;
+
+    /// Asks the API server what an apply would do: defaults, schema and admission. Nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError>;
+
+    /// Asks for the deletion of an object, in the foreground: it stays visible until what it composed is
+    /// gone. Only the object of that uid.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. Forbidden is an error, not absence.
+    async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError>;
+
+    /// A page of the objects that carry our label, to find those that nobody wants any more.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError>;
+
+    /// Hints that objects of a resource changed.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn hints(&self) -> Result<Hints, PortError>;
+}

@@ -1,0 +1,92 @@
+//! What helps to explain a resource: facts that are known, and facts that say why they are not.
+
+use broker_domain::{ClusterId, ObjectReference};
+use time::OffsetDateTime;
+
+use super::live::ConditionStatus;
+use crate::error::PortError;
+
+/// A fact, or why it is not known.
+pub type Fact<T> = Result<T, PortError>;
+
+/// Whatever could be learnt about one resource's objects. Messages are scrubbed.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Which cluster was asked.
+    pub cluster: Fact<ClusterId>,
+    /// The state of the Project's namespace.
+    pub namespace: Fact<NamespaceState>,
+    /// The kind of the composite resource is installed.
+    pub kind_installed: Fact<bool>,
+    /// The composite resource, if it stands.
+    pub xr: Fact<Option<ObjectReport>>,
+    /// The ProviderConfig, if it stands.
+    pub provider_config: Fact<Option<ObjectReport>>,
+    /// The composed objects: those on record, those that the composite resource refers to, and those that
+    /// carry its label.
+    pub composed: Vec<(ObjectReference, Fact<Option<ObjectReport>>)>,
+    /// What was said about the composite resource lately, newest first.
+    pub events: Fact<Vec<ClusterEvent>>,
+}
+
+/// The state of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NamespaceState {
+    /// It stands.
+    Active,
+    /// It is being deleted.
+    Terminating,
+    /// It does not exist.
+    Absent,
+}
+
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectReport {
+    /// Its uid.
+    pub uid: String,
+    /// The generation of its spec.
+    pub generation: i64,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+    /// Who has to agree before it can go.
+    pub finalizers: Vec<String>,
+    /// Since when it is being deleted.
+    pub deleting_since: Option<OffsetDateTime>,
+    /// Somebody paused it.
+    pub paused: bool,
+    /// It carries the annotation that tells an armed composite resource from a shell.
+    pub armed: Option<String>,
+    /// Field managers other than ours that own fields which we would send.
+    pub rival_managers: Vec<String>,
+}
+
+/// A condition of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// Its type, such as `Ready`.
+    pub kind: String,
+    /// Its status.
+    pub status: ConditionStatus,
+    /// Its reason, in one word.
+    pub reason: String,
+    /// Its message, scrubbed.
+    pub message: String,
+    /// Since when it has this status.
+    pub since: Option<OffsetDateTime>,
+    /// The generation that it speaks of, where it says so.
+    pub observed_generation: Option<i64>,
+}
+
+/// Something that was said about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterEvent {
+    /// When it was said last.
+    pub at: Option<OffsetDateTime>,
+    /// Why, in one word.
+    pub reason: String,
+    /// In words, scrubbed.
+    pub message: String,
+    /// It is a warning.
+    pub warning: bool,
+}

@@ -1,0 +1,211 @@
+//! What is read from the cluster: facts in the clear, and the object itself behind a wall.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use broker_domain::{ClusterId, ObjectReference, Phase, ReferencesDigest};
+use broker_render::{Armed, Digest};
+use serde_json::Value;
+
+use super::write::ObjectVersion;
+
+/// An object as it stands on the cluster. It may hold an injected token, so it is not printed, not
+/// serialised and not copied.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::LiveObject;
+/// fn copies<T: Clone>() {}
+/// copies::<LiveObject>();
+/// ```
+///
+/// The twin that does compile:
+///
+/// ```
+/// # use broker_ports::LiveObject;
+/// fn copies<T: Send>() {}
+/// copies::<LiveObject>();
+/// ```
+pub struct LiveObject {
+    version: ObjectVersion,
+    json: Value,
+}
+
+impl LiveObject {
+    /// An object and its version.
+    pub const fn new(version: ObjectVersion, json: Value) -> Self {
+        Self { version, json }
+    }
+
+    /// Which object it is, at which version.
+    pub const fn version(&self) -> &ObjectVersion {
+        &self.version
+    }
+
+    /// The whole object, for comparing it with a manifest and for keeping its injection site.
+    pub const fn expose(&self) -> &Value {
+        &self.json
+    }
+}
+
+impl fmt::Debug for LiveObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LiveObject({} at {})", self.version.uid, self.version.resource_version)
+    }
+}
+
+/// The status of a condition. Unknown is never True.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the status of its name")]
+pub enum ConditionStatus {
+    True,
+    False,
+    Unknown,
+}
+
+/// What a composite resource says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct XrStatus {
+    /// The generation of its spec.
+    pub generation: i64,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Its Ready condition, if it has one.
+    pub ready: Option<ConditionStatus>,
+    /// The generation that its Ready condition speaks of, where it says so.
+    pub ready_generation: Option<i64>,
+    /// The message of its `ProvisioningFailed` condition, if that is True.
+    pub provisioning_failed: Option<String>,
+}
+
+impl XrStatus {
+    /// Whether Crossplane calls it ready, as seen from a phase.
+    ///
+    /// On the way to Ready the condition must speak of the live generation, or a stale True would count. A
+    /// resource that is Ready stays so on the status alone: Crossplane raises the generation by its own
+    /// writes, and a resource must not flap on that.
+    pub fn crossplane_ready(&self, current: Phase) -> bool {
+        let fresh = current == Phase::Ready
+            || self.ready_generation.is_none_or(|generation| generation == self.generation);
+        self.ready == Some(ConditionStatus::True) && !self.deleting && fresh
+    }
+
+    /// Whether its Composition declared that it will never work.
+    pub const fn terminal_failure(&self) -> bool {
+        self.provisioning_failed.is_some()
+    }
+}
+
+/// What a cache or list shows of a composite resource: a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CachedXr {
+    /// It was not seen. That proves nothing.
+    Absent,
+    /// It was seen.
+    Seen {
+        /// Which object, at which version.
+        version: ObjectVersion,
+        /// What it says of itself.
+        status: XrStatus,
+        /// With which token it is armed; `None` for a shell.
+        armed: Option<Armed>,
+        /// A digest over the fields that we own, without the injection site.
+        owned: Digest,
+        /// A digest over the objects that it refers to.
+        references: ReferencesDigest,
+    },
+}
+
+/// Everything of one resource, read directly.
+#[derive(Debug)]
+pub struct Reading {
+    /// The cluster that was read.
+    pub cluster: ClusterId,
+    /// The composite resource.
+    pub xr: XrReading,
+    /// The ProviderConfig, if it stands.
+    pub provider_config: Option<LiveObject>,
+    /// Each recorded object that the target named.
+    pub recorded: BTreeMap<ObjectReference, Standing>,
+    /// What carries the composite label of this resource among the blueprint's composed kinds.
+    pub labelled: BTreeSet<ObjectReference>,
+}
+
+/// Whether an object stands, by a direct read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It stands.
+    Present,
+    /// The API server answered that it does not exist.
+    Gone,
+}
+
+/// A composite resource, by a direct read.
+#[derive(Debug)]
+pub enum XrReading {
+    /// It stands.
+    Present(Box<LiveXr>),
+    /// The API server answered that it does not exist.
+    Absent,
+    /// Its namespace does not exist, and so neither does it.
+    NamespaceAbsent,
+    /// Its kind does not exist. On the way down that is absence, for a kind goes only after its objects; on
+    /// the way up somebody has to install it.
+    KindAbsent,
+}
+
+/// A composite resource that stands.
+#[derive(Debug)]
+pub struct LiveXr {
+    /// The object.
+    pub object: LiveObject,
+    /// What it says of itself.
+    pub status: XrStatus,
+    /// With which token it is armed; `None` for a shell.
+    pub armed: Option<Armed>,
+    /// The objects that it refers to.
+    pub references: BTreeSet<ObjectReference>,
+    /// A digest over them.
+    pub references_digest: ReferencesDigest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> XrStatus {
+        XrStatus {
+            generation: 4,
+            deleting: false,
+            ready: Some(ConditionStatus::True),
+            ready_generation: Some(4),
+            provisioning_failed: None,
+        }
+    }
+
+    #[test]
+    fn readiness_has_its_reasons() {
+        let stale = XrStatus { ready_generation: Some(3), ..ready() };
+        let silent = XrStatus { ready_generation: None, ..ready() };
+        let unknown = XrStatus { ready: Some(ConditionStatus::Unknown), ..ready() };
+        let deleting = XrStatus { deleting: true, ..ready() };
+        let rows = [
+            ("True for the live generation", ready(), Phase::Provisioning, true),
+            ("a stale True does not count on the way up", stale.clone(), Phase::Enrolling, false),
+            ("a stale True keeps what is Ready", stale, Phase::Ready, true),
+            ("a condition without a generation is believed", silent, Phase::Provisioning, true),
+            ("Unknown is not True", unknown, Phase::Ready, false),
+            ("what is being deleted is not ready", deleting, Phase::Ready, false),
+            ("no condition is not True", XrStatus { ready: None, ..ready() }, Phase::Ready, false),
+        ];
+        for (why, status, current, expected) in rows {
+            assert_eq!(status.crossplane_ready(current), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_not_printed() {
+        let version = ObjectVersion { uid: "u".into(), resource_version: "7".into() };
+        let object = LiveObject::new(version, serde_json::json!({"spec": {"userData": "canary"}}));
+        assert_eq!(format!("{object:?}"), "LiveObject(u at 7)");
+    }
+}

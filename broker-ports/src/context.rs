@@ -1,0 +1,227 @@
+//! Who asks, for which Project, and how the request can be followed.
+
+use std::fmt;
+
+use broker_domain::{Error, ProjectId};
+
+/// Who did something: an opaque id of a person or a service, never a name or an address.
+///
+/// It stands in the audit for ever, so it must not be personal data: `@` and spaces are refused.
+///
+/// ```
+/// use broker_ports::Actor;
+///
+/// assert_eq!(Actor::new("user:7f3a")?.as_str(), "user:7f3a");
+/// assert_eq!(
+///     Actor::new("jane@example.org").unwrap_err().to_string(),
+///     "actor: holds '@'; use an opaque id of 1 to 128 visible ASCII characters without @",
+/// );
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor(String);
+
+/// What ties the lines of one request together, in logs and in the audit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CorrelationId(String);
+
+/// The W3C trace context that a request came with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceParent(String);
+
+/// Which resources a caller may see and touch. Whatever lies outside does not exist for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One Project's.
+    Project(ProjectId),
+    /// Everybody's: for operators of the platform.
+    All,
+}
+
+/// What every call of the service brings along.
+///
+/// The broker does not authorise: whoever builds this has decided that the actor may do what it asks for,
+/// within the scope.
+///
+/// ```
+/// use broker_domain::ProjectId;
+/// use broker_ports::{Actor, CorrelationId, RequestContext, Scope};
+/// use uuid::Uuid;
+///
+/// let project = ProjectId::new(Uuid::from_u128(1))?;
+/// let context = RequestContext::new(
+///     Actor::new("user:7f3a")?, Scope::Project(project), CorrelationId::new("req-1")?);
+/// assert!(context.scope().covers(project));
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestContext {
+    attribution: Attribution,
+    scope: Scope,
+    traceparent: Option<TraceParent>,
+}
+
+/// To whom and to which request a change is attributed in the audit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attribution {
+    /// Who.
+    pub actor: Actor,
+    /// In which request, or in which pass.
+    pub correlation_id: CorrelationId,
+}
+
+const MAX_BYTES: usize = 128;
+
+fn visible(field: &str, text: String, refused: &str, allowed: &str) -> Result<String, Error> {
+    let problem = if text.is_empty() {
+        "is empty".to_owned()
+    } else if text.len() > MAX_BYTES {
+        format!("is {} bytes long", text.len())
+    } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || refused.contains(*c)) {
+        format!("holds {odd:?}")
+    } else {
+        return Ok(text);
+    };
+    Err(Error::invalid(field, format!("{problem}; use {allowed}")))
+}
+
+impl Actor {
+    /// Takes an opaque id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes, or holds `@`, a space or anything
+    /// that is not visible ASCII.
+    pub fn new(id: impl Into<String>) -> Result<Self, Error> {
+        let allowed = "an opaque id of 1 to 128 visible ASCII characters without @";
+        visible("actor", id.into(), "@", allowed).map(Self)
+    }
+
+    /// The broker itself, for what it does on its own account.
+    pub fn system() -> Self {
+        Self("system:provisioning-broker".to_owned())
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl CorrelationId {
+    /// Takes the id of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes or not visible ASCII.
+    pub fn new(id: impl Into<String>) -> Result<Self, Error> {
+        visible("correlation_id", id.into(), "", "1 to 128 visible ASCII characters").map(Self)
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TraceParent {
+    /// Takes the header's value: version, trace id, parent id and flags in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it does not have that form.
+    pub fn new(header: impl Into<String>) -> Result<Self, Error> {
+        let header = header.into();
+        let parts: Vec<_> = header.split('-').collect();
+        let hex = |part: &&str, length| {
+            part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let well_formed = matches!(parts.as_slice(), [version, trace, parent, flags]
+            if hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2));
+        if !well_formed {
+            return Err(Error::invalid(
+                "traceparent",
+                "is not of the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
+            ));
+        }
+        Ok(Self(header))
+    }
+
+    /// The header's value.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Scope {
+    /// Whether a Project's resources lie within.
+    pub fn covers(self, project: ProjectId) -> bool {
+        match self {
+            Self::Project(own) => own == project,
+            Self::All => true,
+        }
+    }
+}
+
+impl RequestContext {
+    /// A context without a trace.
+    pub fn new(actor: Actor, scope: Scope, correlation_id: CorrelationId) -> Self {
+        Self { attribution: Attribution { actor, correlation_id }, scope, traceparent: None }
+    }
+
+    /// With the trace that the request belongs to.
+    #[must_use]
+    pub fn with_traceparent(mut self, traceparent: TraceParent) -> Self {
+        self.traceparent = Some(traceparent);
+        self
+    }
+
+    /// Who asks, in which request.
+    pub const fn attribution(&self) -> &Attribution {
+        &self.attribution
+    }
+
+    /// What the caller may see and touch.
+    pub const fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The trace that the request belongs to.
+    pub const fn traceparent(&self) -> Option<&TraceParent> {
+        self.traceparent.as_ref()
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_is_no_personal_data() {
+        for text in ["", "jane@example.org", "Jane Doe", "jané", "a\tb", &"x".repeat(129)] {
+            assert!(Actor::new(text).is_err(), "{text:?}");
+        }
+        assert!(Actor::new(Actor::system().as_str()).is_ok());
+    }
+
+    #[test]
+    fn a_traceparent_has_its_four_parts() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(TraceParent::new(good).unwrap().as_str(), good);
+        for bad in ["", "00-1-2-3", &good.to_uppercase(), &format!("{good}-00"), &good[1..]] {
+            assert!(TraceParent::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! How a port says that something went wrong: three classes, decided once, by whoever knows.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+/// What is known of an operation that failed.
+///
+/// ```
+/// use broker_ports::{FailureClass, PortError};
+///
+/// let error = PortError::unknown("the connection broke after the request was sent");
+/// assert_eq!(error.class(), FailureClass::Unknown);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureClass {
+    /// It did not happen and will not, however often it is tried: somebody has to change something.
+    Rejected,
+    /// It did not happen; the same call may succeed later.
+    Transient,
+    /// It may have happened. The caller must look before it concludes anything.
+    Unknown,
+}
+
+/// A failure of a port.
+///
+/// The message is for people: one line, no secret. Programs branch on the class and, through
+/// [`PortError::domain`], on a domain error that an adapter recognised.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct PortError {
+    class: FailureClass,
+    message: String,
+    retry_after: Option<Duration>,
+    #[source]
+    source: Option<Box<dyn StdError + Send + Sync + 'static>>,
+}
+
+impl PortError {
+    fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retry_after: None, source: None }
+    }
+
+    /// It did not happen and will not.
+    pub fn rejected(message: impl Into<String>) -> Self {
+        Self::new(FailureClass::Rejected, message)
+    }
+
+    /// It did not happen; try again.
+    pub fn transient(message: impl Into<String>) -> Self {
+        Self::new(FailureClass::Transient, message)
+    }
+
+    /// It may have happened.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self::new(FailureClass::Unknown, message)
+    }
+
+    /// With the cause, which the message does not repeat.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// With the time that the other side asked to be left alone for.
+    #[must_use]
+    pub const fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// What is known of the operation.
+    pub const fn class(&self) -> FailureClass {
+        self.class
+    }
+
+    /// How long the other side asked to be left alone.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// The domain error behind a rejection, where the adapter recognised one: a foreign key that has no
+    /// parent is a blueprint that is not published.
+    ///
+    /// ```
+    /// use broker_domain::Error;
+    /// use broker_ports::PortError;
+    ///
+    /// let error = PortError::from(Error::invalid("xr_name", "is empty"));
+    /// assert_eq!(error.domain().unwrap().reason(), "invalid_input");
+    /// ```
+    pub fn domain(&self) -> Option<&broker_domain::Error> {
+        self.source.as_deref()?.downcast_ref()
+    }
+}
+
+/// A domain error that an adapter runs into is a rejection: the same call fails the same way.
+impl From<broker_domain::Error> for PortError {
+    fn from(error: broker_domain::Error) -> Self {
+        Self::rejected("the domain refused it").with_source(error)
+    }
+}
+
+/// Which port failed, for reasons and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is the port of its name")]
+pub enum PortName {
+    Repository,
+    Schedule,
+    Outbox,
+    Cluster,
+    TokenIssuer,
+    NodeDeregistrar,
+    BlueprintResolver,
+    CloudResolver,
+    CredentialResolver,
+    AssignmentReader,
+    LabelTagResolver,
+    AuditSink,
+    EventSink,
+    Clock,
+    IdSource,
+}
+
+impl PortName {
+    /// Every port.
+    pub const ALL: [Self; 15] = [
+        Self::Repository,
+        Self::Schedule,
+        Self::Outbox,
+        Self::Cluster,
+        Self::TokenIssuer,
+        Self::NodeDeregistrar,
+        Self::BlueprintResolver,
+        Self::CloudResolver,
+        Self::CredentialResolver,
+        Self::AssignmentReader,
+        Self::LabelTagResolver,
+        Self::AuditSink,
+        Self::EventSink,
+        Self::Clock,
+        Self::IdSource,
+    ];
+
+    /// The port's name in snake case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Repository => "repository",
+            Self::Schedule => "schedule",
+            Self::Outbox => "outbox",
+            Self::Cluster => "cluster",
+            Self::TokenIssuer => "token_issuer",
+            Self::NodeDeregistrar => "node_deregistrar",
+            Self::BlueprintResolver => "blueprint_resolver",
+            Self::CloudResolver => "cloud_resolver",
+            Self::CredentialResolver => "credential_resolver",
+            Self::AssignmentReader => "assignment_reader",
+            Self::LabelTagResolver => "label_tag_resolver",
+            Self::AuditSink => "audit_sink",
+            Self::EventSink => "event_sink",
+            Self::Clock => "clock",
+            Self::IdSource => "id_source",
+        }
+    }
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FailureClass {
+    /// Every class.
+    pub const ALL: [Self; 3] = [Self::Rejected, Self::Transient, Self::Unknown];
+
+    /// The class's name in snake case: the last word of a reason such as `cluster_transient`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Transient => "transient",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_error_is_a_rejection_that_can_be_looked_into() {
+        let error = PortError::from(broker_domain::Error::invalid("phase", "is odd"));
+        assert_eq!(error.class(), FailureClass::Rejected);
+        assert_eq!(error.to_string(), "the domain refused it");
+        assert_eq!(error.domain().unwrap().to_string(), "phase: is odd");
+        assert!(PortError::transient("busy").domain().is_none());
+    }
+
+    #[test]
+    fn the_names_of_ports_and_classes_are_pinned() {
+        assert_eq!(
+            PortName::ALL.map(PortName::as_str).join(" "),
+            "repository schedule outbox cluster token_issuer node_deregistrar blueprint_resolver \
+             cloud_resolver credential_resolver assignment_reader label_tag_resolver audit_sink \
+             event_sink clock id_source"
+        );
+        assert_eq!(
+            FailureClass::ALL.map(FailureClass::as_str),
+            ["rejected", "transient", "unknown"]
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! Stage 6, emit: where events go.
+
+use async_trait::async_trait;
+use broker_domain::{EventId, EventType, ProvisionedResourceId};
+
+use crate::error::PortError;
+
+/// Takes events out of the broker.
+#[async_trait]
+pub trait EventSink: Send + Sync {
+    /// Delivers one event.
+    ///
+    /// **Guarantees of the caller**: events of one resource come in order, each again until it was taken.
+    /// Those of different resources come in any order, several at a time.
+    ///
+    /// **Implementer**: durable on the other side when this returns. A second delivery of an event id is
+    /// not an error.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` when this event will never be taken; `Transient` and `Unknown` when it should be tried
+    /// again. Each failure counts as an attempt; after too many the event is set aside.
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError>;
+}
+
+/// An event in its envelope: CloudEvents 1.0, structured JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// The event's id; also the envelope's.
+    pub event_id: EventId,
+    /// Its discriminator; also the envelope's type.
+    pub event_type: EventType,
+    /// Its resource; also the envelope's subject.
+    pub resource: ProvisionedResourceId,
+    /// Its place among the resource's events.
+    pub sequence: u64,
+    /// The whole envelope.
+    pub json: Vec<u8>,
+}

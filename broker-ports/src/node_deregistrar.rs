@@ -1,0 +1,58 @@
+//! Stage 3, observe, and 5, act: the mesh, known through the token that a Node enrolled with.
+
+mod chained;
+
+use async_trait::async_trait;
+use broker_domain::BootstrapTokenId;
+
+pub use chained::{
+    ChainedNodeDeregistrar, Consumer, NodeId, PeerCommander, PeerId, PeerResolver, Retired,
+    TokenReader,
+};
+
+use crate::error::PortError;
+
+/// Observes and drains the Node of a resource.
+///
+/// Keyed by the bootstrap token: that is the handle which the broker owns. A Node's own id belongs to the
+/// mesh.
+#[async_trait]
+pub trait NodeDeregistrar: Send + Sync {
+    /// Drains the Node that consumed the token out of the mesh, and marks it so that it cannot come back.
+    ///
+    /// **Guarantees**: when this returns, no Peer of the Node is live and none can follow, and
+    /// [`node_registered`](Self::node_registered) answers no. A token that nobody consumed, a Node without a
+    /// Peer and one that was drained before are successes: twice is once.
+    ///
+    /// **Caller**: calls it before any substrate is deleted, and goes no further on any error.
+    ///
+    /// # Errors
+    ///
+    /// The message says which part of the mesh failed.
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError>;
+
+    /// Whether the token was consumed and its Node has not been deregistered. A Peer that is not there yet
+    /// does not change that.
+    ///
+    /// # Errors
+    ///
+    /// Any, when the answer is not known: it is never guessed.
+    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
+
+    /// The same for many, one answer each, in their order. **Implementer**: one question to the mesh where it
+    /// can be; a sweep asks for thousands.
+    ///
+    /// # Errors
+    ///
+    /// When no answer could be had at all; what is unknown of one token only is that token's own error.
+    async fn nodes_registered(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Result<bool, PortError>>, PortError> {
+        let mut answers = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            answers.push(self.node_registered(*token).await);
+        }
+        Ok(answers)
+    }
+}

@@ -1,0 +1,159 @@
+//! Stage 6, emit: events that were committed with their change, until somebody took them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{EventId, EventType, ProvisionedResourceId};
+use time::OffsetDateTime;
+
+use crate::context::Attribution;
+use crate::error::PortError;
+use crate::lease::WorkerId;
+use crate::repository::PageSize;
+
+/// Events on their way out.
+///
+/// An event is stored in the transaction of its change and nowhere else. Delivery is at least once; whoever
+/// receives it recognises a second delivery by the event's id.
+///
+/// # Errors
+///
+/// As for [`Repository`](crate::Repository).
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Claims events for delivery.
+    ///
+    /// **Guarantees**: of each resource only the earliest event that was not acknowledged, so that its
+    /// events arrive in order; no event while another claim on it lives. Any replica may claim any event;
+    /// resources do not wait for each other. Each claim counts as an attempt. An event that was set aside
+    /// is not claimed, and holds up the later ones of its resource only.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. After `Unknown` a claim may have happened: it ends by itself.
+    async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError>;
+
+    /// Says that an event was delivered. Its resource's next event can be claimed from then on.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. After `Unknown` the event may be delivered again.
+    async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError>;
+
+    /// Sets an event aside after too many attempts, with the last failure in words.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_aside_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> Result<Acknowledged, PortError>;
+
+    /// Takes up a resource's event that was set aside: delivers it again, or skips it. With an audit line.
+    /// Answers what there was to take up.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn resume_events(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Result<Option<SetAside>, PortError>;
+
+    /// Removes events that were acknowledged longer ago than the retention; answers how many.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError>;
+
+    /// How much is waiting.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn backlog(&self) -> Result<Backlog, PortError>;
+}
+
+/// What a relay asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimEvents {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// How many at the most.
+    pub limit: PageSize,
+    /// For how long: longer than one delivery may take.
+    pub claim_for: Duration,
+}
+
+/// The right to deliver one event, for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventClaim {
+    /// The event.
+    pub event_id: EventId,
+    /// Who claimed it.
+    pub worker: WorkerId,
+    /// The number of this attempt, which tells this claim from an earlier one of the same worker.
+    pub attempt: u32,
+}
+
+/// An event to be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedEvent {
+    /// The right to deliver it.
+    pub claim: EventClaim,
+    /// Its resource.
+    pub resource: ProvisionedResourceId,
+    /// Its place among the resource's events.
+    pub sequence: u64,
+    /// Its discriminator.
+    pub event_type: EventType,
+    /// When the change was made.
+    pub occurred_at: OffsetDateTime,
+    /// The bytes that [`wire`](crate::wire) wrote when it was committed.
+    pub payload: Vec<u8>,
+}
+
+/// What became of an acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// Taken.
+    Done,
+    /// The claim was over. Nothing changed; whoever claims the event next will deliver it again.
+    ClaimLost,
+}
+
+/// What to do with an event that was set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// Deliver it again, with fresh attempts.
+    Retry,
+    /// Never deliver it; go on with the resource's next one.
+    Skip,
+}
+
+/// An event that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The event.
+    pub event_id: EventId,
+    /// Its discriminator.
+    pub event_type: EventType,
+    /// The last failure in words.
+    pub reason: String,
+}
+
+/// How much waits in the outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// Events that were not acknowledged, those set aside included.
+    pub depth: u64,
+    /// Of these, how many were set aside.
+    pub set_aside: u64,
+    /// When the oldest of them was committed.
+    pub oldest: Option<OffsetDateTime>,
+}

@@ -1,0 +1,171 @@
+//! Stage 2, persist: the aggregate in its store.
+//!
+//! One adapter implements [`Repository`], [`Schedule`](crate::Schedule) and [`Outbox`](crate::Outbox) over
+//! one store, because every write of the aggregate commits phase, event, audit line and schedule together.
+
+mod query;
+mod write;
+
+use async_trait::async_trait;
+use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+
+pub use query::{
+    AuditRecord, CompactRow, ListPage, ListQuery, PageSize, PurgeRequest, SweepPage, SweepQuery,
+    Watermark,
+};
+pub use write::{Created, StoredRequest, Write, Written};
+
+use crate::admitted::Admitted;
+use crate::context::Attribution;
+use crate::error::PortError;
+
+/// The store of resources.
+///
+/// **Every write** is one transaction: the row, the event of the change if it carries one, one audit line,
+/// and the schedule. It commits only if the stored version is the one that the change was made from and,
+/// where the write carries an epoch, the stored epoch is that one. Otherwise it changes nothing and says
+/// why in its answer ([`Written::Stale`], [`Written::LeaseLost`]); a lost race is no error.
+///
+/// **Every write** along an edge that the state machine does not have is `Rejected` with
+/// [`IllegalTransition`](broker_domain::Error::IllegalTransition), even if the caller made the change by
+/// honest means: the stored phase counts.
+///
+/// **Every change of phase** sets the resource due at once and forgets failed attempts.
+///
+/// # Errors
+///
+/// All methods: `Transient` when the store could not be reached or gave up before anything was committed,
+/// `Unknown` when a commit was sent and its answer was lost, `Rejected` when a stored row breaks the
+/// domain's rules (the message names table, column and id).
+#[async_trait]
+pub trait Repository: Send + Sync {
+    /// Stores a new resource.
+    ///
+    /// **Guarantees**: of any number of calls with one request id in one Project, one stores; the others
+    /// answer [`Created::Replayed`] with the first resource if their declaration is equal, else
+    /// [`Created::Conflict`]. A request id is free again once its resource was purged.
+    ///
+    /// **Caller**: only admission calls this.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` with the matching domain error when a referenced thing does not exist
+    /// (`blueprint_not_found`, `credential_not_found`, or `invalid_input` naming the field).
+    async fn create(&self, admitted: &Admitted) -> Result<Created, PortError>;
+
+    /// The resource of that id; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn get_by_id(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError>;
+
+    /// The resource that a request id stands for in a Project, with the digest of what was asked for.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn get_by_request(
+        &self,
+        project: ProjectId,
+        request: &RequestId,
+    ) -> Result<Option<StoredRequest>, PortError>;
+
+    /// A page of resources, in the order of their ids.
+    ///
+    /// **Guarantees**: following [`ListPage::next`] visits every resource that matched throughout, once. The
+    /// watermark is complete: no transaction that is still open can add or change a row that a later call
+    /// with `updated_since` set to it would miss. **Caller**: for a backstop, remembers the watermark of the
+    /// first page and passes it as `updated_since` the next time; a row may then be seen twice, never not at
+    /// all.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError>;
+
+    /// A page of everything that is not at rest, in the order of ids, as compact rows.
+    ///
+    /// **Guarantees**: as [`list`](Self::list). **Implementer**: no query per row; a sweep reads 100,000 of
+    /// these.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError>;
+
+    /// Stores a change of phase.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores the id of a token that was issued, before it is put anywhere.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn record_token(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores that the issuer confirmed the closing of all tokens.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores what stands on the cluster.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn record_substrate(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores an accepted deletion request.
+    ///
+    /// A caller's request carries no epoch: it must go through whoever holds the lease, whose next write then
+    /// finds the version changed. **Implementer**: due at once, attempts forgotten.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// The audit of a resource, oldest first; empty if there never was one of that id. It outlives the
+    /// resource.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError>;
+
+    /// Blanks `event_data` in the audit of a resource: the one column that may hold personal data. Answers
+    /// how many lines it blanked; itself leaves a line.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn scrub_audit(
+        &self,
+        id: ProvisionedResourceId,
+        by: &Attribution,
+    ) -> Result<u64, PortError>;
+
+    /// Removes resources that were Deleted for long, and answers which.
+    ///
+    /// **Guarantees**: only those whose events were all acknowledged, each with its own audit line; their
+    /// request ids are free again. **Caller**: chooses a retention that exceeds the longest time a request
+    /// to the cluster can be under way.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn purge_deleted(
+        &self,
+        request: &PurgeRequest,
+    ) -> Result<Vec<ProvisionedResourceId>, PortError>;
+}

@@ -1,0 +1,186 @@
+//! What can be asked of the store, and what it answers: pages, compact rows, the audit.
+
+use broker_domain::{
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, ClusterId, Error, MeshRole, OnFailure,
+    Parameters, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, ReferencesDigest,
+    ResourceId, Version,
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::audit::AuditEntry;
+use crate::lease::LeaseEpoch;
+
+/// How many rows a page holds at the most: 1 to 1,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageSize(u16);
+
+impl PageSize {
+    /// The largest page.
+    pub const MAX: Self = Self(1_000);
+
+    /// Takes a size.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for zero and for more than a thousand.
+    pub fn new(rows: u16) -> Result<Self, Error> {
+        if rows == 0 || rows > Self::MAX.0 {
+            return Err(Error::invalid("limit", format!("is {rows}; use 1 to {}", Self::MAX.0)));
+        }
+        Ok(Self(rows))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// A moment below which a listing is complete. Opaque to callers: they hand it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Watermark(OffsetDateTime);
+
+impl Watermark {
+    /// Takes a moment of the store's clock.
+    pub const fn new(at: OffsetDateTime) -> Self {
+        Self(at)
+    }
+
+    /// The moment.
+    pub const fn at(self) -> OffsetDateTime {
+        self.0
+    }
+}
+
+/// Which resources to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListQuery {
+    /// Only this Project's.
+    pub project: Option<ProjectId>,
+    /// Only those in this phase.
+    pub phase: Option<Phase>,
+    /// Only those that changed at or after this moment.
+    pub updated_since: Option<Watermark>,
+    /// Only those after this one: the last id of the page before.
+    pub after: Option<ProvisionedResourceId>,
+    /// How many at the most.
+    pub limit: PageSize,
+}
+
+impl ListQuery {
+    /// Everything, from the beginning.
+    pub const fn new(limit: PageSize) -> Self {
+        Self { project: None, phase: None, updated_since: None, after: None, limit }
+    }
+
+    /// Only a Project's.
+    #[must_use]
+    pub const fn in_project(mut self, project: ProjectId) -> Self {
+        self.project = Some(project);
+        self
+    }
+
+    /// Only those in a phase.
+    #[must_use]
+    pub const fn in_phase(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    /// Only those that changed since.
+    #[must_use]
+    pub const fn updated_since(mut self, watermark: Watermark) -> Self {
+        self.updated_since = Some(watermark);
+        self
+    }
+
+    /// Only those after one.
+    #[must_use]
+    pub const fn after(mut self, id: ProvisionedResourceId) -> Self {
+        self.after = Some(id);
+        self
+    }
+}
+
+/// A page of resources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage {
+    /// The resources, in the order of their ids.
+    pub resources: Vec<ProvisionedResource>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ProvisionedResourceId>,
+    /// The moment below which nothing was missed.
+    pub watermark: Watermark,
+}
+
+/// Which part of everything that is not at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SweepQuery {
+    /// Only those after this one.
+    pub after: Option<ProvisionedResourceId>,
+    /// How many at the most.
+    pub limit: PageSize,
+}
+
+/// A page of compact rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweepPage {
+    /// The rows, in the order of their ids.
+    pub rows: Vec<CompactRow>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ProvisionedResourceId>,
+    /// The store's clock when the page was read: what `due_at` and `lease_until` are compared with.
+    pub now: OffsetDateTime,
+}
+
+/// As much of a resource as a sweep needs to see that nothing has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is documented at the aggregate's accessor of its name")]
+pub struct CompactRow {
+    pub id: ProvisionedResourceId,
+    pub project_id: ProjectId,
+    pub resource_id: ResourceId,
+    pub blueprint_version_id: BlueprintVersionId,
+    pub cloud_credential_id: CloudCredentialId,
+    pub phase: Phase,
+    pub version: Version,
+    pub mesh_role: MeshRole,
+    pub on_failure: OnFailure,
+    pub bootstrap_token_id: Option<BootstrapTokenId>,
+    pub token_closed: bool,
+    pub cluster: Option<ClusterId>,
+    pub references_digest: Option<ReferencesDigest>,
+    /// Only in Pending, Provisioning and Enrolling, where a manifest may have to be compared.
+    pub parameters: Option<Parameters>,
+    /// When the resource is due by itself.
+    pub due_at: OffsetDateTime,
+    /// Somebody holds its lease until then.
+    pub lease_until: Option<OffsetDateTime>,
+    /// Somebody paused it.
+    pub paused: bool,
+}
+
+/// One line of the audit, as it was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Its place in the whole audit; grows.
+    pub sequence: u64,
+    /// When it was stored, by the store's clock.
+    pub at: OffsetDateTime,
+    /// The version that the change led to, where it was one of a row.
+    pub version: Option<Version>,
+    /// The epoch that a worker's write carried.
+    pub epoch: Option<LeaseEpoch>,
+    /// What was done.
+    pub entry: AuditEntry,
+}
+
+/// Which resources to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PurgeRequest {
+    /// How long a resource must have been Deleted, by the store's clock.
+    pub retention: Duration,
+    /// How many at the most, so that no transaction grows without bound.
+    pub limit: PageSize,
+}

@@ -1,0 +1,183 @@
+//! Stage 1, declare: what the neighbours know, read across the boundary in our own words.
+//!
+//! Every view is plain data without secrets. Absence is `None`; the caller turns it into the domain error
+//! that says what is missing. A stored thing that cannot be read (a blueprint whose XRD does not parse) is
+//! `Rejected` with the domain error as its source, and concerns the resources that use it, nobody else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, MeshRole, ProjectId, ResourceId,
+};
+use broker_render::catalog::ComposedKind;
+use broker_render::{InjectionStrategy, ParameterSchema, Provider, Xrd};
+use serde_json::{Map, Value};
+
+use crate::error::PortError;
+
+/// Finds published blueprint versions.
+#[async_trait]
+pub trait BlueprintResolver: Send + Sync {
+    /// The version of that id. **Implementer**: a published version never changes, so it may be cached for
+    /// as long as one likes; XRD and schema are parsed once.
+    ///
+    /// # Errors
+    ///
+    /// See the module.
+    async fn resolve(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<Option<Arc<BlueprintVersionView>>, PortError>;
+}
+
+/// Finds clouds.
+#[async_trait]
+pub trait CloudResolver: Send + Sync {
+    /// The cloud of that id.
+    ///
+    /// # Errors
+    ///
+    /// See the module.
+    async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError>;
+}
+
+/// Finds cloud credentials.
+#[async_trait]
+pub trait CredentialResolver: Send + Sync {
+    /// The credential of that id, if it is assigned to the Project. **Implementer**: one that exists and is
+    /// not assigned is `None`, exactly like one that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// See the module.
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Result<Option<CredentialView>, PortError>;
+}
+
+/// Reads where a Project lives on the management cluster.
+#[async_trait]
+pub trait AssignmentReader: Send + Sync {
+    /// The Project's namespace and whether it can take objects; `None` if the Project was not placed.
+    ///
+    /// # Errors
+    ///
+    /// See the module.
+    async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
+}
+
+/// Reads the labels of a Resource that should follow it onto the cloud.
+#[async_trait]
+pub trait LabelTagResolver: Send + Sync {
+    /// The labels that propagate, after all inheritance; empty if there are none or no such Resource.
+    ///
+    /// # Errors
+    ///
+    /// See the module.
+    async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError>;
+}
+
+/// A published blueprint version.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BlueprintVersionView {
+    /// Its id.
+    pub id: BlueprintVersionId,
+    /// The kind of its composite resource, and what it may hold.
+    pub xrd: Arc<Xrd>,
+    /// Which parameters it takes.
+    pub parameter_schema: Arc<ParameterSchema>,
+    /// How a bootstrap token gets into it.
+    pub injection_strategy: InjectionStrategy,
+    /// Whether a Node comes of it.
+    pub mesh_role: MeshRole,
+    /// The kinds that its Composition makes, as far as they are known.
+    pub composed_kinds: Arc<[ComposedKind]>,
+}
+
+impl BlueprintVersionView {
+    /// A version whose Composition makes kinds that nobody knows.
+    pub fn new(
+        id: BlueprintVersionId,
+        xrd: Arc<Xrd>,
+        parameter_schema: Arc<ParameterSchema>,
+        injection_strategy: InjectionStrategy,
+        mesh_role: MeshRole,
+    ) -> Self {
+        let composed_kinds = Arc::new([]);
+        Self { id, xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds }
+    }
+
+    /// With the kinds that its Composition makes.
+    #[must_use]
+    pub fn composing(mut self, kinds: impl Into<Arc<[ComposedKind]>>) -> Self {
+        self.composed_kinds = kinds.into();
+        self
+    }
+}
+
+/// A cloud.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct CloudView {
+    /// Its id.
+    pub id: CloudId,
+    /// Which provider it is of, such as `hetzner`.
+    pub provider: Provider,
+    /// Where it is reached: non-secret JSON that goes into the ProviderConfig as it is.
+    pub endpoint: Map<String, Value>,
+}
+
+impl CloudView {
+    /// A cloud of a provider.
+    pub const fn new(id: CloudId, provider: Provider, endpoint: Map<String, Value>) -> Self {
+        Self { id, provider, endpoint }
+    }
+}
+
+/// A cloud credential: where it lies, never what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct CredentialView {
+    /// Its id.
+    pub id: CloudCredentialId,
+    /// The cloud that it is for.
+    pub cloud_id: CloudId,
+    /// The mount of the key-value store that holds it.
+    pub kv_mount: String,
+    /// Its path there.
+    pub kv_path: String,
+}
+
+impl CredentialView {
+    /// A credential for a cloud, at a place of the key-value store.
+    pub fn new(
+        id: CloudCredentialId,
+        cloud_id: CloudId,
+        kv_mount: impl Into<String>,
+        kv_path: impl Into<String>,
+    ) -> Self {
+        Self { id, cloud_id, kv_mount: kv_mount.into(), kv_path: kv_path.into() }
+    }
+}
+
+/// A Project's namespace, as its owner reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct NamespaceObservation {
+    /// The namespace that the assignment names. Rendering refuses any but the Project's own.
+    pub namespace: String,
+    /// It exists and can take objects.
+    pub ready: bool,
+}
+
+impl NamespaceObservation {
+    /// A namespace and its readiness.
+    pub fn new(namespace: impl Into<String>, ready: bool) -> Self {
+        Self { namespace: namespace.into(), ready }
+    }
+}

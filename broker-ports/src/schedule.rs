@@ -1,0 +1,224 @@
+//! Stage 2, persist: who works on what, and when.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ProvisionedResourceId, Version};
+use futures_core::Stream;
+use time::OffsetDateTime;
+
+use crate::context::Attribution;
+use crate::error::PortError;
+use crate::lease::{Lane, Lease, LeaseEpoch, WorkerId};
+use crate::repository::PageSize;
+
+/// Ids of resources that somebody should look at soon. A hint and nothing more: it may be late, doubled or
+/// lost, and it may end.
+pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
+
+/// Who works on what, and when.
+///
+/// The store's clock decides about due times and leases; replicas' clocks may differ. Many replicas call
+/// this at once, without a leader.
+///
+/// # Errors
+///
+/// As for [`Repository`](crate::Repository).
+#[async_trait]
+pub trait Schedule: Send + Sync {
+    /// Claims work: answers leases on resources that nobody else holds.
+    ///
+    /// **Guarantees**: a resource is held by one worker at a time. Every claim raises its epoch by one, so
+    /// that writes of an earlier holder are refused from then on. With [`ClaimTarget::Due`], fair between
+    /// Projects: one with 10,000 due resources does not hold up another with one. A paused resource is never
+    /// claimed; nor is one at rest. With [`ClaimTarget::One`], due or not.
+    ///
+    /// **Caller**: counts the lease from before it asked, and stops acting before it ends.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. After `Unknown` a claim may have happened: it ends by itself.
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError>;
+
+    /// Gives a lease back and says when the resource is due again.
+    ///
+    /// **Guarantees**: never moves the due time later if the row's version is not `seen` any more: whoever
+    /// changed it wants it looked at. A success forgets failed attempts and the last error; a failure counts
+    /// up and backs off exponentially with full jitter, bounded.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. A lease that is not given back ends by itself.
+    async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError>;
+
+    /// Sets a resource due. Answers whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError>;
+
+    /// What the schedule knows of a resource.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError>;
+
+    /// Pauses or resumes a resource, with an audit line if that changes anything. Answers whether there is
+    /// one. A pass that is under way goes on; resuming sets it due at once.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_paused(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution,
+    ) -> Result<bool, PortError>;
+
+    /// The brake of a cluster, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError>;
+
+    /// Sets the brake of a cluster, or releases it with `None`; every replica obeys. With an audit line if
+    /// that changes anything. Setting it again keeps the first one.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: Option<&Brake>,
+        by: &Attribution,
+    ) -> Result<(), PortError>;
+
+    /// Hints that a resource should be looked at: it was declared, its deletion was asked for, it was
+    /// resumed.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn wakeups(&self) -> Result<Wakeups, PortError>;
+}
+
+/// What a worker asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// What it wants.
+    pub target: ClaimTarget,
+    /// For how long.
+    pub lease_for: Duration,
+}
+
+/// What a worker wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimTarget {
+    /// Whatever is due in a lane.
+    Due {
+        /// The lane.
+        lane: Lane,
+        /// How many at the most.
+        limit: PageSize,
+    },
+    /// This one.
+    One(ProvisionedResourceId),
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PassOutcome {
+    /// Well. Look again after this time; `None` leaves it to the sweep.
+    Succeeded {
+        /// When to look again.
+        due_in: Option<Duration>,
+    },
+    /// It failed. Try again after a back-off, or after the time that somebody asked for if that is longer.
+    Failed {
+        /// The reason, of a closed set.
+        reason: String,
+        /// What a person should read: scrubbed, one line.
+        message: String,
+        /// How long the other side asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What became of a lease that was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// Given back.
+    Done,
+    /// It was somebody else's already. Nothing changed.
+    LeaseLost,
+}
+
+/// When a resource should be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// At once.
+    Now,
+    /// After a while, by the store's clock.
+    After(Duration),
+}
+
+/// What the schedule knows of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleEntry {
+    /// When it is due by itself.
+    pub due_at: OffsetDateTime,
+    /// Failed passes in a row.
+    pub attempts: u32,
+    /// How the last failed pass failed: reason and message.
+    pub last_error: Option<(String, String)>,
+    /// Somebody paused it.
+    pub paused: bool,
+    /// How often it was claimed.
+    pub epoch: LeaseEpoch,
+    /// Who holds its lease, and until when; it may be over.
+    pub lease: Option<(WorkerId, OffsetDateTime)>,
+    /// The store's clock when this was read.
+    pub now: OffsetDateTime,
+}
+
+impl ScheduleEntry {
+    /// The entry of a resource that is due and that nobody has worked on.
+    pub const fn new(due_at: OffsetDateTime, now: OffsetDateTime) -> Self {
+        Self {
+            due_at,
+            attempts: 0,
+            last_error: None,
+            paused: false,
+            epoch: LeaseEpoch::ZERO,
+            lease: None,
+            now,
+        }
+    }
+}
+
+/// Why nothing is created, issued or deregistered on a cluster: too many composite resources were absent at
+/// once to believe it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brake {
+    /// How many were absent.
+    pub absent: u64,
+    /// Of how many that should stand.
+    pub expected: u64,
+    /// When that was seen, by the clock of the replica that saw it.
+    pub since: OffsetDateTime,
+}

@@ -1,0 +1,74 @@
+//! Which ports each part of the application needs. A missing one does not compile.
+//!
+//! ```compile_fail,E0063
+//! # use std::sync::Arc;
+//! # use broker_ports::{EventSink, Outbox, RelayPorts};
+//! fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
+//!     RelayPorts { outbox }
+//! }
+//! ```
+//!
+//! The twin that does compile:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use broker_ports::{EventSink, Outbox, RelayPorts};
+//! fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
+//!     RelayPorts { outbox, sink }
+//! }
+//! ```
+
+use std::sync::Arc;
+
+use crate::{
+    AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
+    CredentialResolver, EventSink, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, Repository,
+    Schedule, TokenIssuer,
+};
+
+/// What the service facade needs.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "each field is the port of its type")]
+pub struct ServicePorts {
+    pub repository: Arc<dyn Repository>,
+    pub schedule: Arc<dyn Schedule>,
+    pub outbox: Arc<dyn Outbox>,
+    pub cluster: Arc<dyn Cluster>,
+    pub tokens: Arc<dyn TokenIssuer>,
+    pub nodes: Arc<dyn NodeDeregistrar>,
+    pub blueprints: Arc<dyn BlueprintResolver>,
+    pub clouds: Arc<dyn CloudResolver>,
+    pub credentials: Arc<dyn CredentialResolver>,
+    pub assignments: Arc<dyn AssignmentReader>,
+    pub labels: Arc<dyn LabelTagResolver>,
+    pub audit: Arc<dyn AuditSink>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn IdSource>,
+}
+
+/// What the reconciler needs, and with it sweep and runner.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "each field is the port of its type")]
+pub struct ReconcilerPorts {
+    pub repository: Arc<dyn Repository>,
+    pub schedule: Arc<dyn Schedule>,
+    pub cluster: Arc<dyn Cluster>,
+    pub tokens: Arc<dyn TokenIssuer>,
+    pub nodes: Arc<dyn NodeDeregistrar>,
+    pub blueprints: Arc<dyn BlueprintResolver>,
+    pub clouds: Arc<dyn CloudResolver>,
+    pub credentials: Arc<dyn CredentialResolver>,
+    pub assignments: Arc<dyn AssignmentReader>,
+    pub labels: Arc<dyn LabelTagResolver>,
+    pub audit: Arc<dyn AuditSink>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn IdSource>,
+}
+
+/// What the relay needs.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "each field is the port of its type")]
+pub struct RelayPorts {
+    pub outbox: Arc<dyn Outbox>,
+    pub sink: Arc<dyn EventSink>,
+}

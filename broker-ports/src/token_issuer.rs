@@ -1,0 +1,193 @@
+//! Stage 5, act: bootstrap tokens, at most one of which is alive per resource.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{BootstrapTokenId, ProvisionedResourceId, TokenOrdinal};
+use secrecy::SecretString;
+use time::OffsetDateTime;
+
+use crate::error::PortError;
+use crate::lease::LeaseEpoch;
+
+/// Issues and closes bootstrap tokens.
+///
+/// **Invariant**: at most one live token per resource, whatever crashes: every issue invalidates what was
+/// issued before and not consumed; and none once [`close`](Self::close) was confirmed.
+#[async_trait]
+pub trait TokenIssuer: Send + Sync {
+    /// Issues a token under an ordinal, atomically with all of this:
+    ///
+    /// - a closed resource, or an epoch below the highest that was ever seen for it, is `Rejected`: whoever
+    ///   asks has lost its lease;
+    /// - if a token of this ordinal was consumed, the answer is [`Issue::Consumed`] and nothing changes: an
+    ///   agent enrolled with it, and replacing it silently would make a second Node;
+    /// - otherwise every unconsumed token of the resource is invalidated, whatever its ordinal, and the new
+    ///   one is returned.
+    ///
+    /// **Caller**: after `Unknown`, a token may have been issued and is lost: asking again under the same
+    /// ordinal invalidates it.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` as above, and for a time to live outside of the window; `Transient`; `Unknown` when the
+    /// answer was lost.
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError>;
+
+    /// Invalidates every unconsumed token of the resource, recorded or not, and rejects every later issue.
+    /// Twice is once.
+    ///
+    /// # Errors
+    ///
+    /// `Transient`, `Unknown`: not confirmed, call it again.
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError>;
+
+    /// What is known of a token; `None` if it was never issued.
+    ///
+    /// # Errors
+    ///
+    /// `Transient`.
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError>;
+
+    /// Which times to live are allowed.
+    ///
+    /// # Errors
+    ///
+    /// `Transient`.
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError>;
+}
+
+/// What a worker asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IssueRequest {
+    /// For which resource.
+    pub resource: ProvisionedResourceId,
+    /// Under which ordinal.
+    pub ordinal: TokenOrdinal,
+    /// The lease under which the worker acts.
+    pub epoch: LeaseEpoch,
+    /// How long the token may be consumed.
+    pub ttl: Duration,
+}
+
+/// What became of it.
+#[must_use = "the plaintext is shown once"]
+pub enum Issue {
+    /// A new token, the only live one of the resource.
+    Issued(IssuedToken),
+    /// The token of this ordinal was consumed; nothing changed.
+    Consumed {
+        /// That token.
+        id: BootstrapTokenId,
+    },
+}
+
+/// A token that was just issued: its id, which is kept, and its plaintext, which never is.
+pub struct IssuedToken {
+    /// The id.
+    pub id: BootstrapTokenId,
+    /// The plaintext.
+    pub plaintext: BootstrapToken,
+}
+
+/// A token's plaintext. It can be put into a manifest and nowhere else: it is not printed, not serialised
+/// and not copied.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::BootstrapToken;
+/// fn copies<T: Clone>() {}
+/// copies::<BootstrapToken>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::BootstrapToken;
+/// let token = BootstrapToken::new("t");
+/// let _ = serde_json::to_string(&token);
+/// ```
+///
+/// The twins that do compile:
+///
+/// ```
+/// # use broker_ports::BootstrapToken;
+/// fn copies<T: Send>() {}
+/// copies::<BootstrapToken>();
+/// ```
+///
+/// ```
+/// # use broker_ports::BootstrapToken;
+/// let token = BootstrapToken::new("t");
+/// let _ = serde_json::to_string(&format!("{token:?}"));
+/// ```
+pub struct BootstrapToken(SecretString);
+
+impl BootstrapToken {
+    /// Takes the plaintext.
+    pub fn new(plaintext: impl Into<SecretString>) -> Self {
+        Self(plaintext.into())
+    }
+
+    /// The secret, for rendering.
+    pub const fn secret(&self) -> &SecretString {
+        &self.0
+    }
+}
+
+impl fmt::Debug for BootstrapToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BootstrapToken(…)")
+    }
+}
+
+impl fmt::Debug for IssuedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IssuedToken({})", self.id)
+    }
+}
+
+impl fmt::Debug for Issue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Issued(token) => write!(f, "Issued({})", token.id),
+            Self::Consumed { id } => write!(f, "Consumed({id})"),
+        }
+    }
+}
+
+/// What is known of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    /// It can be consumed.
+    Live {
+        /// Until then.
+        expires_at: OffsetDateTime,
+    },
+    /// An agent consumed it.
+    Consumed {
+        /// When.
+        at: OffsetDateTime,
+    },
+    /// Its time was over before anybody consumed it.
+    Expired {
+        /// Since when.
+        at: OffsetDateTime,
+    },
+    /// A later issue or a close made it worthless.
+    Invalidated,
+}
+
+/// Which times to live an issuer allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TtlWindow {
+    /// The shortest.
+    pub min: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl TtlWindow {
+    /// Whether a time to live is allowed.
+    pub fn allows(&self, ttl: Duration) -> bool {
+        (self.min..=self.max).contains(&ttl)
+    }
+}

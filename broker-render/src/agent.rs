@@ -1,0 +1,259 @@
+//! The `plexd` agent: where it enrols, and where it comes from. Configuration of the embedder.
+//!
+//! Each value ends up in a document that a machine executes as root. So each is a type whose constructor
+//! admits no character that could mean anything there.
+
+use std::fmt;
+
+use broker_domain::Error;
+
+use crate::text::quoted;
+
+/// The longest URL.
+const MAX_URL_BYTES: usize = 2048;
+
+/// The agent, for both kinds of delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Agent {
+    /// How a machine that boots with cloud-init gets it.
+    pub source: AgentSource,
+    /// The image that a Helm release runs.
+    pub image: ImageReference,
+}
+
+/// How a machine gets the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AgentSource {
+    /// A Debian package from the machine's own package sources, which apt verifies.
+    Package(DebianPackage),
+    /// An OCI image, run by podman. Pin it by digest.
+    Image(ImageReference),
+    /// A binary, verified by its checksum before it is run.
+    Download(Download),
+}
+
+/// A Debian package, optionally in one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebianPackage {
+    name: String,
+    version: Option<String>,
+}
+
+/// A reference to an OCI image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageReference(String);
+
+/// A file on a web server and its checksum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Download {
+    url: ApiUrl,
+    sha256: String,
+}
+
+/// The URL of the control plane, or of a download: `https`, or `http` on the loopback interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiUrl(String);
+
+impl Default for Agent {
+    /// The package `plexd` in whatever version the machine's package sources offer, and the image
+    /// `plexsphere/plexd:stable`. Pin both where reproducible machines matter.
+    fn default() -> Self {
+        Self {
+            source: AgentSource::Package(DebianPackage { name: "plexd".to_owned(), version: None }),
+            image: ImageReference("plexsphere/plexd:stable".to_owned()),
+        }
+    }
+}
+
+impl Agent {
+    /// With another source for machines.
+    #[must_use]
+    pub fn with_source(mut self, source: AgentSource) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// With another image for Helm releases.
+    #[must_use]
+    pub fn with_image(mut self, image: ImageReference) -> Self {
+        self.image = image;
+        self
+    }
+}
+
+impl DebianPackage {
+    /// A package by name, in any version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when Debian would not call a package so.
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        let valid = (2..=128).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && name.chars().all(|c| {
+                c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-' | '.')
+            });
+        if valid {
+            return Ok(Self { name, version: None });
+        }
+        let problem = format!("is {}; use a Debian package name", quoted(&name));
+        Err(Error::invalid("agent.package.name", problem))
+    }
+
+    /// In one version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is no Debian version.
+    pub fn in_version(mut self, version: impl Into<String>) -> Result<Self, Error> {
+        let version = version.into();
+        let valid = (1..=128).contains(&version.len())
+            && version.starts_with(|c: char| c.is_ascii_digit())
+            && version
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | ':' | '~'));
+        if !valid {
+            let problem = format!("is {}; use a Debian version", quoted(&version));
+            return Err(Error::invalid("agent.package.version", problem));
+        }
+        self.version = Some(version);
+        Ok(self)
+    }
+
+    /// As apt takes it: `name` or `name=version`.
+    pub(crate) fn argument(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{}={version}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+impl ImageReference {
+    /// A reference such as `plexsphere/plexd:1.4` or one with a digest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is not written as an image reference.
+    pub fn new(reference: impl Into<String>) -> Result<Self, Error> {
+        let reference = reference.into();
+        let valid = (1..=512).contains(&reference.len())
+            && reference.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && reference.chars().all(|c| {
+                c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@')
+            });
+        if valid {
+            return Ok(Self(reference));
+        }
+        let problem = format!("is {}; use an image reference", quoted(&reference));
+        Err(Error::invalid("agent.image", problem))
+    }
+
+    /// The reference.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Download {
+    /// A file that has this SHA-256 checksum, in 64 hexadecimal digits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the checksum is none.
+    pub fn new(url: ApiUrl, sha256: impl Into<String>) -> Result<Self, Error> {
+        let sha256 = sha256.into().to_ascii_lowercase();
+        if sha256.len() == 64 && sha256.chars().all(|c| c.is_ascii_hexdigit()) {
+            return Ok(Self { url, sha256 });
+        }
+        let problem = format!("is {}; use 64 hexadecimal digits", quoted(&sha256));
+        Err(Error::invalid("agent.download.sha256", problem))
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
+    pub(crate) fn sha256(&self) -> &str {
+        &self.sha256
+    }
+}
+
+impl ApiUrl {
+    /// Takes an absolute URL with a host and without credentials or fragment.
+    ///
+    /// ```
+    /// use broker_render::ApiUrl;
+    ///
+    /// assert!(ApiUrl::new("https://api.plexsphere.example").is_ok());
+    /// assert!(ApiUrl::new("http://127.0.0.1:8080").is_ok());
+    /// assert!(ApiUrl::new("http://api.plexsphere.example").is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is anything else.
+    pub fn new(url: impl Into<String>) -> Result<Self, Error> {
+        let url = url.into();
+        let refuse = |problem: &str| {
+            let allowed = "use https://host[:port][/path], or http on the loopback interface";
+            Err(Error::invalid("api_url", format!("{problem}; {allowed}")))
+        };
+        if url.len() > MAX_URL_BYTES {
+            return refuse(&format!("is longer than {MAX_URL_BYTES} bytes"));
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?[]!&'()*+,;=%@$".contains(c);
+        if !url.chars().all(allowed) {
+            return refuse("holds a character that no URL may hold");
+        }
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return refuse("has no scheme");
+        };
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        if authority.contains('@') {
+            return refuse("holds credentials");
+        }
+        let Some(host) = host_of(authority) else {
+            return refuse("has no host, or no valid port");
+        };
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
+        if scheme == "https" || (scheme == "http" && loopback) {
+            return Ok(Self(url));
+        }
+        refuse("has another scheme")
+    }
+
+    /// The URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ApiUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The host of `host` or `host:port`.
+fn host_of(authority: &str) -> Option<&str> {
+    let bracket = authority.rfind(']').map_or(0, |end| end + 1);
+    let (host, port) = match authority[bracket..].find(':') {
+        Some(colon) => {
+            let (host, port) = authority.split_at(bracket + colon);
+            (host, Some(&port[1..]))
+        }
+        None => (authority, None),
+    };
+    let host_is_plain = if let Some(inner) = host.strip_prefix('[') {
+        inner.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().is_ok()
+    } else {
+        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        !host.is_empty() && host.chars().all(valid)
+    };
+    let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    (host_is_plain && port_is_valid).then_some(host)
+}

@@ -1,0 +1,161 @@
+//! Canonical JSON: one text per value, so that equal input gives equal bytes and equal digests.
+//!
+//! Keys are sorted here and not by the map type: another crate in the embedder's graph may switch the JSON
+//! library to insertion order.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Map, Number, Value};
+use sha2::{Digest as _, Sha256};
+
+/// The first float that no signed 64-bit integer reaches.
+pub(crate) const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// Every integer below this magnitude is exact as a float.
+const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
+
+/// A SHA-256 digest over the fields that we send, or over those that stand under our name.
+///
+/// ```
+/// use broker_render::Digest;
+///
+/// let digest = Digest::new([0xab; 32]);
+/// assert_eq!(digest.to_string(), "ab".repeat(32));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// A digest that was kept.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// The one text of a value: sorted keys, no spaces, whole numbers as integers.
+pub(crate) fn text(value: &Value) -> String {
+    let mut out = String::new();
+    write_value(value, &mut out);
+    out
+}
+
+/// The one text of an object.
+pub(crate) fn object_text(object: &Map<String, Value>) -> String {
+    let mut out = String::new();
+    write_object(object, &mut out);
+    out
+}
+
+/// Whole numbers as integers. `1.0` and `1` are one number to JSON Schema, and an API server that is sent
+/// the first gives back the second.
+pub(crate) fn number(number: &Number) -> Number {
+    match number.as_f64() {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it has no fraction and fits into 53 bits"
+        )]
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < TWO_POW_53 => {
+            Number::from(float as i64)
+        }
+        _ => number.clone(),
+    }
+}
+
+/// Whether two values are one, however their numbers are written.
+pub(crate) fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => number(left) == number(right),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .all(|(key, left)| right.get(key).is_some_and(|right| same(left, right)))
+        }
+        _ => left == right,
+    }
+}
+
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(object) => write_object(object, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Number(value) => write_displayed(&Value::Number(number(value)), out),
+        Value::Null | Value::Bool(_) | Value::String(_) => write_displayed(value, out),
+    }
+}
+
+fn write_object(object: &Map<String, Value>, out: &mut String) {
+    let mut entries: Vec<_> = object.iter().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    out.push('{');
+    for (index, (key, value)) in entries.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_displayed(&Value::from(key.as_str()), out);
+        out.push(':');
+        write_value(value, out);
+    }
+    out.push('}');
+}
+
+/// A scalar as the JSON library writes it.
+fn write_displayed(value: &Value, out: &mut String) {
+    // Writing into a String does not fail, and neither does a scalar's Display.
+    let _ = write!(out, "{value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_and_whole_numbers_are_integers() {
+        let value = json!({"b": [1.0, 0.5, -0.0], "a": {"d": "\"\n", "c": null}});
+        assert_eq!(text(&value), r#"{"a":{"c":null,"d":"\"\n"},"b":[1,0.5,0]}"#);
+    }
+
+    #[test]
+    fn a_number_is_the_same_however_it_is_written() {
+        assert!(same(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]})));
+        assert!(!same(&json!([1, 2]), &json!([1])));
+        assert!(!same(&json!({"a": 1}), &json!({"b": 1})));
+        assert!(!same(&json!(1), &json!("1")));
+    }
+}

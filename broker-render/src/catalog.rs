@@ -1,0 +1,210 @@
+//! The blueprint catalog: three files per blueprint, read and checked before anybody can ask for one.
+//!
+//! A mistake in a blueprint surfaces otherwise as a refusal of the API server, long after a caller was told
+//! that all is well. So [`check`] compares everything that the broker would ever send with what the XRD
+//! declares, and says in one line per problem what does not fit.
+
+mod composition;
+mod consistency;
+mod metadata;
+
+use std::fmt;
+
+use broker_domain::{Error, MeshRole};
+
+use crate::injection::InjectionStrategy;
+use crate::parameters::ParameterSchema;
+use crate::xrd::Xrd;
+
+/// The three files of a blueprint, as bytes.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    /// `metadata.json`.
+    pub metadata: &'a [u8],
+    /// `xrd.yaml`.
+    pub xrd: &'a [u8],
+    /// `composition.yaml`.
+    pub composition: &'a [u8],
+}
+
+/// A blueprint whose three files were read and fit together.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Blueprint {
+    /// The directory's name.
+    pub slug: String,
+    /// What people call it.
+    pub display_name: String,
+    /// What it is for.
+    pub description: String,
+    /// The XRD's served version.
+    pub version: String,
+    /// The providers that it can be used with.
+    pub provider_kinds: Vec<String>,
+    /// Where the bootstrap token goes.
+    pub injection_strategy: InjectionStrategy,
+    /// Whether a Node enrols.
+    pub mesh_role: MeshRole,
+    /// The parameters.
+    pub parameter_schema: ParameterSchema,
+    /// The kinds of objects that its Composition composes.
+    pub composed_kinds: Vec<ComposedKind>,
+    /// The composite resource.
+    pub xrd: Xrd,
+}
+
+/// A kind of object that a Composition composes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComposedKind {
+    /// Group and version.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+/// One finding about a blueprint. Its `Display` is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The blueprint.
+    pub slug: String,
+    /// The file.
+    pub file: File,
+    /// Where in the file, and what.
+    pub message: String,
+}
+
+/// How bad a [`Problem`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The blueprint cannot be published.
+    Error,
+    /// It works, and somebody should know.
+    Warning,
+}
+
+/// The files of a blueprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum File {
+    /// `metadata.json`.
+    Metadata,
+    /// `xrd.yaml`.
+    Xrd,
+    /// `composition.yaml`.
+    Composition,
+}
+
+impl Severity {
+    /// The word at the beginning of the line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+impl File {
+    /// The file's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata.json",
+            Self::Xrd => "xrd.yaml",
+            Self::Composition => "composition.yaml",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (severity, file) = (self.severity.as_str(), self.file.as_str());
+        write!(f, "{severity}: {}/{file}: {}", self.slug, self.message)
+    }
+}
+
+/// Reads and checks the files of the blueprint in directory `slug`.
+///
+/// Returns the blueprint when there is no error, and every problem that was found: those of each file, and,
+/// when all three can be read, those between them.
+pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) {
+    let mut report = Report { slug, problems: Vec::new() };
+    let metadata = report.take(File::Metadata, metadata::Metadata::parse(slug, files.metadata));
+    let xrd = report.take(File::Xrd, Xrd::parse(files.xrd));
+    let composition =
+        report.take(File::Composition, composition::Composition::parse(files.composition));
+    let (Some(metadata), Some(xrd), Some(composition)) = (metadata, xrd, composition) else {
+        return (None, report.problems);
+    };
+    consistency::check(&metadata, &xrd, &composition, &mut report);
+    if report.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return (None, report.problems);
+    }
+    let composed_kinds = metadata.composed_kinds.unwrap_or(composition.composed_kinds);
+    let blueprint = Blueprint {
+        slug: slug.to_owned(),
+        display_name: metadata.display_name,
+        description: metadata.description,
+        version: metadata.version,
+        provider_kinds: metadata.provider_kinds,
+        injection_strategy: metadata.injection_strategy,
+        mesh_role: metadata.mesh_role,
+        parameter_schema: metadata.parameter_schema,
+        composed_kinds,
+        xrd,
+    };
+    (Some(blueprint), report.problems)
+}
+
+/// Reads the blueprint in directory `slug`, for a caller that only wants a usable one.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] with the first error that [`check`] finds.
+pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
+    let (blueprint, problems) = check(slug, files);
+    blueprint.ok_or_else(|| {
+        let mut errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        let (file, message) = errors
+            .next()
+            .map_or((File::Metadata, String::new()), |first| (first.file, first.message.clone()));
+        Error::invalid(format!("{slug}/{}", file.as_str()), message)
+    })
+}
+
+/// The problems found so far.
+struct Report<'a> {
+    slug: &'a str,
+    problems: Vec<Problem>,
+}
+
+impl Report<'_> {
+    fn add(&mut self, severity: Severity, file: File, message: String) {
+        self.problems.push(Problem { severity, slug: self.slug.to_owned(), file, message });
+    }
+
+    fn error(&mut self, file: File, message: impl Into<String>) {
+        self.add(Severity::Error, file, message.into());
+    }
+
+    fn warning(&mut self, file: File, message: impl Into<String>) {
+        self.add(Severity::Warning, file, message.into());
+    }
+
+    /// The value, or its error as a problem of the file.
+    fn take<T>(&mut self, file: File, read: Result<T, Error>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let message = error.to_string();
+                // The line names the file already.
+                let root = ["xrd", "metadata", "composition"]
+                    .into_iter()
+                    .find_map(|root| message.strip_prefix(root)?.strip_prefix(['.', ':']));
+                self.error(file, root.map_or(message.as_str(), str::trim_start));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether the three files of a blueprint fit together, and with what the broker sends.
+
+use broker_domain::MeshRole;
+use serde_json::Value;
+
+use super::composition::Composition;
+use super::metadata::Metadata;
+use super::{File, Report};
+use crate::parameters::Parameter;
+use crate::text::{join, list, quoted};
+use crate::xrd::{Declared, Schema, ValueType, Xrd};
+
+pub(super) fn check(
+    metadata: &Metadata,
+    xrd: &Xrd,
+    composition: &Composition,
+    report: &mut Report<'_>,
+) {
+    check_versions(metadata, xrd, composition, report);
+    check_composition(metadata, composition, report);
+    let injected = match metadata.mesh_role {
+        MeshRole::Node => metadata.injection_strategy.leaves(),
+        MeshRole::Standalone => &[],
+    };
+    check_injection(metadata, xrd, composition, report, injected);
+    check_parameters(metadata, xrd, report, injected);
+    check_tags(xrd, report);
+}
+
+fn check_versions(
+    metadata: &Metadata,
+    xrd: &Xrd,
+    composition: &Composition,
+    report: &mut Report<'_>,
+) {
+    if metadata.version != xrd.version() {
+        let (found, served) = (quoted(&metadata.version), xrd.version());
+        report.error(File::Metadata, format!("version: is {found}; the XRD serves {served}"));
+    }
+    if composition.api_version != xrd.api_version() || composition.kind != xrd.kind() {
+        let found = format!("{} {}", composition.api_version, composition.kind);
+        let expected = format!("{} {}", xrd.api_version(), xrd.kind());
+        let message = format!("spec.compositeTypeRef: is {}; use {expected}", quoted(&found));
+        report.error(File::Composition, message);
+    }
+    if composition.name != report.slug {
+        let message = format!(
+            "metadata.name: is {}; by convention it is the slug",
+            quoted(&composition.name)
+        );
+        report.warning(File::Composition, message);
+    }
+}
+
+fn check_composition(metadata: &Metadata, composition: &Composition, report: &mut Report<'_>) {
+    if metadata.composed_kinds.is_some() {
+        return;
+    }
+    for step in &composition.opaque_steps {
+        let message = format!(
+            "spec.pipeline: what step {} composes cannot be read; name it in composedKinds",
+            quoted(step)
+        );
+        report.warning(File::Composition, message);
+    }
+}
+
+/// The token has to get in, and somebody has to take it from there.
+fn check_injection(
+    metadata: &Metadata,
+    xrd: &Xrd,
+    composition: &Composition,
+    report: &mut Report<'_>,
+    injected: &[&[&str]],
+) {
+    for leaf in injected {
+        let path = format!("spec.{}", leaf.join("."));
+        match at(xrd.spec(), leaf) {
+            Place::Schema(schema) if takes(schema, ValueType::String) => {}
+            Place::Anything => {}
+            Place::Schema(_) => {
+                report.error(File::Xrd, format!("{path}: is no string; the bootstrap needs one"));
+            }
+            Place::Nothing => {
+                let strategy = metadata.injection_strategy;
+                let message = format!("{path}: is not declared; {strategy} needs it");
+                report.error(File::Xrd, message);
+            }
+        }
+    }
+    let Some(token) = injected.first() else { return };
+    let path = format!("spec.{}", token.join("."));
+    let reads = |source: &String| path == *source || path.starts_with(&format!("{source}."));
+    if composition.opaque_steps.is_empty() && !composition.patched_from.iter().any(reads) {
+        let message = format!("spec.pipeline: no patch reads {path}; the token would go nowhere");
+        report.warning(File::Composition, message);
+    }
+}
+
+fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, injected: &[&[&str]]) {
+    let parameters = metadata.parameter_schema.parameters();
+    for (name, parameter) in &parameters {
+        check_parameter(name, parameter, xrd, report);
+    }
+    let brought = |path: &[&str]| injected.iter().any(|leaf| leaf.starts_with(path));
+    for required in xrd.spec().required_fields() {
+        if required != "parameters" && !brought(&[required]) {
+            let path = join("spec", required);
+            let message = format!("{path}: is required, and the broker never sends it");
+            report.error(File::Xrd, message);
+        }
+    }
+    let Place::Schema(schema) = at(xrd.spec(), &["parameters"]) else { return };
+    for required in schema.required_fields() {
+        let path = join("spec.parameters", required);
+        let present = parameters.get(required).map(|parameter| parameter.always_present);
+        match present {
+            Some(true) => {}
+            Some(false) => {
+                let message = format!("{path}: is required, but parameter {required} is optional");
+                report.error(File::Xrd, message);
+            }
+            None if brought(&["parameters", required]) => {}
+            None => {
+                let message = format!("{path}: is required, and no parameter of that name exists");
+                report.error(File::Xrd, message);
+            }
+        }
+    }
+}
+
+fn check_parameter(name: &str, parameter: &Parameter<'_>, xrd: &Xrd, report: &mut Report<'_>) {
+    let path = join("spec.parameters", name);
+    let schema = match at(xrd.spec(), &["parameters", name]) {
+        Place::Schema(schema) => schema,
+        Place::Anything => return,
+        Place::Nothing => {
+            report.error(File::Xrd, format!("{path}: is not declared; the parameter needs it"));
+            return;
+        }
+    };
+    if parameter.secret {
+        for leaf in [["secretRef", "name"], ["secretRef", "key"]] {
+            match at(schema, &leaf) {
+                Place::Schema(schema) if takes(schema, ValueType::String) => {}
+                Place::Anything => {}
+                Place::Schema(_) | Place::Nothing => {
+                    let path = format!("{path}.{}", leaf.join("."));
+                    let message =
+                        format!("{path}: is not declared as a string; the secret needs it");
+                    report.error(File::Xrd, message);
+                }
+            }
+        }
+        return;
+    }
+    let wrong: Vec<_> = types_of(parameter.schema)
+        .into_iter()
+        .filter(|name| ValueType::named(name).is_none_or(|value_type| !takes(schema, value_type)))
+        .collect();
+    if !wrong.is_empty() {
+        let declared = schema.value_type().map_or("anything", ValueType::as_str);
+        let message = format!("{path}: is declared {declared}; the parameter is {}", list(wrong));
+        report.error(File::Xrd, message);
+    }
+}
+
+fn check_tags(xrd: &Xrd, report: &mut Report<'_>) {
+    match xrd.spec().field("cloudTags") {
+        Declared::Freely => {}
+        Declared::As(schema) => match schema.field("plexsphere:any") {
+            Declared::As(value) if takes(value, ValueType::String) => {}
+            Declared::Freely | Declared::AsScalar => {}
+            Declared::As(_) => {
+                report.error(File::Xrd, "spec.cloudTags: holds no strings; tags are strings");
+            }
+            Declared::Not => {
+                let message = "spec.cloudTags: declares no additionalProperties; tags are left out";
+                report.warning(File::Xrd, message);
+            }
+        },
+        Declared::AsScalar | Declared::Not => {
+            report.warning(File::Xrd, "spec.cloudTags: is not declared; labels become no tags");
+        }
+    }
+}
+
+/// What a schema knows of a path.
+enum Place<'a> {
+    Schema(&'a Schema),
+    Anything,
+    Nothing,
+}
+
+fn at<'a>(schema: &'a Schema, path: &[&str]) -> Place<'a> {
+    let Some((first, rest)) = path.split_first() else { return Place::Schema(schema) };
+    match schema.field(first) {
+        Declared::As(schema) => at(schema, rest),
+        Declared::Freely => Place::Anything,
+        Declared::AsScalar if rest.is_empty() => Place::Anything,
+        Declared::AsScalar | Declared::Not => Place::Nothing,
+    }
+}
+
+/// Whether a schema takes values of a type.
+fn takes(schema: &Schema, value_type: ValueType) -> bool {
+    match schema.value_type() {
+        None => true,
+        Some(ValueType::IntegerOrString) => {
+            matches!(value_type, ValueType::Integer | ValueType::String)
+        }
+        Some(ValueType::Number) => matches!(value_type, ValueType::Integer | ValueType::Number),
+        Some(declared) => declared == value_type,
+    }
+}
+
+/// The types that a parameter's schema allows, where it names any.
+fn types_of(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}

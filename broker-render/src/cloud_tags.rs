@@ -1,0 +1,216 @@
+//! A Resource's labels as tags of its cloud: within what the provider takes, and nothing lost in silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::provider_config::Provider;
+use crate::text::quoted;
+
+/// The tags to send, and a record for each label that became none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloudTags {
+    /// The tags.
+    pub tags: BTreeMap<String, String>,
+    /// The labels that were left out, each with its reason. Whoever sends the tags logs them, once.
+    pub skipped: Vec<SkippedTag>,
+}
+
+/// A label that became no tag.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct SkippedTag {
+    /// The label's key; for [`TagSkip::Undeclared`], the tag's.
+    pub key: String,
+    /// Why.
+    pub reason: TagSkip,
+}
+
+/// The closed set of reasons for leaving a label out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TagSkip {
+    /// The key with its prefix is longer than the provider allows.
+    KeyTooLong,
+    /// The key is empty, or holds a character that the provider refuses.
+    KeyInvalid,
+    /// Another label has the same key in the provider's eyes.
+    KeyTaken,
+    /// The value is longer than the provider allows.
+    ValueTooLong,
+    /// The value holds a character that the provider refuses.
+    ValueInvalid,
+    /// The provider allows no more tags.
+    TooMany,
+    /// The XRD has no place for it.
+    Undeclared,
+}
+
+impl TagSkip {
+    /// The reason's name in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::KeyTooLong => "key_too_long",
+            Self::KeyInvalid => "key_invalid",
+            Self::KeyTaken => "key_taken",
+            Self::ValueTooLong => "value_too_long",
+            Self::ValueInvalid => "value_invalid",
+            Self::TooMany => "too_many",
+            Self::Undeclared => "undeclared",
+        }
+    }
+}
+
+impl fmt::Display for TagSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl SkippedTag {
+    pub(crate) fn new(key: impl Into<String>, reason: TagSkip) -> Self {
+        Self { key: key.into(), reason }
+    }
+}
+
+impl fmt::Display for SkippedTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "label {} is no cloud tag: {}", quoted(&self.key), self.reason)
+    }
+}
+
+/// What a provider takes as tags.
+struct Rules {
+    prefix: &'static str,
+    max_tags: usize,
+    max_key_chars: usize,
+    max_value_chars: usize,
+    key_char: fn(char) -> bool,
+    value: fn(&str) -> bool,
+    keys: Keys,
+}
+
+/// How a provider tells keys apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    AsWritten,
+    IgnoringCase,
+}
+
+/// Turns labels into tags of a provider. Keys are prefixed, so that they never meet a tag of somebody
+/// else; nothing is shortened or rewritten. When there are too many, the first by key are taken.
+///
+/// ```
+/// use broker_render::{Provider, TagSkip, cloud_tags};
+///
+/// let labels = [("team".to_owned(), "Blue".to_owned())].into();
+/// let on_aws = cloud_tags(&Provider::new("aws")?, &labels);
+/// assert_eq!(on_aws.tags["plexsphere:team"], "Blue");
+/// let on_gcp = cloud_tags(&Provider::new("gcp")?, &labels);
+/// assert_eq!(on_gcp.skipped[0].reason, TagSkip::ValueInvalid, "no capital letters there");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+pub fn cloud_tags(provider: &Provider, labels: &BTreeMap<String, String>) -> CloudTags {
+    let rules = rules_of(provider);
+    let mut result = CloudTags::default();
+    let mut taken = BTreeSet::new();
+    for (label, value) in labels {
+        let key = format!("{}{label}", rules.prefix);
+        let identity = match rules.keys {
+            Keys::AsWritten => key.clone(),
+            Keys::IgnoringCase => key.to_lowercase(),
+        };
+        let reason = if label.is_empty() || !label.chars().all(rules.key_char) {
+            TagSkip::KeyInvalid
+        } else if key.chars().count() > rules.max_key_chars {
+            TagSkip::KeyTooLong
+        } else if value.chars().count() > rules.max_value_chars {
+            TagSkip::ValueTooLong
+        } else if !(rules.value)(value) {
+            TagSkip::ValueInvalid
+        } else if taken.contains(&identity) {
+            TagSkip::KeyTaken
+        } else if result.tags.len() >= rules.max_tags {
+            TagSkip::TooMany
+        } else {
+            taken.insert(identity);
+            result.tags.insert(key, value.clone());
+            continue;
+        };
+        result.skipped.push(SkippedTag::new(label.as_str(), reason));
+    }
+    result
+}
+
+fn rules_of(provider: &Provider) -> Rules {
+    match provider.as_str() {
+        "aws" => Rules {
+            prefix: "plexsphere:",
+            max_tags: 50,
+            max_key_chars: 128,
+            max_value_chars: 256,
+            key_char: is_aws_char,
+            value: |value| value.chars().all(is_aws_char) && value.trim() == value,
+            keys: Keys::AsWritten,
+        },
+        "azure" => Rules {
+            prefix: "plexsphere:",
+            max_tags: 50,
+            // Names may be longer elsewhere; 128 is what a storage account takes.
+            max_key_chars: 128,
+            max_value_chars: 256,
+            key_char: |c| !c.is_control() && !"<>%&\\?/".contains(c),
+            value: |value| !value.chars().any(char::is_control),
+            keys: Keys::IgnoringCase,
+        },
+        "hcloud" | "hetzner" => Rules {
+            prefix: "plexsphere.io/",
+            max_tags: 64,
+            max_key_chars: "plexsphere.io/".len() + 63,
+            max_value_chars: 63,
+            key_char: is_label_char,
+            value: |value| value.is_empty() || is_label_value(value),
+            keys: Keys::AsWritten,
+        },
+        "openstack" => Rules {
+            prefix: "plexsphere:",
+            max_tags: 128,
+            max_key_chars: 255,
+            max_value_chars: 255,
+            key_char: |c| c.is_ascii_alphanumeric() || "-_:. ".contains(c),
+            value: |value| !value.chars().any(char::is_control),
+            keys: Keys::AsWritten,
+        },
+        // Google's rules are the narrowest, and so the ones for a provider that nobody described.
+        "gcp" => Rules { max_tags: 64, ..NARROW },
+        _ => NARROW,
+    }
+}
+
+const NARROW: Rules = Rules {
+    prefix: "plexsphere-",
+    max_tags: 50,
+    max_key_chars: 63,
+    max_value_chars: 63,
+    key_char: is_narrow_char,
+    value: |value| value.chars().all(is_narrow_char),
+    keys: Keys::AsWritten,
+};
+
+fn is_aws_char(c: char) -> bool {
+    c.is_alphanumeric() || " +-=._:/@".contains(c)
+}
+
+const fn is_narrow_char(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_')
+}
+
+const fn is_label_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+fn is_label_value(value: &str) -> bool {
+    let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    value.chars().all(is_label_char)
+        && ends_well(value.chars().next())
+        && ends_well(value.chars().next_back())
+}

@@ -1,0 +1,304 @@
+//! Reading what others wrote: one bounded reader for every XRD, Composition, schema and parameter text.
+//!
+//! Whoever publishes a blueprint or declares a resource hands over bytes. Before anything looks at them
+//! they pass through here, where size, depth, number of values and alias expansion have a limit each, and
+//! where a document that two readers could understand differently (a key twice, a number that does not
+//! fit) is refused.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use broker_domain::Error;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::budget::BudgetBreach;
+
+use crate::canonical;
+use crate::text::quoted;
+
+/// The size of the largest document that is read.
+pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
+
+/// How deep objects and arrays may be nested.
+pub const MAX_DEPTH: usize = 64;
+
+/// How many values a document may hold, counted after aliases are expanded.
+const MAX_VALUES: usize = 100_000;
+
+/// How much of a document may come from YAML aliases: enough to share a schema, too little for a bomb.
+const MAX_ALIASED: usize = 10_000;
+
+/// What makes a document unreadable, each with its own sentence.
+#[derive(Debug, PartialEq, Eq)]
+enum Fault {
+    TooLarge(usize),
+    NotUtf8(usize),
+    Empty,
+    TooDeep,
+    TooMany,
+    Aliases,
+    Documents,
+    DuplicateKey(String),
+    Number,
+    Syntax(&'static str, String),
+}
+
+/// Reads JSON (what begins with a brace) or YAML (everything else).
+pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Value, Error> {
+    let read = bounded(bytes)
+        .and_then(|text| if text.trim_start().starts_with('{') { json(text) } else { yaml(text) });
+    read.map_err(|fault| Error::invalid(name, fault.to_string()))
+}
+
+/// Reads JSON, and nothing but JSON.
+pub(crate) fn read_json(name: &str, bytes: &[u8]) -> Result<Value, Error> {
+    bounded(bytes).and_then(json).map_err(|fault| Error::invalid(name, fault.to_string()))
+}
+
+/// The same limits for a value that somebody else parsed, where there are no bytes to count.
+pub(crate) fn bound_value(name: &str, value: &Value) -> Result<Value, Error> {
+    // Going through the text costs a copy, and saves a second implementation of every rule.
+    read_json(name, canonical::text(value).as_bytes())
+}
+
+fn bounded(bytes: &[u8]) -> Result<&str, Fault> {
+    if bytes.len() > MAX_DOCUMENT_BYTES {
+        return Err(Fault::TooLarge(bytes.len()));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| Fault::NotUtf8(error.valid_up_to()))?;
+    if text.trim().is_empty() { Err(Fault::Empty) } else { Ok(text) }
+}
+
+fn json(text: &str) -> Result<Value, Fault> {
+    let limits = Limits::default();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = Seed::new(&limits).deserialize(&mut reader).and_then(|value| {
+        reader.end()?;
+        Ok(value)
+    });
+    read.map_err(|error| {
+        limits.fault.take().unwrap_or_else(|| {
+            let message = error.to_string();
+            // The reader has no code of its own for this; a test pins its wording.
+            if message.starts_with("number out of range") {
+                Fault::Number
+            } else {
+                Fault::Syntax("JSON", message)
+            }
+        })
+    })
+}
+
+fn yaml(text: &str) -> Result<Value, Fault> {
+    let limits = Limits::default();
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            // The visitor counts too; these stop the reader before it buffers for the visitor.
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_VALUES,
+            flow_nesting_limit: MAX_DEPTH + 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },
+        // As `kubectl apply` reads the same file.
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    serde_saphyr::with_deserializer_from_str_with_options(text, options, |reader| {
+        Seed::new(&limits).deserialize(reader)
+    })
+    .map_err(|error| limits.fault.take().unwrap_or_else(|| yaml_fault(&error)))
+}
+
+fn yaml_fault(error: &serde_saphyr::Error) -> Fault {
+    use serde_saphyr::Error as Yaml;
+
+    let error = error.without_snippet();
+    if let Yaml::AliasError { error, .. } = error {
+        return yaml_fault(error);
+    }
+    if let Yaml::DuplicateMappingKey { key, .. } = error {
+        return Fault::DuplicateKey(key.clone().unwrap_or_default());
+    }
+    if let Yaml::Budget { breach, .. } = error {
+        return budget_fault(breach);
+    }
+    if matches!(
+        error,
+        Yaml::AliasReplayLimitExceeded { .. }
+            | Yaml::AliasExpansionLimitExceeded { .. }
+            | Yaml::AliasReplayStackDepthExceeded { .. }
+    ) {
+        return Fault::Aliases;
+    }
+    if matches!(error, Yaml::MultipleDocuments { .. }) {
+        return Fault::Documents;
+    }
+    if matches!(error, Yaml::NonFiniteFloat { .. }) {
+        return Fault::Number;
+    }
+    Fault::Syntax("YAML", one_line(&error.to_string()))
+}
+
+fn budget_fault(breach: &BudgetBreach) -> Fault {
+    if matches!(breach, BudgetBreach::Depth { .. }) {
+        return Fault::TooDeep;
+    }
+    if matches!(
+        breach,
+        BudgetBreach::Aliases { .. }
+            | BudgetBreach::Anchors { .. }
+            | BudgetBreach::MergeKeys { .. }
+            | BudgetBreach::AliasAnchorRatio { .. }
+            | BudgetBreach::RecordedAnchorEvents { .. }
+            | BudgetBreach::RecordedAnchorBytes { .. }
+    ) {
+        return Fault::Aliases;
+    }
+    Fault::TooMany
+}
+
+/// The first line of what the YAML reader says; the rest draws pictures.
+fn one_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge(bytes) => {
+                write!(f, "is {bytes} bytes; at most {MAX_DOCUMENT_BYTES} are read")
+            }
+            Self::NotUtf8(offset) => write!(f, "is not UTF-8 at byte {offset}"),
+            Self::Empty => f.write_str("is empty"),
+            Self::TooDeep => write!(f, "is nested deeper than {MAX_DEPTH} levels"),
+            Self::TooMany => write!(f, "holds more than {MAX_VALUES} values"),
+            Self::Aliases => {
+                write!(f, "repeats more than {MAX_ALIASED} values through YAML aliases")
+            }
+            Self::Documents => f.write_str("holds more than one document; use one"),
+            Self::DuplicateKey(key) => {
+                write!(f, "holds the key {} twice in one object", quoted(key))
+            }
+            Self::Number => write!(f, "holds a number outside {} to {}", i64::MIN, i64::MAX),
+            Self::Syntax(format, message) => write!(f, "is not {format}: {message}"),
+        }
+    }
+}
+
+/// What one reading has used up, and the fault that stopped it: a deserializer only carries messages.
+#[derive(Default)]
+struct Limits {
+    values: Cell<usize>,
+    fault: RefCell<Option<Fault>>,
+}
+
+impl Limits {
+    fn refuse<E: serde::de::Error>(&self, fault: Fault) -> E {
+        let error = E::custom("refused");
+        self.fault.replace(Some(fault));
+        error
+    }
+}
+
+/// Builds a [`Value`] from any deserializer, within the limits.
+struct Seed<'a> {
+    limits: &'a Limits,
+    depth: usize,
+}
+
+impl<'a> Seed<'a> {
+    const fn new(limits: &'a Limits) -> Self {
+        Self { limits, depth: 0 }
+    }
+
+    fn count<E: serde::de::Error>(&self) -> Result<(), E> {
+        let values = self.limits.values.get() + 1;
+        self.limits.values.set(values);
+        if values > MAX_VALUES { Err(self.limits.refuse(Fault::TooMany)) } else { Ok(()) }
+    }
+
+    fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
+        let depth = self.depth + 1;
+        if depth > MAX_DEPTH {
+            return Err(self.limits.refuse(Fault::TooDeep));
+        }
+        Ok(Self { limits: self.limits, depth })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count()?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        i64::try_from(value).map(Value::from).map_err(|_| self.limits.refuse(Fault::Number))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // A longer integer than 64 bits arrives as a float, silently rounded: the API server would store
+        // another number than the caller wrote.
+        match Number::from_f64(value) {
+            Some(number) if value.abs() < canonical::TWO_POW_63 => {
+                Ok(Value::Number(canonical::number(&number)))
+            }
+            _ => Err(self.limits.refuse(Fault::Number)),
+        }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self.inner()?)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        self.inner::<A::Error>()?;
+        while let Some(key) = access.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(self.limits.refuse(Fault::DuplicateKey(key)));
+            }
+            let value = access.next_value_seed(self.inner()?)?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}

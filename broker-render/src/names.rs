@@ -1,0 +1,178 @@
+//! Names on the cluster: what our objects are called, where they stand, and how they are marked.
+
+use std::fmt;
+
+use broker_domain::{BlueprintVersionId, Error, ProjectId, ProvisionedResourceId, XrName};
+use serde_json::{Map, Value};
+
+use crate::canonical::Digest;
+use crate::text::quoted;
+
+/// The field manager of every server-side apply, and the value of [`MANAGED_BY_LABEL`].
+pub const FIELD_MANAGER: &str = "plexsphere-provisioning-broker";
+
+/// The label by which our objects are found. Its value is [`FIELD_MANAGER`].
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+
+/// The label with the id of the resource that an object belongs to.
+pub const RESOURCE_LABEL: &str = "plexsphere.io/provisioned-resource-id";
+
+/// The label with the id of the Project that an object belongs to.
+pub const PROJECT_LABEL: &str = "plexsphere.io/project-id";
+
+/// The label with the id of the blueprint version that an object was rendered from.
+pub const BLUEPRINT_VERSION_LABEL: &str = "plexsphere.io/blueprint-version-id";
+
+/// The annotation that keeps Crossplane from composing anything.
+pub const PAUSED_ANNOTATION: &str = "crossplane.io/paused";
+
+/// The annotation with the lease epoch of the worker that made or touched a shell.
+pub const EPOCH_ANNOTATION: &str = "plexsphere.io/epoch";
+
+/// The annotation that tells an armed composite resource from a shell: the id of the injected token, or
+/// `standalone`.
+pub const ARMED_ANNOTATION: &str = "plexsphere.io/armed";
+
+/// The ids that every object of a resource carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The resource; its objects are named after it.
+    pub resource: ProvisionedResourceId,
+    /// The Project, which owns the namespace.
+    pub project: ProjectId,
+    /// The blueprint version that the objects are rendered from.
+    pub blueprint_version: BlueprintVersionId,
+}
+
+impl Identity {
+    /// The name of the composite resource and of the ProviderConfig.
+    pub fn xr_name(&self) -> XrName {
+        self.resource.xr_name()
+    }
+
+    /// The namespace of the Project.
+    pub fn namespace(&self) -> NamespaceName {
+        namespace(self.project)
+    }
+
+    /// The labels of every object.
+    pub(crate) fn labels(&self) -> Map<String, Value> {
+        [
+            (MANAGED_BY_LABEL, FIELD_MANAGER.to_owned()),
+            (RESOURCE_LABEL, self.resource.to_string()),
+            (PROJECT_LABEL, self.project.to_string()),
+            (BLUEPRINT_VERSION_LABEL, self.blueprint_version.to_string()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), Value::String(value)))
+        .collect()
+    }
+}
+
+/// The namespace of a Project on its management cluster.
+///
+/// It can only be derived, so that no assignment, row or caller leads a write anywhere else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceName(String);
+
+impl NamespaceName {
+    /// The name as Kubernetes knows it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NamespaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The namespace that belongs to a Project.
+///
+/// ```
+/// use broker_domain::ProjectId;
+///
+/// let project: ProjectId = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse()?;
+/// assert_eq!(
+///     broker_render::namespace(project).as_str(),
+///     "plexsphere-project-5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10"
+/// );
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+pub fn namespace(project: ProjectId) -> NamespaceName {
+    NamespaceName(format!("plexsphere-project-{project}"))
+}
+
+/// Takes the namespace that an assignment names, if it is the Project's own.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when it is any other.
+pub fn assigned_namespace(project: ProjectId, assigned: &str) -> Result<NamespaceName, Error> {
+    let own = namespace(project);
+    if own.as_str() == assigned {
+        return Ok(own);
+    }
+    let problem = format!("{} is not the project's own; use {own}", quoted(assigned));
+    Err(Error::invalid("assignment.namespace", problem))
+}
+
+/// The Secret that holds a cloud credential, materialised by others from their key-value store.
+///
+/// The name is a hash of where the credential lies and never of the credential, which the broker does not
+/// read. The zero byte keeps mount `a` with path `b/c` apart from mount `a/b` with path `c`.
+///
+/// ```
+/// let name = broker_render::secret_name("kv", "projects/a/hetzner");
+/// assert!(name.starts_with("cloud-credentials-"));
+/// assert_eq!(name.len(), "cloud-credentials-".len() + 16);
+/// ```
+pub fn secret_name(kv_mount: &str, kv_path: &str) -> String {
+    let digest = Digest::of(format!("{kv_mount}\0{kv_path}").as_bytes()).to_string();
+    format!("cloud-credentials-{}", &digest[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computed with `printf '%s\0%s' MOUNT PATH | sha256sum | cut -c1-16`.
+    #[test]
+    fn the_secret_name_is_pinned_by_another_tool() {
+        for (mount, path, hash) in [
+            ("kv", "projects/a/hetzner", "e3401d76ab938ced"),
+            ("secret", "clouds/aws/eu-1", "9c5929ef58998383"),
+            ("a", "b/c", "bd4f6d7ab68654c8"),
+            ("a/b", "c", "51a83b4c5b73e29f"),
+            ("", "", "6e340b9cffb37a98"),
+            ("mö", "päth", "3fc3f9bb4f4036f2"),
+        ] {
+            assert_eq!(
+                secret_name(mount, path),
+                format!("cloud-credentials-{hash}"),
+                "{mount} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn mount_and_path_do_not_run_into_each_other() {
+        assert_ne!(secret_name("a", "b/c"), secret_name("a/b", "c"));
+        assert_ne!(secret_name("ab", ""), secret_name("a", "b"));
+    }
+
+    #[test]
+    fn an_assignment_cannot_lead_elsewhere() {
+        let project: ProjectId = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse().unwrap();
+        let own = "plexsphere-project-5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";
+        assert_eq!(assigned_namespace(project, own).unwrap().as_str(), own);
+        for other in ["", "default", "kube-system", "plexsphere-project-"] {
+            let error = assigned_namespace(project, other).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("assignment.namespace: {other:?} is not the project's own; use {own}")
+            );
+        }
+    }
+}

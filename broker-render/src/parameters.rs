@@ -1,0 +1,306 @@
+//! Stage 1, what a caller may ask for: a blueprint's parameter schema, and the values that it accepts.
+//!
+//! A catalog writes its schema in a compact form or as a full JSON Schema; either way it is compiled once
+//! and then used for every declaration. Values come in as text and leave as canonical text with defaults
+//! filled in, which is what a row keeps and what [`crate::xr`] puts under `spec.parameters`.
+
+mod compact;
+mod describe;
+mod json_schema;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use broker_domain::{Error, Parameters};
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value, json};
+
+use crate::document;
+use crate::fields::Field;
+use crate::text::{join, kind_of, quoted};
+use crate::{canonical, injection};
+
+/// The largest compiled form of one pattern.
+const MAX_COMPILED_BYTES: usize = 256 * 1024;
+
+/// How many patterns one schema may hold.
+const MAX_PATTERNS: usize = 256;
+
+/// How many problems one refusal names before it only counts them.
+const MAX_PROBLEMS: usize = 32;
+
+/// The compiled schema of a blueprint's parameters.
+///
+/// ```
+/// use broker_render::ParameterSchema;
+///
+/// let schema = ParameterSchema::parse(
+///     br#"{"parameters": [
+///         {"name": "size", "type": "string", "enum": ["small", "large"], "default": "small"},
+///         {"name": "replicas", "type": "integer", "minimum": 1, "required": true}
+///     ]}"#,
+/// )?;
+/// assert_eq!(schema.validate(r#"{"replicas": 3}"#)?.as_json(), r#"{"replicas":3,"size":"small"}"#);
+///
+/// let error = schema.validate(r#"{"replicas": 0, "colour": "red"}"#).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "parameter values are invalid: colour: is not a parameter; use replicas, size; \
+///      replicas: is too small; use at least 1"
+/// );
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+pub struct ParameterSchema {
+    validator: Validator,
+    /// As JSON Schema, whatever form it was written in.
+    schema: Value,
+    secrets: BTreeSet<String>,
+}
+
+/// What a catalog's checker needs to know of one parameter.
+pub(crate) struct Parameter<'a> {
+    pub(crate) schema: &'a Value,
+    pub(crate) secret: bool,
+    /// Whether every declaration that is accepted has a value for it.
+    pub(crate) always_present: bool,
+}
+
+impl ParameterSchema {
+    /// Reads a schema in either form from its JSON text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] with the path of what is wrong, under `parameterSchema`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        Self::compile(&document::read_json("parameterSchema", bytes)?)
+    }
+
+    /// Reads a schema in either form from a value, as a row or a larger document holds it.
+    ///
+    /// # Errors
+    ///
+    /// As [`ParameterSchema::parse`].
+    pub fn from_value(value: &Value) -> Result<Self, Error> {
+        Self::compile(&document::bound_value("parameterSchema", value)?)
+    }
+
+    fn compile(document: &Value) -> Result<Self, Error> {
+        let root = Field::new("parameterSchema", document);
+        let mut schema = if root.object()?.contains_key("parameters") {
+            compact::to_json_schema(&root)?
+        } else {
+            document.clone()
+        };
+        // Paths in messages are those of the document that was written.
+        json_schema::inspect(&root, &schema)?;
+        let secrets = take_secrets(&mut schema);
+        let validator = jsonschema::options()
+            .offline()
+            .with_pattern_options(
+                PatternOptions::regex()
+                    .size_limit(MAX_COMPILED_BYTES)
+                    .dfa_size_limit(MAX_COMPILED_BYTES),
+            )
+            .build(&schema)
+            .map_err(|error| root.invalid(describe::schema_problem(&error)))?;
+        let schema = Self { validator, schema, secrets };
+        schema.check_defaults()?;
+        Ok(schema)
+    }
+
+    /// Checks the caller's JSON text, fills in defaults, and returns the canonical text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ParameterValuesInvalid`] with every offending parameter and its path. Values are never
+    /// repeated, because a secret may have been typed into the wrong place.
+    pub fn validate(&self, text: &str) -> Result<Parameters, Error> {
+        let read = document::read_json("parameters", text.as_bytes());
+        let mut values = read.map_err(|error| refused(vec![without_field(&error)]))?;
+        let Some(object) = values.as_object() else {
+            let problem = format!("is {}; use an object", kind_of(&values));
+            return Err(refused(vec![problem]));
+        };
+        let reserved: Vec<_> = injection::RESERVED_PARAMETERS
+            .into_iter()
+            .filter(|name| object.contains_key(*name))
+            .map(|name| format!("{name}: is reserved for the broker; leave it out"))
+            .collect();
+        if !reserved.is_empty() {
+            return Err(refused(reserved));
+        }
+        fill_defaults(&self.schema, &mut values);
+        let problems = self.problems(&values);
+        if !problems.is_empty() {
+            return Err(refused(problems));
+        }
+        Parameters::from_canonical_json(canonical::text(&values))
+    }
+
+    /// Every parameter that the schema names.
+    pub(crate) fn parameters(&self) -> BTreeMap<&str, Parameter<'_>> {
+        let required = strings(self.schema.get("required"));
+        let mut parameters = BTreeMap::new();
+        for (name, schema) in self.properties() {
+            let always_present =
+                required.contains(&name.as_str()) || schema.get("default").is_some();
+            let secret = self.secrets.contains(name);
+            parameters.insert(name.as_str(), Parameter { schema, secret, always_present });
+        }
+        parameters
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        object_of(self.schema.get("properties").unwrap_or(&Value::Null))
+    }
+
+    fn problems(&self, values: &Value) -> Vec<String> {
+        let names: Vec<_> = self.properties().map(|(name, _)| name.as_str()).collect();
+        // Sorted, and the many findings about one secret parameter become one.
+        let mut problems: BTreeSet<String> = BTreeSet::new();
+        for error in self.validator.iter_errors(values) {
+            problems.extend(describe::value_problems(&error, &self.secrets, &names));
+        }
+        let left = problems.len().saturating_sub(MAX_PROBLEMS);
+        let mut problems: Vec<_> = problems.into_iter().take(MAX_PROBLEMS).collect();
+        if left > 0 {
+            problems.push(format!("and {left} more"));
+        }
+        problems
+    }
+
+    /// A default that its own schema refuses would surface at the first declaration that relies on it.
+    fn check_defaults(&self) -> Result<(), Error> {
+        for (name, property) in self.properties() {
+            let mut alone = json!({});
+            match property.get("default") {
+                Some(default) => alone[name] = default.clone(),
+                None if property.get("properties").is_some() => alone[name] = json!({}),
+                None => continue,
+            }
+            fill_defaults(&self.schema, &mut alone);
+            let prefix = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let own = |path: &str| {
+                path.strip_prefix(&prefix)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let errors = self.validator.iter_errors(&alone);
+            let wrong = errors
+                .filter(|error| own(error.instance_path().as_str()))
+                // Without a default of its own, an object is only a probe for those inside of it.
+                .find(|error| property.get("default").is_some() || !describe::is_missing(error));
+            if let Some(error) = wrong {
+                let problems = describe::value_problems(&error, &self.secrets, &[]).join("; ");
+                let problem = format!("does not fit its own schema: {problems}");
+                return Err(Error::invalid(join("parameterSchema", name) + ".default", problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ParameterSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.parameters().into_keys().collect();
+        f.debug_struct("ParameterSchema").field("parameters", &names).finish_non_exhaustive()
+    }
+}
+
+fn refused(problems: Vec<String>) -> Error {
+    Error::ParameterValuesInvalid { problems }
+}
+
+/// A document fault without the field: the error around it says "parameter values" already.
+fn without_field(error: &Error) -> String {
+    let message = error.to_string();
+    message.strip_prefix("parameters: ").map_or(message.clone(), str::to_owned)
+}
+
+/// Replaces each parameter that is marked secret by the only form that it may take.
+fn take_secrets(schema: &mut Value) -> BTreeSet<String> {
+    let mut secrets = BTreeSet::new();
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        if property.get("secret") == Some(&Value::Bool(true)) {
+            secrets.insert(name.clone());
+            *property = secret_reference();
+        }
+    }
+    secrets
+}
+
+/// `{"secretRef": {"name", "key"}}`: a Secret in the Project's namespace, which the broker never reads.
+fn secret_reference() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["secretRef"],
+        "properties": {
+            "secretRef": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["name", "key"],
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "maxLength": 253,
+                        "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+                    },
+                    "key": {"type": "string", "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"},
+                },
+            },
+        },
+    })
+}
+
+/// Fills in what the caller left out and the schema has a default for, in objects and in items of arrays.
+fn fill_defaults(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                if let Some(default) = property.get("default")
+                    && !object.contains_key(name)
+                {
+                    object.insert(name.clone(), default.clone());
+                }
+                if let Some(value) = object.get_mut(name) {
+                    fill_defaults(property, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    fill_defaults(schema, item);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn strings(value: Option<&Value>) -> Vec<&str> {
+    value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// A parameter's name: what an XRD can declare as a property, and a Composition can patch from.
+fn check_name(field: &Field<'_>, name: &str) -> Result<(), Error> {
+    if injection::RESERVED_PARAMETERS.contains(&name) {
+        return Err(field.invalid(format!("{name} is reserved for the broker; use another name")));
+    }
+    let plain = name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if plain {
+        return Ok(());
+    }
+    let found = quoted(name);
+    let allowed = "use up to 63 letters, digits, _ and -, not beginning with a digit or -";
+    Err(field.invalid(format!("{found} cannot be a parameter name; {allowed}")))
+}
+
+/// The object behind a value that was checked to be one.
+fn object_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}

@@ -1,0 +1,134 @@
+//! What is wrong with a parameter, in our words: its path, the problem, what is allowed, and no value.
+
+use std::collections::BTreeSet;
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::paths::{Location, LocationSegment};
+use serde_json::Value;
+
+use crate::canonical;
+use crate::text::{join, list, quoted};
+
+/// Why a schema cannot be compiled.
+pub(super) fn schema_problem(error: &ValidationError<'_>) -> String {
+    let path = path(error.instance_path());
+    let keyword = error.kind().keyword();
+    let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
+    if matches!(error.kind(), Kind::Referencing(_)) {
+        return format!("is no usable schema{place}: a $ref leads nowhere");
+    }
+    if matches!(error.kind(), Kind::Format { format } if format == "regex") {
+        return format!(
+            "is no usable schema{place}: the pattern cannot be compiled; use RE2 syntax"
+        );
+    }
+    format!("is no usable schema{place}: {keyword} of its meta-schema is not satisfied")
+}
+
+/// Whether the error is about a required field that is not there.
+pub(super) fn is_missing(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), Kind::Required { .. })
+}
+
+/// The sentences for one finding: one, except for several unknown names at once.
+pub(super) fn value_problems(
+    error: &ValidationError<'_>,
+    secrets: &BTreeSet<String>,
+    names: &[&str],
+) -> Vec<String> {
+    let at = path(error.instance_path());
+    if let Some(secret) = first(error.instance_path()).filter(|name| secrets.contains(name)) {
+        // Nothing of what was sent may show, not even a field name.
+        return vec![secret_problem(&secret)];
+    }
+    if let Kind::Required { property } = error.kind() {
+        let name = property.as_str().unwrap_or_default();
+        if at.is_empty() && secrets.contains(name) {
+            return vec![secret_problem(name)];
+        }
+        return vec![format!("{}: is required", join(&at, name))];
+    }
+    if let Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } =
+        error.kind()
+    {
+        let allowed = match (at.is_empty(), names) {
+            (true, []) => "is not a parameter; there are none".to_owned(),
+            (true, names) => format!("is not a parameter; use {}", list(names.iter().copied())),
+            (false, _) => "is not a field of it".to_owned(),
+        };
+        return unexpected.iter().map(|name| format!("{}: {allowed}", join(&at, name))).collect();
+    }
+    let problem = problem(error.kind());
+    vec![if at.is_empty() { problem } else { format!("{at}: {problem}") }]
+}
+
+fn secret_problem(name: &str) -> String {
+    format!("{name}: is secret; use {{\"secretRef\":{{\"name\":…,\"key\":…}}}}")
+}
+
+fn problem(kind: &Kind) -> String {
+    match kind {
+        Kind::Type { kind: TypeKind::Single(allowed) } => format!("is no {allowed}"),
+        Kind::Type { kind: TypeKind::Multiple(allowed) } => {
+            let allowed: Vec<_> = allowed.iter().map(|allowed| allowed.to_string()).collect();
+            format!("is none of {}", list(allowed.iter().map(String::as_str)))
+        }
+        Kind::Enum { options } => format!("is not one of {}", values(options)),
+        Kind::Constant { expected_value } => format!("is not {}", canonical::text(expected_value)),
+        Kind::Minimum { limit } => format!("is too small; use at least {limit}"),
+        Kind::Maximum { limit } => format!("is too large; use at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("is too small; use more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("is too large; use less than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("is no multiple of {multiple_of}"),
+        Kind::MinLength { limit } => format!("is too short; use at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("is too long; use at most {limit} characters"),
+        Kind::Pattern { pattern } => format!("does not match the pattern {}", quoted(pattern)),
+        Kind::MinItems { limit } => format!("holds too few; use at least {limit} items"),
+        Kind::MaxItems { limit } => format!("holds too many; use at most {limit} items"),
+        Kind::AdditionalItems { limit } => format!("holds too many; use at most {limit} items"),
+        Kind::UniqueItems => "holds an item twice".to_owned(),
+        Kind::MinProperties { limit } => format!("holds too few; use at least {limit} fields"),
+        Kind::MaxProperties { limit } => format!("holds too many; use at most {limit} fields"),
+        Kind::PropertyNames { .. } => "holds a field whose name is not allowed".to_owned(),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
+            "fits none of the alternatives".to_owned()
+        }
+        Kind::OneOfMultipleValid { .. } => "fits several alternatives; use one".to_owned(),
+        Kind::FalseSchema => "is not allowed".to_owned(),
+        Kind::Required { .. }
+        | Kind::AdditionalProperties { .. }
+        | Kind::UnevaluatedProperties { .. }
+        | Kind::UnevaluatedItems { .. }
+        | Kind::BacktrackLimitExceeded { .. }
+        | Kind::RegexEngineFailure { .. }
+        | Kind::Contains
+        | Kind::ContentEncoding { .. }
+        | Kind::ContentMediaType { .. }
+        | Kind::Custom { .. }
+        | Kind::Format { .. }
+        | Kind::FromUtf8 { .. }
+        | Kind::Not { .. }
+        | Kind::Referencing(_) => format!("does not satisfy {}", kind.keyword()),
+    }
+}
+
+fn values(options: &Value) -> String {
+    let options: Vec<_> = options.as_array().into_iter().flatten().map(canonical::text).collect();
+    list(options.iter().map(String::as_str))
+}
+
+/// `a.b[0].c` for `/a/b/0/c`.
+fn path(location: &Location) -> String {
+    location.into_iter().fold(String::new(), |path, segment| match segment {
+        LocationSegment::Property(name) => join(&path, &name),
+        LocationSegment::Index(index) => format!("{path}[{index}]"),
+    })
+}
+
+fn first(location: &Location) -> Option<String> {
+    match location.into_iter().next()? {
+        LocationSegment::Property(name) => Some(name.into_owned()),
+        LocationSegment::Index(_) => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! The ProviderConfig of a resource: which endpoint its cloud has, and which Secret opens it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use broker_domain::Error;
+use serde_json::{Map, Value, json};
+
+use crate::document;
+use crate::manifest::{Manifest, Placement};
+use crate::names::Identity;
+use crate::text::quoted;
+use crate::xrd::{is_label, is_subdomain};
+
+/// The discriminator of a cloud's provider, such as `aws` or `hcloud`.
+///
+/// ```
+/// use broker_render::Provider;
+///
+/// assert_eq!(Provider::new("hcloud")?.as_str(), "hcloud");
+/// assert!(Provider::new("AWS").is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Provider(String);
+
+impl Provider {
+    /// Takes a DNS label, which it becomes a part of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for anything else.
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        if is_label(&name) {
+            return Ok(Self(name));
+        }
+        let allowed = "use up to 63 lower-case letters, digits and inner hyphens";
+        Err(Error::invalid("provider", format!("is {}; {allowed}", quoted(&name))))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How the ProviderConfig of one provider is called, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProviderProfile {
+    /// The API group.
+    pub group: String,
+    /// The API version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// Where it stands.
+    pub scope: ProviderConfigScope,
+    /// The key inside of the Secret, for providers that take their credentials as most do: with it,
+    /// `source`, `secretRef.namespace` and `secretRef.key` are sent too.
+    pub secret_key: Option<String>,
+}
+
+/// Where a ProviderConfig stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProviderConfigScope {
+    /// In the Project's namespace.
+    Namespaced,
+    /// Outside of any namespace.
+    Cluster,
+}
+
+/// The profiles of an installation. A provider without one gets the default: group
+/// `<provider>.crossplane.io`, version `v1beta1`, kind `ProviderConfig`, namespaced.
+///
+/// ```
+/// use broker_render::{Provider, ProviderConfigScope, ProviderProfile, ProviderProfiles};
+///
+/// let aws = Provider::new("aws")?;
+/// let profile = ProviderProfile::of(&aws)
+///     .with_group("aws.m.upbound.io")?
+///     .with_kind("ClusterProviderConfig")?
+///     .with_scope(ProviderConfigScope::Cluster);
+/// let profiles = ProviderProfiles::default().with(aws.clone(), profile);
+/// assert_eq!(profiles.of(&aws).api_version(), "aws.m.upbound.io/v1beta1");
+/// assert_eq!(
+///     profiles.of(&Provider::new("hcloud")?).api_version(),
+///     "hcloud.crossplane.io/v1beta1"
+/// );
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderProfiles(BTreeMap<Provider, ProviderProfile>);
+
+/// Everything that a ProviderConfig is rendered from.
+pub struct ProviderConfigInput<'a> {
+    /// The provider's profile.
+    pub profile: &'a ProviderProfile,
+    /// The ids.
+    pub identity: Identity,
+    /// The cloud's endpoint, which is no secret: the text of a JSON object.
+    pub endpoint: &'a str,
+    /// The Secret with the credential, from [`crate::secret_name`].
+    pub secret_name: &'a str,
+}
+
+impl ProviderProfile {
+    /// The default profile of a provider.
+    pub fn of(provider: &Provider) -> Self {
+        Self {
+            group: format!("{provider}.crossplane.io"),
+            version: "v1beta1".to_owned(),
+            kind: "ProviderConfig".to_owned(),
+            scope: ProviderConfigScope::Namespaced,
+            secret_key: None,
+        }
+    }
+
+    /// With another API group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is no DNS subdomain.
+    pub fn with_group(mut self, group: impl Into<String>) -> Result<Self, Error> {
+        self.group = group.into();
+        if is_subdomain(&self.group) {
+            return Ok(self);
+        }
+        let problem = format!("is {}; use a DNS subdomain", quoted(&self.group));
+        Err(Error::invalid("provider_profile.group", problem))
+    }
+
+    /// With another API version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is no DNS label.
+    pub fn with_version(mut self, version: impl Into<String>) -> Result<Self, Error> {
+        self.version = version.into();
+        if is_label(&self.version) {
+            return Ok(self);
+        }
+        let problem = format!("is {}; use a version such as v1beta1", quoted(&self.version));
+        Err(Error::invalid("provider_profile.version", problem))
+    }
+
+    /// With another kind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when it is not made of letters and digits.
+    pub fn with_kind(mut self, kind: impl Into<String>) -> Result<Self, Error> {
+        self.kind = kind.into();
+        if !self.kind.is_empty() && self.kind.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Ok(self);
+        }
+        let problem = format!("is {}; use letters and digits", quoted(&self.kind));
+        Err(Error::invalid("provider_profile.kind", problem))
+    }
+
+    /// With another scope.
+    #[must_use]
+    pub const fn with_scope(mut self, scope: ProviderConfigScope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// With the key inside of the Secret.
+    #[must_use]
+    pub fn with_secret_key(mut self, key: impl Into<String>) -> Self {
+        self.secret_key = Some(key.into());
+        self
+    }
+
+    /// Group and version as manifests spell them.
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+}
+
+impl ProviderProfiles {
+    /// With a profile for a provider.
+    #[must_use]
+    pub fn with(mut self, provider: Provider, profile: ProviderProfile) -> Self {
+        self.0.insert(provider, profile);
+        self
+    }
+
+    /// The profile of a provider.
+    pub fn of(&self, provider: &Provider) -> ProviderProfile {
+        self.0.get(provider).cloned().unwrap_or_else(|| ProviderProfile::of(provider))
+    }
+}
+
+/// Renders a ProviderConfig. It is named like the composite resource, so that deleting it never touches a
+/// neighbour's; a Composition takes `providerConfigRef.name` from the composite resource's name.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when the endpoint is not a JSON object within limits.
+pub fn provider_config(input: &ProviderConfigInput<'_>) -> Result<Manifest, Error> {
+    let ProviderConfigInput { profile, identity, endpoint, secret_name } = input;
+    let endpoint = document::read_json("cloud.endpoint", endpoint.as_bytes())?;
+    if !endpoint.is_object() {
+        return Err(Error::invalid("cloud.endpoint", "is not a JSON object"));
+    }
+    let mut spec = Map::new();
+    spec.insert("endpoint".to_owned(), endpoint);
+    spec.insert("credentials".to_owned(), credentials(profile, identity, secret_name));
+    let placement = match profile.scope {
+        ProviderConfigScope::Namespaced => Placement::ProjectNamespace,
+        ProviderConfigScope::Cluster => Placement::Cluster,
+    };
+    Manifest::new(&profile.api_version(), &profile.kind, identity, placement, spec)
+}
+
+fn credentials(profile: &ProviderProfile, identity: &Identity, secret_name: &str) -> Value {
+    match &profile.secret_key {
+        None => json!({"secretRef": {"name": secret_name}}),
+        Some(key) => json!({
+            "source": "Secret",
+            "secretRef": {
+                "name": secret_name,
+                "namespace": identity.namespace().as_str(),
+                "key": key,
+            },
+        }),
+    }
+}

@@ -1,0 +1,215 @@
+//! The composite resource (XR) of a resource, from blueprint, ids, parameters and tags.
+//!
+//! [`xr`] renders and checks what every form of it has in common. From that one value come the three forms
+//! that are ever sent: a shell, which composes nothing; the armed resource with its token
+//! ([`crate::inject_bootstrap`]) or without one; and the re-apply of an armed one
+//! ([`crate::preserve_injection`]).
+
+use std::fmt;
+
+use broker_domain::{BootstrapTokenId, Error, MeshRole, Parameters};
+use serde_json::{Map, Value, json};
+
+use crate::cloud_tags::{CloudTags, SkippedTag, TagSkip};
+use crate::document;
+use crate::injection::{self, InjectionStrategy, RESERVED_PARAMETERS};
+use crate::manifest::{Manifest, Placement};
+use crate::names::{ARMED_ANNOTATION, EPOCH_ANNOTATION, Identity, PAUSED_ANNOTATION};
+use crate::xrd::{Declared, FieldProblem, ProblemKind, Xrd};
+
+/// Everything that a composite resource is rendered from.
+pub struct XrInput<'a> {
+    /// The blueprint's XRD.
+    pub xrd: &'a Xrd,
+    /// Where the token goes, if there is one.
+    pub injection_strategy: InjectionStrategy,
+    /// Whether a Node enrols; a standalone resource has no token.
+    pub mesh_role: MeshRole,
+    /// The ids.
+    pub identity: Identity,
+    /// The validated parameter values.
+    pub parameters: &'a Parameters,
+    /// The Resource's labels as tags of the cloud.
+    pub tags: &'a CloudTags,
+}
+
+/// A rendered composite resource, before it becomes a shell or armed.
+#[derive(Debug)]
+pub struct Xr<'a> {
+    xrd: &'a Xrd,
+    injection: Option<InjectionStrategy>,
+    manifest: Manifest,
+    /// Whether the XRD refuses a shell without something at the injection site.
+    shell_site: bool,
+    skipped: Vec<SkippedTag>,
+}
+
+/// What an armed composite resource says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Armed {
+    /// The token with this id was injected.
+    Token(BootstrapTokenId),
+    /// Nothing is ever injected.
+    Standalone,
+}
+
+impl fmt::Display for Armed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(id) => fmt::Display::fmt(id, f),
+            Self::Standalone => f.write_str("standalone"),
+        }
+    }
+}
+
+/// What the annotation of a live composite resource says: `None` for a shell, otherwise the text of an
+/// [`Armed`].
+pub fn armed(live: &Value) -> Option<&str> {
+    live.get("metadata")?.get("annotations")?.get(ARMED_ANNOTATION)?.as_str()
+}
+
+/// Renders a composite resource and checks every field of it against the XRD.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] by field for whatever the API server would refuse or drop: a path that the XRD
+/// does not declare, a wrong type, a missing required field, a broken rule. Tags that the XRD does not
+/// declare are no error but skip records.
+pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
+    let XrInput { xrd, injection_strategy, mesh_role, identity, parameters, tags } = input;
+    let injection = match mesh_role {
+        MeshRole::Node => Some(*injection_strategy),
+        MeshRole::Standalone => None,
+    };
+    let (tags, skipped) = declared_tags(xrd, tags);
+    let mut spec = Map::new();
+    let parameters = parameter_values(parameters)?;
+    if !parameters.is_empty() || xrd.spec().requires("parameters") {
+        spec.insert("parameters".to_owned(), Value::Object(parameters));
+    }
+    if !tags.is_empty() {
+        spec.insert("cloudTags".to_owned(), Value::Object(tags));
+    }
+    let shell_site = check(xrd, injection, &spec)?;
+    let placement =
+        if xrd.scope().is_namespaced() { Placement::ProjectNamespace } else { Placement::Cluster };
+    let manifest = Manifest::new(&xrd.api_version(), xrd.kind(), identity, placement, spec)?;
+    Ok(Xr { xrd, injection, manifest, shell_site, skipped })
+}
+
+impl<'a> Xr<'a> {
+    /// The XRD that it was rendered for.
+    pub const fn xrd(&self) -> &'a Xrd {
+        self.xrd
+    }
+
+    /// Where its token goes; `None` for a standalone resource.
+    pub const fn injection(&self) -> Option<InjectionStrategy> {
+        self.injection
+    }
+
+    /// Tags that the XRD has no place for.
+    pub fn skipped_tags(&self) -> &[SkippedTag] {
+        &self.skipped
+    }
+
+    /// A shell: paused, so that Crossplane composes nothing, and stamped with the epoch of the lease under
+    /// which it is made or touched. It carries no token, and nothing at the injection site unless the XRD
+    /// insists on the field.
+    pub fn shell(&self, epoch: u64) -> Manifest {
+        let mut shell = self.manifest.clone();
+        if let (true, Some(strategy), Some(spec)) =
+            (self.shell_site, self.injection, shell.spec_mut())
+        {
+            injection::insert_empty(strategy, spec);
+        }
+        shell.with_annotations([
+            (PAUSED_ANNOTATION, "true".to_owned()),
+            (EPOCH_ANNOTATION, epoch.to_string()),
+        ])
+    }
+
+    /// The armed resource without its injection: what to compare a live one with, and, for a standalone
+    /// resource, what to send.
+    pub fn armed(&self, armed: &Armed) -> Manifest {
+        self.manifest.clone().with_annotations([(ARMED_ANNOTATION, armed.to_string())])
+    }
+}
+
+/// The first problem as an error; the others are named behind it.
+pub(crate) fn first_problem(problems: &[FieldProblem]) -> Option<Error> {
+    const NAMED: usize = 5;
+    let (first, others) = problems.split_first()?;
+    let mut problem = first.problem.clone();
+    for other in others.iter().take(NAMED) {
+        problem = format!("{problem}; {other}");
+    }
+    if others.len() > NAMED {
+        problem = format!("{problem}; and {} more", others.len() - NAMED);
+    }
+    Some(Error::invalid(first.path.as_str(), problem))
+}
+
+fn parameter_values(parameters: &Parameters) -> Result<Map<String, Value>, Error> {
+    let values = document::read_json("parameters", parameters.as_json().as_bytes())?;
+    let Value::Object(values) = values else {
+        return Err(Error::invalid("parameters", "is not an object"));
+    };
+    // Admission refuses these names; a row that has one anyway must not forge an injection.
+    match RESERVED_PARAMETERS.into_iter().find(|name| values.contains_key(*name)) {
+        Some(name) => {
+            Err(Error::invalid(format!("parameters.{name}"), "is reserved for the broker"))
+        }
+        None => Ok(values),
+    }
+}
+
+fn declared_tags(xrd: &Xrd, tags: &CloudTags) -> (Map<String, Value>, Vec<SkippedTag>) {
+    let place = xrd.spec().field("cloudTags");
+    let declared = |key: &str| match &place {
+        Declared::As(schema) => !matches!(schema.field(key), Declared::Not),
+        Declared::Freely => true,
+        Declared::AsScalar | Declared::Not => false,
+    };
+    let (kept, left): (Vec<_>, Vec<_>) = tags.tags.iter().partition(|(key, _)| declared(key));
+    let kept = kept.into_iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let skip = |(key, _): (&String, _)| SkippedTag::new(key.as_str(), TagSkip::Undeclared);
+    (kept, left.into_iter().map(skip).collect())
+}
+
+/// Checks what a shell and an armed resource have in common, and says whether a shell needs its site.
+fn check(
+    xrd: &Xrd,
+    injection: Option<InjectionStrategy>,
+    spec: &Map<String, Value>,
+) -> Result<bool, Error> {
+    let bare = xrd.check(&Value::Object(spec.clone()));
+    let Some(strategy) = injection else {
+        return first_problem(&bare).map_or(Ok(false), Err);
+    };
+    let mut with_site = spec.clone();
+    injection::insert_empty(strategy, &mut with_site);
+    let with_site = xrd.check(&Value::Object(with_site));
+    let needs_site = bare.iter().any(|problem| is_missing_site(strategy, problem));
+    let problems: Vec<_> = if needs_site {
+        with_site
+    } else {
+        // The site itself has to be declared; whether the XRD likes its content shows with the content.
+        let structural = with_site.into_iter().filter(|problem| {
+            matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type)
+                && !bare.contains(problem)
+        });
+        bare.iter().cloned().chain(structural).collect()
+    };
+    first_problem(&problems).map_or(Ok(needs_site), Err)
+}
+
+/// Whether a required field is missing that the injection brings.
+fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
+    let brings = |leaf: &&[&str]| {
+        let leaf = format!("spec.{}", leaf.join("."));
+        let rest = leaf.strip_prefix(problem.path.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    problem.kind == ProblemKind::Missing && strategy.leaves().iter().any(brings)
+}

@@ -1,0 +1,276 @@
+//! The composite resource definition (XRD) of a blueprint: which kind of object we send, and what the API
+//! server will let it hold.
+
+mod check;
+mod pattern;
+mod schema;
+
+use std::fmt;
+
+use broker_domain::Error;
+use serde_json::Value;
+
+pub use check::{FieldProblem, ProblemKind};
+pub(crate) use schema::{Declared, Schema, ValueType};
+
+use crate::document;
+use crate::fields::Field;
+use crate::text::quoted;
+
+/// How the composite resources of an XRD are scoped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Each stands in a namespace: the Project's. The default of a v2 XRD.
+    Namespaced,
+    /// Each stands outside of any namespace.
+    Cluster,
+    /// As [`Scope::Cluster`], with Crossplane's own fields directly under `spec`. The default of a v1 XRD.
+    LegacyCluster,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 3] = [Self::Namespaced, Self::Cluster, Self::LegacyCluster];
+
+    /// The scope's name in an XRD.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaced => "Namespaced",
+            Self::Cluster => "Cluster",
+            Self::LegacyCluster => "LegacyCluster",
+        }
+    }
+
+    /// Whether objects of this scope stand in a namespace.
+    pub const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Namespaced)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A parsed XRD: the names of its kind, and the compiled schema of the version that we use.
+///
+/// ```
+/// use broker_render::{Scope, Xrd};
+///
+/// let xrd = Xrd::parse(
+///     b"apiVersion: apiextensions.crossplane.io/v2
+/// kind: CompositeResourceDefinition
+/// metadata: {name: machines.example.org}
+/// spec:
+///   group: example.org
+///   names: {kind: Machine, plural: machines}
+///   versions:
+///   - name: v1
+///     served: true
+///     referenceable: true
+///     schema: {openAPIV3Schema: {type: object}}
+/// ",
+/// )?;
+/// assert_eq!(xrd.api_version(), "example.org/v1");
+/// assert_eq!(xrd.kind(), "Machine");
+/// assert_eq!(xrd.scope(), Scope::Namespaced);
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Xrd {
+    group: String,
+    kind: String,
+    plural: String,
+    version: String,
+    scope: Scope,
+    spec: Schema,
+}
+
+const API_GROUP: &str = "apiextensions.crossplane.io";
+
+impl Xrd {
+    /// Reads an XRD from JSON or YAML.
+    ///
+    /// Of its versions the served one is taken, and among several the referenceable one, to which
+    /// Compositions bind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] with the path of what is missing or wrong, under `xrd`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        Self::from_value(&document::read("xrd", bytes)?)
+    }
+
+    fn from_value(document: &Value) -> Result<Self, Error> {
+        let root = Field::new("xrd", document);
+        root.object()?;
+        let api_version = api_version(&root)?;
+        let kind = root.get("kind");
+        if kind.text()? != "CompositeResourceDefinition" {
+            return Err(kind.invalid("is another kind; use CompositeResourceDefinition"));
+        }
+        let spec = root.get("spec");
+        spec.object()?;
+        let names = spec.get("names");
+        let group = spec.get("group");
+        let plural = names.get("plural");
+        let name = root.get("metadata").get("name");
+        let expected_name = format!("{}.{}", plural_name(&plural)?, group_name(&group)?);
+        if name.text()? != expected_name {
+            let found = quoted(name.text()?);
+            return Err(name.invalid(format!("is {found}; use <plural>.<group>: {expected_name}")));
+        }
+        let version = served_version(&spec)?;
+        let schema = version.get("schema").get("openAPIV3Schema");
+        schema.object()?;
+        Ok(Self {
+            group: group.text()?.to_owned(),
+            kind: kind_name(&names.get("kind"))?.to_owned(),
+            plural: plural.text()?.to_owned(),
+            version: version_name(&version.get("name"))?.to_owned(),
+            scope: scope(&spec.get("scope"), api_version)?,
+            spec: Schema::of_composite_spec(&schema)?,
+        })
+    }
+
+    /// The API group of the composite resource.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The kind of the composite resource.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The plural by which the API server serves it.
+    pub fn plural(&self) -> &str {
+        &self.plural
+    }
+
+    /// The version that we send.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Group and version as manifests spell them.
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// How its composite resources are scoped.
+    pub const fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Compares the `spec` of a composite resource with the schema, and names everything that an API
+    /// server would refuse or silently drop. Rules in CEL, formats and what concerns Crossplane's own
+    /// fields are left to the API server.
+    pub fn check(&self, spec: &Value) -> Vec<FieldProblem> {
+        check::check(&self.spec, spec)
+    }
+
+    pub(crate) const fn spec(&self) -> &Schema {
+        &self.spec
+    }
+}
+
+/// Which generation of the XRD API a document is written in.
+#[derive(Clone, Copy)]
+enum ApiVersion {
+    V1,
+    V2,
+}
+
+fn api_version(root: &Field<'_>) -> Result<ApiVersion, Error> {
+    let field = root.get("apiVersion");
+    match field.text()?.split_once('/') {
+        Some((API_GROUP, "v1")) => Ok(ApiVersion::V1),
+        Some((API_GROUP, "v2")) => Ok(ApiVersion::V2),
+        _ => {
+            let found = quoted(field.text()?);
+            Err(field.invalid(format!("is {found}; use {API_GROUP}/v2 or {API_GROUP}/v1")))
+        }
+    }
+}
+
+fn scope(field: &Field<'_>, api_version: ApiVersion) -> Result<Scope, Error> {
+    let (default, allowed) = match api_version {
+        ApiVersion::V1 => (Scope::LegacyCluster, "Namespaced, Cluster or LegacyCluster"),
+        ApiVersion::V2 => (Scope::Namespaced, "Namespaced or Cluster"),
+    };
+    let Some(name) = field.optional_text()? else { return Ok(default) };
+    Scope::ALL
+        .into_iter()
+        .find(|scope| scope.as_str() == name)
+        .filter(|scope| matches!(api_version, ApiVersion::V1) || *scope != Scope::LegacyCluster)
+        .ok_or_else(|| field.invalid(format!("is {}; use {allowed}", quoted(name))))
+}
+
+fn served_version<'a>(spec: &Field<'a>) -> Result<Field<'a>, Error> {
+    let versions = spec.get("versions");
+    let mut served = Vec::new();
+    for version in versions.items()? {
+        version.object()?;
+        if version.get("served").flag()? {
+            served.push((version.get("referenceable").flag()?, version));
+        }
+    }
+    let referenceable = served.iter().position(|(referenceable, _)| *referenceable);
+    served
+        .into_iter()
+        .nth(referenceable.unwrap_or(0))
+        .map(|(_, version)| version)
+        .ok_or_else(|| versions.invalid("has no served version; set served on one"))
+}
+
+fn group_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
+    let group = field.text()?;
+    if is_subdomain(group) && group.contains('.') {
+        return Ok(group);
+    }
+    Err(field.invalid(format!("is {}; use a DNS subdomain such as example.org", quoted(group))))
+}
+
+fn plural_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
+    let plural = field.text()?;
+    if is_label(plural) {
+        return Ok(plural);
+    }
+    Err(field.invalid(format!("is {}; use a lower-case DNS label", quoted(plural))))
+}
+
+fn version_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
+    let version = field.text()?;
+    if is_label(version) {
+        return Ok(version);
+    }
+    Err(field.invalid(format!("is {}; use a lower-case DNS label such as v1", quoted(version))))
+}
+
+fn kind_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {
+    let kind = field.text()?;
+    if kind.len() <= 63
+        && kind.starts_with(|c: char| c.is_ascii_uppercase())
+        && kind.chars().all(|c| c.is_ascii_alphanumeric())
+    {
+        return Ok(kind);
+    }
+    let found = quoted(kind);
+    Err(field.invalid(format!("is {found}; use up to 63 letters and digits, a capital first")))
+}
+
+/// A DNS-1123 label: up to 63 lower-case letters, digits and inner hyphens.
+pub(crate) fn is_label(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// DNS-1123 labels with dots between them, up to 253 characters.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}

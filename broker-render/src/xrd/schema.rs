@@ -1,0 +1,327 @@
+//! The compiled `openAPIV3Schema` of an XRD's `spec`: what may stand where.
+//!
+//! Kubernetes calls such a schema structural: each level says which fields it has and of what type, and
+//! rules about values come on top. The API server drops what is not declared, so that "declared" is a
+//! question of its own here, beside validity.
+
+use std::collections::BTreeMap;
+
+use broker_domain::Error;
+use regex::Regex;
+use serde_json::Value;
+
+use super::pattern;
+use crate::fields::Field;
+use crate::text::quoted;
+
+/// How many patterns one schema may hold: each may cost up to the limit of a compiled pattern.
+const MAX_PATTERNS: usize = 256;
+
+/// One level of the schema.
+#[derive(Debug, Default)]
+pub(crate) struct Schema {
+    pub(super) value_type: Option<ValueType>,
+    pub(super) properties: BTreeMap<String, Self>,
+    pub(super) additional: Additional,
+    pub(super) items: Option<Box<Self>>,
+    pub(super) list: ListType,
+    pub(super) required: Vec<String>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) default: Option<Value>,
+    pub(super) keeps_unknown: bool,
+    pub(super) embedded_resource: bool,
+    pub(super) nullable: bool,
+}
+
+/// The type of a value, in the words of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueType {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// Kubernetes' own, for values such as a port by number or by name.
+    IntegerOrString,
+}
+
+/// What a schema says about fields that it does not name.
+#[derive(Debug, Default)]
+pub(super) enum Additional {
+    #[default]
+    No,
+    /// `additionalProperties: true`: any scalar. The API server drops what lies below.
+    Scalars,
+    Like(Box<Schema>),
+}
+
+/// How the items of an array are told apart.
+#[derive(Debug, Default)]
+pub(super) enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map(Vec<String>),
+}
+
+/// A rule about a value that has the right type.
+#[derive(Debug)]
+pub(super) enum Rule {
+    Enum(Vec<Value>),
+    Minimum(Bound),
+    Maximum(Bound),
+    MultipleOf(f64),
+    Int32,
+    MinLength(u64),
+    MaxLength(u64),
+    Pattern { source: String, compiled: Regex },
+    MinItems(u64),
+    MaxItems(u64),
+    MinProperties(u64),
+    MaxProperties(u64),
+    AllOf(Vec<Schema>),
+    AnyOf(Vec<Schema>),
+    OneOf(Vec<Schema>),
+    Not(Box<Schema>),
+}
+
+/// The end of a range of numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) limit: f64,
+    pub(super) exclusive: bool,
+}
+
+/// What a schema knows of one field of an object.
+pub(crate) enum Declared<'a> {
+    /// It is declared with this schema.
+    As(&'a Schema),
+    /// Whatever stands there is kept and not looked at.
+    Freely,
+    /// A scalar is kept; anything below an object or array is dropped.
+    AsScalar,
+    /// It is not declared.
+    Not,
+}
+
+impl ValueType {
+    /// Those that a schema can name.
+    const NAMED: [Self; 6] =
+        [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntegerOrString => "integer or string",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|value_type| value_type.as_str() == name)
+    }
+}
+
+impl Schema {
+    /// The schema of a composite resource's `spec`, as Crossplane derives it from the XRD: it takes over
+    /// these five keywords and no other.
+    pub(super) fn of_composite_spec(openapi: &Field<'_>) -> Result<Self, Error> {
+        let spec = openapi.get("properties").get("spec");
+        let kept = ["properties", "required", "oneOf", "x-kubernetes-preserve-unknown-fields"];
+        let keywords = spec.entries()?.into_iter().filter(|(keyword, _)| kept.contains(keyword));
+        let keyword =
+            |(keyword, field): (&str, Field<'_>)| Some((keyword.to_owned(), field.value?.clone()));
+        let reduced = Value::Object(keywords.filter_map(keyword).collect());
+        let mut patterns = 0;
+        let mut schema = Self::compile(&Field::new(spec.path, &reduced), &mut patterns)?;
+        schema.value_type = Some(ValueType::Object);
+        Ok(schema)
+    }
+
+    fn compile(field: &Field<'_>, patterns: &mut usize) -> Result<Self, Error> {
+        field.object()?;
+        let mut properties = BTreeMap::new();
+        for (name, property) in field.get("properties").entries()? {
+            properties.insert(name.to_owned(), Self::compile(&property, patterns)?);
+        }
+        let items = field.get("items");
+        let items = match items.value {
+            None => None,
+            Some(_) => Some(Box::new(Self::compile(&items, patterns)?)),
+        };
+        let required = field.get("required").texts()?;
+        Ok(Self {
+            value_type: if field.get("x-kubernetes-int-or-string").flag()? {
+                Some(ValueType::IntegerOrString)
+            } else {
+                value_type(&field.get("type"))?
+            },
+            properties,
+            additional: additional(&field.get("additionalProperties"), patterns)?,
+            items,
+            list: list_type(field)?,
+            required: required.into_iter().map(str::to_owned).collect(),
+            rules: rules(field, patterns)?,
+            default: field.get("default").value.cloned(),
+            keeps_unknown: field.get("x-kubernetes-preserve-unknown-fields").flag()?,
+            embedded_resource: field.get("x-kubernetes-embedded-resource").flag()?,
+            nullable: field.get("nullable").flag()?,
+        })
+    }
+
+    /// What the schema knows of one field of an object.
+    pub(crate) fn field(&self, name: &str) -> Declared<'_> {
+        if let Some(schema) = self.properties.get(name) {
+            return Declared::As(schema);
+        }
+        if self.embedded_resource && ["apiVersion", "kind", "metadata"].contains(&name) {
+            return Declared::Freely;
+        }
+        match &self.additional {
+            Additional::Like(schema) => Declared::As(schema),
+            Additional::Scalars => Declared::AsScalar,
+            Additional::No if self.keeps_unknown => Declared::Freely,
+            Additional::No => Declared::Not,
+        }
+    }
+
+    /// Whether an object of this schema is refused without the field: required, and no default fills it.
+    pub(crate) fn requires(&self, name: &str) -> bool {
+        self.required_fields().any(|required| required == name)
+    }
+
+    /// The fields that a sender has to fill.
+    pub(crate) fn required_fields(&self) -> impl Iterator<Item = &str> {
+        let filled =
+            |name: &str| self.properties.get(name).is_some_and(|schema| schema.default.is_some());
+        self.required.iter().map(String::as_str).filter(move |name| !filled(name))
+    }
+
+    /// The type that the schema asks for, where it asks for one.
+    pub(crate) const fn value_type(&self) -> Option<ValueType> {
+        self.value_type
+    }
+
+    /// Fills in the defaults, as the API server does before it validates.
+    pub(super) fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(object) => {
+                for (name, schema) in &self.properties {
+                    if let Some(default) = &schema.default
+                        && !object.contains_key(name)
+                    {
+                        object.insert(name.clone(), default.clone());
+                    }
+                }
+                for (name, value) in object {
+                    if let Declared::As(schema) = self.field(name) {
+                        schema.fill_defaults(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(schema) = &self.items {
+                    for item in items {
+                        schema.fill_defaults(item);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+fn value_type(field: &Field<'_>) -> Result<Option<ValueType>, Error> {
+    let Some(name) = field.optional_text()? else { return Ok(None) };
+    ValueType::named(name).map(Some).ok_or_else(|| {
+        let allowed = "object, array, string, integer, number or boolean";
+        field.invalid(format!("is {}; use {allowed}", quoted(name)))
+    })
+}
+
+fn additional(field: &Field<'_>, patterns: &mut usize) -> Result<Additional, Error> {
+    match field.value {
+        None | Some(Value::Bool(false)) => Ok(Additional::No),
+        Some(Value::Bool(true)) => Ok(Additional::Scalars),
+        Some(_) => {
+            Schema::compile(field, patterns).map(|schema| Additional::Like(Box::new(schema)))
+        }
+    }
+}
+
+fn list_type(field: &Field<'_>) -> Result<ListType, Error> {
+    let list_type = field.get("x-kubernetes-list-type");
+    match list_type.optional_text()? {
+        None | Some("atomic") => Ok(ListType::Atomic),
+        Some("set") => Ok(ListType::Set),
+        Some("map") => {
+            let keys = field.get("x-kubernetes-list-map-keys").texts()?;
+            Ok(ListType::Map(keys.into_iter().map(str::to_owned).collect()))
+        }
+        Some(other) => {
+            Err(list_type.invalid(format!("is {}; use atomic, set or map", quoted(other))))
+        }
+    }
+}
+
+fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
+    let mut rules = Vec::new();
+    if field.get("enum").value.is_some() {
+        let allowed = field.get("enum").items()?;
+        rules.push(Rule::Enum(allowed.iter().filter_map(|item| item.value.cloned()).collect()));
+    }
+    if let Some(limit) = field.get("minimum").number()? {
+        rules
+            .push(Rule::Minimum(Bound { limit, exclusive: field.get("exclusiveMinimum").flag()? }));
+    }
+    if let Some(limit) = field.get("maximum").number()? {
+        rules
+            .push(Rule::Maximum(Bound { limit, exclusive: field.get("exclusiveMaximum").flag()? }));
+    }
+    rules.extend(field.get("multipleOf").number()?.map(Rule::MultipleOf));
+    if field.get("format").optional_text()? == Some("int32") {
+        rules.push(Rule::Int32);
+    }
+    rules.extend(field.get("minLength").count()?.map(Rule::MinLength));
+    rules.extend(field.get("maxLength").count()?.map(Rule::MaxLength));
+    rules.extend(field.get("minItems").count()?.map(Rule::MinItems));
+    rules.extend(field.get("maxItems").count()?.map(Rule::MaxItems));
+    rules.extend(field.get("minProperties").count()?.map(Rule::MinProperties));
+    rules.extend(field.get("maxProperties").count()?.map(Rule::MaxProperties));
+    rules.extend(pattern_rule(&field.get("pattern"), patterns)?);
+    rules.extend(branches(&field.get("allOf"), patterns)?.map(Rule::AllOf));
+    rules.extend(branches(&field.get("anyOf"), patterns)?.map(Rule::AnyOf));
+    rules.extend(branches(&field.get("oneOf"), patterns)?.map(Rule::OneOf));
+    let not = field.get("not");
+    if not.value.is_some() {
+        rules.push(Rule::Not(Box::new(Schema::compile(&not, patterns)?)));
+    }
+    Ok(rules)
+}
+
+fn branches(field: &Field<'_>, patterns: &mut usize) -> Result<Option<Vec<Schema>>, Error> {
+    if field.value.is_none() {
+        return Ok(None);
+    }
+    field
+        .items()?
+        .iter()
+        .map(|branch| Schema::compile(branch, patterns))
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+fn pattern_rule(field: &Field<'_>, patterns: &mut usize) -> Result<Option<Rule>, Error> {
+    let Some(source) = field.optional_text()? else { return Ok(None) };
+    *patterns += 1;
+    if *patterns > MAX_PATTERNS {
+        return Err(field.invalid(format!("is one pattern too many; use at most {MAX_PATTERNS}")));
+    }
+    let compiled = pattern::compile(source).map_err(|problem| field.invalid(problem))?;
+    Ok(Some(Rule::Pattern { source: source.to_owned(), compiled }))
+}

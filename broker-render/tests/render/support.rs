@@ -1,0 +1,200 @@
+//! What several test modules need: ids, an XRD, inputs, a YAML reader and a YAML writer.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use broker_domain::{
+    BlueprintVersionId, BootstrapTokenId, MeshRole, Parameters, ProjectId, ProvisionedResourceId,
+};
+use broker_render::{
+    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, Xrd, XrInput,
+};
+use secrecy::SecretString;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// A file of the test data.
+pub(crate) fn data(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+pub(crate) fn identity() -> Identity {
+    Identity {
+        resource: ProvisionedResourceId::new(Uuid::from_u128(0x0198_a8e2)).unwrap(),
+        project: ProjectId::new(Uuid::from_u128(0x5e0c)).unwrap(),
+        blueprint_version: BlueprintVersionId::new(Uuid::from_u128(0xb1)).unwrap(),
+    }
+}
+
+pub(crate) fn token_id() -> BootstrapTokenId {
+    BootstrapTokenId::new(Uuid::from_u128(0x70ce)).unwrap()
+}
+
+pub(crate) fn parameters(text: &str) -> Parameters {
+    Parameters::from_canonical_json(text).unwrap()
+}
+
+/// An XRD around the schema of its `spec`.
+pub(crate) fn xrd_document(spec_schema: &Value) -> Value {
+    serde_json::json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "machines.example.org"},
+        "spec": {
+            "group": "example.org",
+            "names": {"kind": "Machine", "plural": "machines"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "referenceable": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": spec_schema},
+                }},
+            }],
+        },
+    })
+}
+
+pub(crate) fn xrd_for(spec_schema: &Value) -> Xrd {
+    Xrd::parse(xrd_document(spec_schema).to_string().as_bytes()).unwrap()
+}
+
+/// An XRD that takes whatever stands in its `spec`.
+pub(crate) fn lenient_xrd() -> Xrd {
+    xrd_for(&serde_json::json!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    }))
+}
+
+/// The input that most tests start from.
+pub(crate) struct Given {
+    pub(crate) xrd: Xrd,
+    pub(crate) strategy: InjectionStrategy,
+    pub(crate) mesh_role: MeshRole,
+    pub(crate) parameters: Parameters,
+    pub(crate) tags: CloudTags,
+}
+
+impl Given {
+    pub(crate) fn node(strategy: InjectionStrategy) -> Self {
+        Self {
+            xrd: lenient_xrd(),
+            strategy,
+            mesh_role: MeshRole::Node,
+            parameters: parameters(r#"{"size":"small"}"#),
+            tags: CloudTags::default(),
+        }
+    }
+
+    pub(crate) fn with_xrd(mut self, xrd: Xrd) -> Self {
+        self.xrd = xrd;
+        self
+    }
+
+    pub(crate) fn with_parameters(mut self, text: &str) -> Self {
+        self.parameters = parameters(text);
+        self
+    }
+
+    pub(crate) fn input(&self) -> XrInput<'_> {
+        XrInput {
+            xrd: &self.xrd,
+            injection_strategy: self.strategy,
+            mesh_role: self.mesh_role,
+            identity: identity(),
+            parameters: &self.parameters,
+            tags: &self.tags,
+        }
+    }
+}
+
+/// What is injected, with everything owned.
+pub(crate) struct Injected {
+    pub(crate) token: SecretString,
+    pub(crate) api_url: ApiUrl,
+    pub(crate) agent: Agent,
+}
+
+impl Injected {
+    pub(crate) fn token(token: &str) -> Self {
+        Self {
+            token: SecretString::from(token),
+            api_url: ApiUrl::new("https://api.plexsphere.example").unwrap(),
+            agent: Agent::default(),
+        }
+    }
+
+    pub(crate) fn bootstrap(&self) -> Bootstrap<'_> {
+        Bootstrap {
+            token_id: token_id(),
+            token: &self.token,
+            api_url: &self.api_url,
+            agent: &self.agent,
+        }
+    }
+}
+
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+pub(crate) fn read_yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// A value as YAML for people: sorted keys, and text of several lines as a block.
+pub(crate) fn write_yaml(value: &Value) -> String {
+    let mut out = String::new();
+    write_nested(value, 0, &mut out);
+    out
+}
+
+fn write_nested(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object.iter().collect::<BTreeMap<_, _>>() {
+                out.push_str(&" ".repeat(indent));
+                let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+                out.push_str(&if plain { key.clone() } else { Value::from(key.as_str()).to_string() });
+                out.push(':');
+                write_after_key(value, indent, out);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                out.push_str(&" ".repeat(indent));
+                out.push('-');
+                write_after_key(item, indent, out);
+            }
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+}
+
+fn write_after_key(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Object(object) if !object.is_empty() => {
+            out.push('\n');
+            write_nested(value, indent + 2, out);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            out.push('\n');
+            write_nested(value, indent + 2, out);
+        }
+        Value::String(text) if text.contains('\n') && text.ends_with('\n') => {
+            out.push_str(" |\n");
+            for line in text.lines() {
+                if !line.is_empty() {
+                    out.push_str(&" ".repeat(indent + 2));
+                    out.push_str(line);
+                }
+                out.push('\n');
+            }
+        }
+        _ => {
+            out.push_str(&format!(" {value}\n"));
+        }
+    }
+}
