@@ -1,3 +1,6 @@
 //! The verbs: service, pass, sweep, runner and relay, over the ports. What an embedder takes.
 //!
-//! Empty until the ports are settled. It names neither `sqlx` nor `kube`.
+//! What stands today are the decisions of a pass ([`step`]); the parts that perform them follow. It names
+//! neither `sqlx` nor `kube`.
+
+pub mod step;

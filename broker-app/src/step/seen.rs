@@ -1,0 +1,111 @@
+//! What a pass saw, reduced to what its decisions need: versions and yes or no, no object and no secret.
+
+use broker_domain::{
+    ClusterId, FailureReason, ObjectReference, ObservedXr, ProvisionedResource, Substrate,
+};
+use broker_ports::ObjectVersion;
+use broker_render::Armed;
+
+/// The facts of one observation, as the act and persist stages need them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// What [`next`](broker_domain::next()) decided on.
+    pub facts: ObservedXr,
+    /// The cluster that was read.
+    pub cluster: ClusterId,
+    /// The composite resource.
+    pub xr: XrSeen,
+    /// The ProviderConfig.
+    pub config: ConfigSeen,
+    /// The ProviderConfig's complete name.
+    pub config_reference: ObjectReference,
+    /// A composed object stands, recorded or labelled.
+    pub composed_left: bool,
+    /// What the row should hold after this observation: everything seen, nothing that was proven gone.
+    pub substrate: Substrate,
+    /// Whether the Project's namespace takes objects. Only looked at on the way up.
+    pub gate: Gate,
+    /// The brake is on: absence is not believed.
+    pub braked: bool,
+    /// What the Composition said when it failed for good.
+    pub failure: Option<FailureReason>,
+}
+
+/// Whether the Project's namespace takes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Gate {
+    /// It does.
+    Open,
+    /// Not yet. That is no error: whoever owns the namespace is working on it.
+    Closed,
+}
+
+/// The composite resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum XrSeen {
+    /// A direct read answered that it does not exist.
+    Absent,
+    /// It stands and was never armed: it composes nothing.
+    Shell {
+        /// Which object, at which version.
+        at: ObjectVersion,
+        /// It is being deleted.
+        deleting: bool,
+    },
+    /// It stands and was armed.
+    Armed {
+        /// Which object, at which version.
+        at: ObjectVersion,
+        /// With what.
+        with: Armed,
+        /// It is being deleted.
+        deleting: bool,
+        /// Every field that we would send stands.
+        applied: bool,
+    },
+}
+
+/// The ProviderConfig.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ConfigSeen {
+    /// A direct read answered that it does not exist.
+    Absent,
+    /// It stands.
+    Stands {
+        /// Which object, at which version.
+        at: ObjectVersion,
+        /// It is being deleted.
+        deleting: bool,
+        /// Every field that we would send stands.
+        applied: bool,
+    },
+}
+
+impl XrSeen {
+    /// It takes a shell before it can be armed.
+    pub(super) const fn needs_shell(&self) -> bool {
+        matches!(self, Self::Absent | Self::Shell { .. })
+    }
+
+    /// It is on its way out.
+    pub(super) const fn is_being_deleted(&self) -> bool {
+        matches!(self, Self::Shell { deleting: true, .. } | Self::Armed { deleting: true, .. })
+    }
+}
+
+impl Seen {
+    /// The ProviderConfig is missing or drifted.
+    pub(super) const fn config_needs_apply(&self) -> bool {
+        matches!(self.config, ConfigSeen::Absent | ConfigSeen::Stands { applied: false, .. })
+    }
+
+    /// What the row has to hold before the first apply.
+    pub(super) fn about_to_apply(&self) -> Substrate {
+        self.substrate.clone().about_to_apply(self.cluster.clone(), self.config_reference.clone())
+    }
+
+    /// Under the brake a resource that seems to have lost its composite resource stays where it is.
+    pub(super) fn is_not_believed(&self, resource: &ProvisionedResource) -> bool {
+        self.braked && !self.facts.xr_exists && resource.phase().is_converging()
+    }
+}

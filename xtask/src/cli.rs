@@ -1,0 +1,144 @@
+//! The command line: what can be asked for, and what becomes of the answer.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::error::{TaskError, one_line};
+use crate::progress::to_stderr;
+use crate::tools::Tools;
+use crate::{docs, lint, test, tidy};
+
+/// The workspace's tasks.
+///
+/// Server binaries are kept in a cache outside the checkout: `$BROKER_CACHE_DIR` if set, for root
+/// /var/cache/provisioning-broker, for others $XDG_CACHE_HOME/provisioning-broker or
+/// ~/.cache/provisioning-broker. Removing it is safe; the next run fills it again.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Find or build the servers that the tests run on.
+    ///
+    /// Postgres 15 or newer is taken from PATH, from /usr/lib/postgresql, or from the
+    /// distribution's package, which is unpacked into the cache and not installed.
+    /// `BROKER_POSTGRES=package` ignores an installed one.
+    ///
+    /// etcd, kube-apiserver and kube-controller-manager are each taken from `$KUBEBUILDER_ASSETS`,
+    /// from the cache, or built with Go from the module files in xtask/servers. Go keeps its own
+    /// caches, as `go env` shows them.
+    ///
+    /// No service and no file of the machine outside these caches is changed.
+    Setup,
+    /// Set up, then run every test of the workspace, in all tiers.
+    ///
+    /// The tier `unit` holds the tests beside the code and the documentation's examples; every test
+    /// target of broker-tests is a tier of its own. Servers are started once, shared, and ended
+    /// with the run.
+    ///
+    /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
+    /// the test binaries list, fails the run.
+    Test(TestArguments),
+    /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
+    ///
+    /// Every published library is also checked by itself, without features and with each of them,
+    /// because in the workspace its neighbours' features would hide a missing one. All steps run,
+    /// whatever failed before.
+    Lint,
+    /// Check what the compiler cannot: allowed dependencies, file headers, unfinished marks,
+    /// generated files.
+    ///
+    /// Each problem is a line: file, line, rule, what is wrong, how to mend it.
+    Tidy,
+    /// Write the generated files.
+    ///
+    /// They are committed; `tidy` fails when one is not what the code would write now.
+    Docs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TestArguments {
+    /// Run only the tests whose name contains one of these.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filters: Vec<String>,
+    /// Run only this tier: unit, or a test target of broker-tests such as contract, simulation,
+    /// servers.
+    #[arg(long)]
+    pub(crate) tier: Option<String>,
+    /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests).
+    #[arg(long)]
+    pub(crate) nightly: bool,
+}
+
+/// Runs the task that the arguments name; the first of them is the program's own name.
+///
+/// A failure is one line on the standard error and exit code 1; bad usage is exit code 2.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let task = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.task,
+        Err(usage) => {
+            // It is the standard output or error itself that failed, so there is nowhere to say so.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    match perform(&task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: &Task) -> Result<(), TaskError> {
+    match task {
+        Task::Setup => setup(),
+        Task::Test(arguments) => test::run(arguments),
+        Task::Lint => lint::run(),
+        Task::Tidy => tidy::run(),
+        Task::Docs => docs::write(),
+    }
+}
+
+fn setup() -> Result<(), TaskError> {
+    let tools = Tools::find_or_build(&to_stderr)?;
+    let Tools { postgres_bin, postgres_env: _, etcd, kube_apiserver, kube_controller_manager } =
+        &tools;
+    for (name, path) in [
+        ("postgres", postgres_bin),
+        ("etcd", etcd),
+        ("kube-apiserver", kube_apiserver),
+        ("kube-controller-manager", kube_controller_manager),
+    ] {
+        println!("{name:24} {}", path.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bad_usage_is_exit_code_2_and_help_is_none() {
+        for (arguments, code) in
+            [("--help", 0), ("test --help", 0), ("", 2), ("tset", 2), ("test --teir unit", 2)]
+        {
+            let arguments = ["xtask"].into_iter().chain(arguments.split_whitespace());
+            assert_eq!(Cli::try_parse_from(arguments).unwrap_err().exit_code(), code);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The real servers that tests run on: Postgres, and a Kubernetes control plane of etcd, kube-apiserver and
+//! kube-controller-manager. All of it on loopback, in one temporary directory, under an unprivileged user,
+//! and gone with the run, however the run ends.
+//!
+//! ```text
+//! Run ──────── directory, lock, reaper
+//!  └ Process ─ one started program in a process group of its own, known to the reaper
+//!     └ Server ─ a program that can be started again, and how to tell that it is ready
+//!        ├ Postgres
+//!        └ ControlPlane: etcd, kube-apiserver, kube-controller-manager
+//! ```
+//!
+//! This module blocks and knows no database driver and no Kubernetes client: the harness in `broker-tests`
+//! puts those on top.
+
+mod certificates;
+mod control_plane;
+mod description;
+mod error;
+mod ports;
+mod postgres;
+mod probe;
+mod process;
+mod run;
+mod server;
+mod user;
+
+use std::sync::Arc;
+
+use crate::tools::Tools;
+
+pub use certificates::{Authority, Credentials};
+pub use control_plane::{ControlPlane, ControlPlaneAccess, MASTERS, kubeconfig};
+pub use description::{Description, SERVERS_VARIABLE};
+pub use error::ServersError;
+pub use postgres::{Durability, Postgres, PostgresAccess};
+pub use process::Process;
+pub use run::Run;
+pub use rustix::process::Signal;
+pub use server::{Program, Server};
+
+/// The servers that all tests of a run share. Dropping it ends them.
+#[derive(Debug)]
+pub struct SharedServers {
+    // In the order in which they end: a control plane is of no use without its etcd, and the directory goes last.
+    control_plane: ControlPlane,
+    postgres: Postgres,
+    run: Arc<Run>,
+}
+
+impl SharedServers {
+    /// What a test process has to find in its environment to use these servers.
+    pub fn env(&self) -> Vec<(String, String)> {
+        let directory = self.run.directory().to_string_lossy().into_owned();
+        vec![(SERVERS_VARIABLE.to_owned(), directory)]
+    }
+
+    /// How to reach them.
+    pub fn description(&self) -> Description {
+        Description { postgres: self.postgres.access(), control_plane: self.control_plane.access() }
+    }
+}
+
+/// Starts one Postgres and one control plane, at the same time, and describes them in the run's directory.
+///
+/// # Errors
+///
+/// When a server does not get ready; the error holds the end of its log, and nothing is left running.
+pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServers, ServersError> {
+    progress("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
+    let run = Arc::new(Run::start()?);
+    let (postgres, control_plane) = std::thread::scope(|scope| {
+        let postgres = scope.spawn(|| Postgres::start(tools, &run, Durability::Off));
+        let control_plane = ControlPlane::start(tools, &run);
+        let postgres = postgres.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (postgres, control_plane)
+    });
+    let servers = SharedServers { control_plane: control_plane?, postgres: postgres?, run };
+    servers.description().write(&servers.run)?;
+    progress("the servers are ready");
+    Ok(servers)
+}

@@ -1,0 +1,78 @@
+//! How to reach a control plane, as whom one likes.
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::servers::{
+    certificates::{Authority, Credentials},
+    error::ServersError,
+};
+
+/// Where an API server is, and what is needed to become anybody on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlPlaneAccess {
+    /// Its address.
+    pub url: String,
+    /// The directory that holds the authority whose certificates it believes, see [`Authority::load`].
+    pub authority: PathBuf,
+    /// One line of JSON for each stage of each request.
+    pub audit_log: PathBuf,
+}
+
+impl ControlPlaneAccess {
+    pub(super) fn new(port: u16, authority: &Path, audit_log: PathBuf) -> Self {
+        Self {
+            url: format!("https://127.0.0.1:{port}"),
+            authority: authority.to_owned(),
+            audit_log,
+        }
+    }
+
+    /// The authority whose certificates the API server believes.
+    ///
+    /// # Errors
+    ///
+    /// When the run has ended.
+    pub fn authority(&self) -> Result<Authority, ServersError> {
+        Authority::load(&self.authority)
+    }
+
+    /// A kubeconfig that needs no other file, as JSON, which every reader of kubeconfigs takes.
+    pub fn kubeconfig(&self, authority: &Authority, identity: &Credentials) -> String {
+        kubeconfig(&self.url, Some(authority), Some(identity))
+    }
+}
+
+/// The kubeconfig of a server. One that speaks plain HTTP, as a proxy may, has no use for certificates.
+pub fn kubeconfig(
+    url: &str,
+    authority: Option<&Authority>,
+    identity: Option<&Credentials>,
+) -> String {
+    let cluster = match authority {
+        Some(authority) => json!({
+            "server": url,
+            "certificate-authority-data": BASE64_STANDARD.encode(authority.certificate()),
+        }),
+        None => json!({ "server": url }),
+    };
+    let user = match identity {
+        Some(identity) => json!({
+            "client-certificate-data": BASE64_STANDARD.encode(&identity.certificate),
+            "client-key-data": BASE64_STANDARD.encode(&identity.key),
+        }),
+        None => json!({}),
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "run", "cluster": cluster }],
+        "users": [{ "name": "run", "user": user }],
+        "contexts": [{ "name": "run", "context": { "cluster": "run", "user": "run" } }],
+        "current-context": "run",
+    })
+    .to_string()
+}

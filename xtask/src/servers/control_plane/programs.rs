@@ -1,0 +1,151 @@
+//! How the three programs of a control plane are called.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use rcgen::KeyPair;
+use rustix::process::Signal;
+
+use super::CONTROLLER_MANAGER;
+use crate::{
+    servers::{certificates::Authority, error::ServersError, run::Run, server::Program},
+    tools::Tools,
+};
+
+/// Every request of every client is logged, with who, verb, object and answer; not what the servers ask each
+/// other, and not whether they are well.
+fn audit_policy() -> String {
+    serde_json::json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "rules": [
+            { "level": "None", "users": ["system:apiserver", CONTROLLER_MANAGER] },
+            { "level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"] },
+            { "level": "Metadata" },
+        ],
+    })
+    .to_string()
+}
+
+/// The files of a control plane in a run's directory.
+pub(super) struct Layout {
+    etcd_data: PathBuf,
+    authority: PathBuf,
+    serving_certificate: PathBuf,
+    serving_key: PathBuf,
+    token_key: PathBuf,
+    token_public_key: PathBuf,
+    /// Where kube-apiserver would put certificates that it made itself.
+    generated: PathBuf,
+    audit_policy: PathBuf,
+    audit_log: PathBuf,
+}
+
+impl Layout {
+    /// Writes what the programs read before they are ready.
+    pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self, ServersError> {
+        let serving = authority.serving()?;
+        let tokens = KeyPair::generate().map_err(|source| ServersError::Certificate {
+            subject: "service account tokens".to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            etcd_data: run.subdirectory("etcd")?,
+            authority: run.write("clients.crt", authority.certificate())?,
+            serving_certificate: run.write("serving.crt", &serving.certificate)?,
+            serving_key: run.write("serving.key", &serving.key)?,
+            token_key: run.write("tokens.key", &tokens.serialize_pem())?,
+            token_public_key: run.write("tokens.pub", &tokens.public_key_pem())?,
+            generated: run.subdirectory("kube-apiserver")?,
+            audit_policy: run.write("audit-policy.json", &audit_policy())?,
+            audit_log: run.write("audit.log", "")?,
+        })
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.audit_log.clone()
+    }
+
+    pub(super) fn etcd(&self, tools: &Tools, port: u16) -> Program {
+        let url = format!("http://127.0.0.1:{port}");
+        let args = [
+            path("--data-dir", &self.etcd_data),
+            text("--listen-client-urls", &url),
+            text("--advertise-client-urls", &url),
+            // There are no peers; any port will do.
+            text("--listen-peer-urls", "http://127.0.0.1:0"),
+            "--unsafe-no-fsync".into(),
+        ];
+        program("etcd", &tools.etcd, args)
+    }
+
+    pub(super) fn api_server(&self, tools: &Tools, port: u16, etcd_port: u16) -> Program {
+        let args = [
+            text("--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")),
+            text("--bind-address", "127.0.0.1"),
+            text("--secure-port", &port.to_string()),
+            // Otherwise it looks for an interface to the outside, which a machine need not have.
+            text("--advertise-address", "127.0.0.1"),
+            text("--endpoint-reconciler-type", "none"),
+            path("--cert-dir", &self.generated),
+            path("--tls-cert-file", &self.serving_certificate),
+            path("--tls-private-key-file", &self.serving_key),
+            path("--client-ca-file", &self.authority),
+            text("--authorization-mode", "RBAC"),
+            text("--service-account-issuer", "https://kubernetes.default.svc"),
+            path("--service-account-key-file", &self.token_public_key),
+            path("--service-account-signing-key-file", &self.token_key),
+            text("--service-cluster-ip-range", "10.0.0.0/24"),
+            text("--disable-admission-plugins", "ServiceAccount"),
+            path("--audit-policy-file", &self.audit_policy),
+            path("--audit-log-path", &self.audit_log),
+            // A request is in the log before it is served, and the log is one file: no rotation within megabytes.
+            text("--audit-log-mode", "blocking"),
+            text("--audit-log-maxsize", "100000"),
+        ];
+        program("kube-apiserver", &tools.kube_apiserver, args)
+    }
+
+    pub(super) fn controller_manager(
+        &self,
+        tools: &Tools,
+        port: u16,
+        kubeconfig: &Path,
+    ) -> Program {
+        let args = [
+            path("--kubeconfig", kubeconfig),
+            // Foreground deletion and the deletion of a namespace never end without these two.
+            text("--controllers", "garbage-collector-controller,namespace-controller"),
+            text("--leader-elect", "false"),
+            text("--bind-address", "127.0.0.1"),
+            text("--secure-port", &port.to_string()),
+            path("--tls-cert-file", &self.serving_certificate),
+            path("--tls-private-key-file", &self.serving_key),
+        ];
+        program("kube-controller-manager", &tools.kube_controller_manager, args)
+    }
+}
+
+fn program<const N: usize>(name: &'static str, path: &Path, args: [OsString; N]) -> Program {
+    Program {
+        name,
+        path: path.to_owned(),
+        args: args.into(),
+        env: Vec::new(),
+        stop: Signal::TERM,
+        end: Signal::KILL,
+    }
+}
+
+fn text(option: &str, value: &str) -> OsString {
+    format!("{option}={value}").into()
+}
+
+fn path(option: &str, value: &Path) -> OsString {
+    let mut argument = OsString::from(option);
+    argument.push("=");
+    argument.push(value);
+    argument
+}

@@ -1,0 +1,45 @@
+//! How a test process, which did not start the shared servers, learns where they are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    control_plane::ControlPlaneAccess, error::ServersError, postgres::PostgresAccess, run::Run,
+};
+
+/// The environment variable that holds the directory of the run whose servers a test process uses.
+pub const SERVERS_VARIABLE: &str = "BROKER_TEST_SERVERS";
+
+const FILE: &str = "servers.json";
+
+/// Where the servers of a run are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// The database.
+    pub postgres: PostgresAccess,
+    /// The Kubernetes API.
+    pub control_plane: ControlPlaneAccess,
+}
+
+impl Description {
+    /// Reads what the run in `directory` wrote about itself.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such run, or another version of this crate started it.
+    pub fn read(directory: &Path) -> Result<Self, ServersError> {
+        let path = directory.join(FILE);
+        let text = fs::read_to_string(&path).map_err(ServersError::file("read", &path))?;
+        serde_json::from_str(&text).map_err(|source| ServersError::Description { path, source })
+    }
+
+    pub(super) fn write(&self, run: &Run) -> Result<PathBuf, ServersError> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|source| ServersError::Description { path: FILE.into(), source })?;
+        run.write(FILE, &text)
+    }
+}

@@ -1,0 +1,184 @@
+//! Postgres: its own cluster in the run's directory, one loopback port, one superuser with a generated password.
+
+use std::{fs, path::Path, sync::Arc};
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    error::ServersError,
+    ports::{random, with_free_ports},
+    run::Run,
+    server::{Program, Server},
+};
+use crate::tools::Tools;
+
+const SUPERUSER: &str = "postgres";
+
+/// What every server is given. Many tests share one, later ones decode its log and use two-phase commits.
+const SETTINGS: &[&str] = &[
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=300",
+    "wal_level=logical",
+    "max_prepared_transactions=20",
+    "max_replication_slots=20",
+    "max_wal_senders=20",
+    // In the data directory, so that a killed server leaves nothing in /dev/shm.
+    "dynamic_shared_memory_type=mmap",
+    "timezone=UTC",
+    "log_timezone=UTC",
+];
+
+/// What makes a server fast whose data nobody needs after a power cut.
+const NOT_DURABLE: &[&str] = &["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
+
+/// Whether what was committed survives that the server is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Fast; for a server that nobody kills.
+    Off,
+    /// As in production; for a server that is killed and started again.
+    On,
+}
+
+/// How to reach a Postgres.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostgresAccess {
+    /// Its address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// A superuser.
+    pub user: String,
+    /// The superuser's password.
+    pub password: String,
+}
+
+/// A running Postgres. Dropping it ends it.
+#[derive(Debug)]
+pub struct Postgres {
+    server: Server,
+    access: PostgresAccess,
+}
+
+impl Postgres {
+    /// Creates a cluster in the run's directory and starts a server on it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready.
+    pub fn start(
+        tools: &Tools,
+        run: &Arc<Run>,
+        durability: Durability,
+    ) -> Result<Self, ServersError> {
+        let password = u128::from_le_bytes(random()?);
+        let password = format!("{password:032x}");
+        let data = run.subdirectory("postgres")?;
+        initialise(tools, run, &data, &password)?;
+        with_free_ports(|[port]| {
+            let program = program(tools, &data, port, durability);
+            let pid_file = data.join("postmaster.pid");
+            let server = Server::start(run, program, move |_| says_ready(&pid_file))?;
+            let access = PostgresAccess {
+                host: "127.0.0.1".to_owned(),
+                port,
+                user: SUPERUSER.to_owned(),
+                password: password.clone(),
+            };
+            Ok(Self { server, access })
+        })
+    }
+
+    /// How to reach it; stays the same when it is started again.
+    pub fn access(&self) -> PostgresAccess {
+        self.access.clone()
+    }
+
+    /// The server, to be killed, paused or started again.
+    pub fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+}
+
+fn initialise(
+    tools: &Tools,
+    run: &Arc<Run>,
+    data: &Path,
+    password: &str,
+) -> Result<(), ServersError> {
+    let password_file = run.write("postgres-password", password)?;
+    let option = |name: &str, path: &Path| {
+        let mut option = std::ffi::OsString::from(name);
+        option.push(path);
+        option
+    };
+    let initdb = Program {
+        name: "initdb",
+        path: tools.postgres_bin.join("initdb"),
+        args: vec![
+            option("--pgdata=", data),
+            option("--pwfile=", &password_file),
+            format!("--username={SUPERUSER}").into(),
+            // Sent in the clear over loopback: a stronger exchange only costs each connection time.
+            "--auth=password".into(),
+            "--encoding=UTF8".into(),
+            "--locale=C".into(),
+            "--no-sync".into(),
+            "--no-instructions".into(),
+        ],
+        env: tools.postgres_env.clone(),
+        stop: Signal::TERM,
+        end: Signal::KILL,
+    };
+    super::process::Process::start(run, &initdb)?.wait_for_success()
+}
+
+fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Program {
+    let durability = match durability {
+        Durability::Off => NOT_DURABLE,
+        Durability::On => &[],
+    };
+    let mut args = vec!["-D".into(), data.into(), "-p".into(), port.to_string().into()];
+    for setting in SETTINGS.iter().chain(durability) {
+        args.extend(["-c".into(), setting.into()]);
+    }
+    Program {
+        name: "postgres",
+        path: tools.postgres_bin.join("postgres"),
+        args,
+        env: tools.postgres_env.clone(),
+        // A fast shutdown: open transactions are rolled back, sessions closed, everything is written.
+        stop: Signal::INT,
+        // An immediate shutdown: writes nothing, but gives its shared memory back, unlike a kill.
+        end: Signal::QUIT,
+    }
+}
+
+/// The server keeps its state in line 8 of a file in its own data directory, so no other server that
+/// happens to have our port can be taken for it.
+fn says_ready(pid_file: &Path) -> bool {
+    fs::read_to_string(pid_file).is_ok_and(|content| {
+        content.lines().nth(7).is_some_and(|state| state.trim_end() == "ready")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_ready_server_is_ready() {
+        let directory = tempfile::tempdir().unwrap();
+        let pid_file = directory.path().join("postmaster.pid");
+        assert!(!says_ready(&pid_file));
+        let head = "4711\n/data\n1700000000\n5432\n\n127.0.0.1\n  12345   6\n";
+        for (state, ready) in
+            [("", false), ("starting\n", false), ("ready   \n", true), ("stopping\n", false)]
+        {
+            fs::write(&pid_file, format!("{head}{state}")).unwrap();
+            assert_eq!(says_ready(&pid_file), ready, "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One started program: in a process group of its own, its output in a log of the run, known to the reaper.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read, Seek, SeekFrom},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
+
+use super::{error::ServersError, run::Run, server::Program};
+
+const LAUNCH: &str = include_str!("launch.sh");
+
+/// How often a condition is looked at that nothing announces.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How long a server that was asked to end may take before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How much of a log goes into an error.
+const TAIL_LINES: usize = 12;
+
+/// A started program. Dropping it ends it, with everything it started itself.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    child: Child,
+    /// How it ended. Until this is known its process number is ours, afterwards it may be anybody's.
+    status: Option<ExitStatus>,
+    /// The signal that ends it when nobody waits for more than its end.
+    end: Signal,
+    log: PathBuf,
+    /// Where this process's part of the log begins: a restarted server goes on in the same file.
+    log_start: u64,
+    // Lives as long as any process in it.
+    _run: Arc<Run>,
+}
+
+impl Process {
+    /// Starts a program as the run's user, with the run's directory as its own.
+    ///
+    /// # Errors
+    ///
+    /// When its log or the process cannot be had.
+    pub fn start(run: &Arc<Run>, program: &Program) -> Result<Self, ServersError> {
+        let log = run.directory().join(format!("{}.log", program.name));
+        let log_file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(ServersError::file("open", &log))?;
+        let log_start = fs::metadata(&log).map_err(ServersError::file("read", &log))?.len();
+        let cannot_start = |source| ServersError::Start { program: program.path.clone(), source };
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", LAUNCH, "provisioning-broker-launch", signal_name(program.end)])
+            .arg(&program.path)
+            .args(&program.args)
+            .envs(program.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(run.directory())
+            .stdin(Stdio::null())
+            .stdout(run.announcements().map_err(cannot_start)?)
+            .stderr(log_file)
+            .process_group(0);
+        run.user().run(&mut command);
+        let child = command.spawn().map_err(cannot_start)?;
+        Ok(Self {
+            name: program.name,
+            child,
+            status: None,
+            end: program.end,
+            log,
+            log_start,
+            _run: Arc::clone(run),
+        })
+    }
+
+    /// Its process id, which is also that of its group.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        read_from(&self.log, self.log_start).unwrap_or_default()
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When it ends instead, finds its port taken, or takes longer than `patience`.
+    pub fn wait_until_ready(
+        &mut self,
+        patience: Duration,
+        ready: impl Fn(&Self) -> bool,
+    ) -> Result<(), ServersError> {
+        let started = Instant::now();
+        loop {
+            if self.has_ended()? {
+                self.kill()?;
+                let status = self.wait()?;
+                return Err(self.ended(status));
+            }
+            if ready(self) {
+                return Ok(());
+            }
+            if started.elapsed() > patience {
+                let (server, seconds, tail) = (self.name, patience.as_secs(), self.tail());
+                return Err(ServersError::NotReady { server, seconds, tail });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Waits until it has done its work and ended.
+    ///
+    /// # Errors
+    ///
+    /// When it failed.
+    pub fn wait_for_success(mut self) -> Result<(), ServersError> {
+        let status = self.wait()?;
+        if status.success() { Ok(()) } else { Err(self.ended(status)) }
+    }
+
+    /// Sends a signal to it alone, not to what it started itself.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) -> Result<(), ServersError> {
+        if self.status.is_some() {
+            return Err(ServersError::NotRunning { server: self.name });
+        }
+        rustix::process::kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|errno| self.lost(errno))
+    }
+
+    /// Sends a signal to it and to everything that it started.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended.
+    pub fn signal_group(&self, signal: Signal) -> Result<(), ServersError> {
+        if self.status.is_some() {
+            return Err(ServersError::NotRunning { server: self.name });
+        }
+        kill_process_group(Pid::from_child(&self.child), signal).map_err(|errno| self.lost(errno))
+    }
+
+    /// Sends a signal to it and waits for its end; whatever is left after a grace is killed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled or waited for.
+    pub fn end_by(&mut self, signal: Signal) -> Result<(), ServersError> {
+        if !self.has_ended()? {
+            self.signal(signal)?;
+            // A stopped process takes no signal but KILL until it is continued.
+            self.signal_group(Signal::CONT)?;
+        }
+        let started = Instant::now();
+        while !self.has_ended()? && started.elapsed() < GRACE {
+            std::thread::sleep(POLL);
+        }
+        self.kill()
+    }
+
+    /// Kills it, with everything that it started, and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled or waited for.
+    pub fn kill(&mut self) -> Result<(), ServersError> {
+        if self.status.is_none() {
+            self.signal_group(Signal::KILL)?;
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has ended, without giving its number back: the rest of its group is still to be killed by it.
+    fn has_ended(&self) -> Result<bool, ServersError> {
+        if self.status.is_some() {
+            return Ok(true);
+        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)
+            .map_err(|errno| self.lost(errno))?;
+        Ok(ended.is_some())
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus, ServersError> {
+        let status = match self.status {
+            Some(status) => status,
+            None => self
+                .child
+                .wait()
+                .map_err(|source| ServersError::Signal { server: self.name, source })?,
+        };
+        self.status = Some(status);
+        Ok(status)
+    }
+
+    fn lost(&self, errno: Errno) -> ServersError {
+        ServersError::Signal { server: self.name, source: errno.into() }
+    }
+
+    fn ended(&self, status: ExitStatus) -> ServersError {
+        let (server, tail) = (self.name, self.tail());
+        if self.log().to_lowercase().contains("address already in use") {
+            ServersError::PortTaken { server, tail }
+        } else {
+            ServersError::Ended { server, status, tail }
+        }
+    }
+
+    fn tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..]
+            .iter()
+            .map(|line| format!("    {line}"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left to be told of a failure, and the reaper comes after us.
+        let _ = self.end_by(self.end);
+    }
+}
+
+/// What `kill` calls the signals that end a server.
+fn signal_name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::QUIT => "QUIT",
+        Signal::TERM => "TERM",
+        _ => "KILL",
+    }
+}
+
+fn read_from(path: &Path, start: u64) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server made of a shell script.
+    fn script(text: &str) -> Program {
+        Program {
+            name: "script",
+            path: "/bin/sh".into(),
+            args: vec!["-c".into(), text.into()],
+            env: Vec::new(),
+            stop: Signal::TERM,
+            end: Signal::KILL,
+        }
+    }
+
+    fn start(text: &str) -> Process {
+        Process::start(&Arc::new(Run::start().unwrap()), &script(text)).unwrap()
+    }
+
+    /// Starts it and gives the process number that it prints.
+    fn start_and_read_number(run: &Arc<Run>, text: &str) -> (Process, i32) {
+        let mut process = Process::start(run, &script(text)).unwrap();
+        process.wait_until_ready(GRACE, |process| process.log().ends_with('\n')).unwrap();
+        let number = process.log().trim().parse().unwrap();
+        (process, number)
+    }
+
+    fn wait_until_gone(number: i32) {
+        let stat = format!("/proc/{number}/stat");
+        let alive = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        let started = Instant::now();
+        while alive() {
+            assert!(started.elapsed() < Duration::from_secs(60), "process {number} is still there");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    #[test]
+    fn what_a_process_started_ends_with_it() {
+        let run = Arc::new(Run::start().unwrap());
+        let (process, grandchild) = start_and_read_number(&run, "sleep 1000 & echo $!; wait");
+        drop(process);
+        wait_until_gone(grandchild);
+    }
+
+    #[test]
+    fn what_a_process_started_ends_even_if_the_process_ended_before() {
+        let run = Arc::new(Run::start().unwrap());
+        let (mut process, grandchild) =
+            start_and_read_number(&run, "sleep 1000 & echo $!; read never; wait");
+        process.signal(Signal::KILL).unwrap();
+        process.end_by(Signal::TERM).unwrap();
+        wait_until_gone(grandchild);
+    }
+
+    #[test]
+    fn a_paused_process_can_be_ended() {
+        let run = Arc::new(Run::start().unwrap());
+        let (mut process, number) = start_and_read_number(&run, "echo $$; exec sleep 1000");
+        process.signal_group(Signal::STOP).unwrap();
+        process.end_by(Signal::TERM).unwrap();
+        wait_until_gone(number);
+        assert!(matches!(
+            process.signal(Signal::CONT),
+            Err(ServersError::NotRunning { server: "script" })
+        ));
+    }
+
+    #[test]
+    fn a_taken_port_is_told_from_another_failure() {
+        let taken =
+            start("echo 'listen tcp 127.0.0.1:1: bind: Address already in use' >&2; exit 1")
+                .wait_until_ready(GRACE, |_| false);
+        assert!(matches!(taken, Err(ServersError::PortTaken { .. })), "{taken:?}");
+
+        let failed =
+            start("echo first; echo bad flag >&2; exit 7").wait_until_ready(GRACE, |_| false);
+        let message = failed.unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "script ended with exit status: 7 before it was ready; its log ends:\n    first\n    bad flag",
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let run = Arc::new(Run::start().unwrap());
+        let program = Program { path: "/nowhere/server".into(), ..script("") };
+        let failed = Process::start(&run, &program).unwrap().wait_until_ready(GRACE, |_| false);
+        assert!(failed.unwrap_err().to_string().contains("/nowhere/server"));
+    }
+}

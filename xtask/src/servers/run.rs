@@ -1,0 +1,303 @@
+//! The life of a run: one directory that holds everything its servers write, one lock that says that the
+//! run is alive, and one reaper process that ends both when the run's owner is gone.
+//!
+//! Guarantees:
+//!
+//! - Every process that [`super::Process::start`] makes is known to the reaper before it becomes a server.
+//!   The reaper lives in a session of its own and waits for the end of a pipe, so it acts on success, panic,
+//!   Ctrl-C and SIGKILL alike.
+//! - The lock is held by the owner and, as its standard output, by the reaper: it is free only when the
+//!   servers are gone. No server inherits it.
+//! - A directory whose lock is free was left by a power cut; the next run removes it.
+
+use std::{
+    fs::{self, File, Permissions, TryLockError},
+    io,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+};
+
+use super::{error::ServersError, user::User};
+
+/// Every run's directory is called this and six random characters.
+const PREFIX: &str = "provisioning-broker-run-";
+
+/// While a run has no lock yet, its directory must not look like one that was left behind.
+const PREFIX_UNLOCKED: &str = "provisioning-broker-new-";
+
+const LOCK: &str = "lock";
+
+const REAPER: &str = include_str!("reaper.sh");
+
+/// A run: dropping it ends what is left of it and removes its directory.
+#[derive(Debug)]
+pub struct Run {
+    directory: PathBuf,
+    user: User,
+    reaper: Mutex<Child>,
+    _lock: File,
+}
+
+impl Run {
+    /// Removes what power cuts left, then creates a directory below the system's temporary one, locks it
+    /// and starts its reaper.
+    ///
+    /// # Errors
+    ///
+    /// When the directory, its lock or the reaper cannot be had, and for root when there is no
+    /// unprivileged user.
+    pub fn start() -> Result<Self, ServersError> {
+        Self::start_below(&std::env::temp_dir())
+    }
+
+    fn start_below(parent: &Path) -> Result<Self, ServersError> {
+        remove_leftovers(parent);
+        let user = User::for_servers()?;
+        let (directory, lock) = create_locked(parent)?;
+        user.give(&directory)?;
+        let reaper = Command::new("setsid")
+            .args(["/bin/sh", "-c", REAPER, "provisioning-broker-reaper"])
+            .arg(&directory)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(lock.try_clone().map_err(ServersError::file("share", directory.join(LOCK)))?)
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|source| ServersError::Start { program: "setsid".into(), source })?;
+        Ok(Self { directory, user, reaper: Mutex::new(reaper), _lock: lock })
+    }
+
+    /// Where everything of this run is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Waits until the run in this directory has ended, its servers included. At once if there is none.
+    pub fn wait_for_end(directory: &Path) {
+        if let Ok(lock) = File::open(directory.join(LOCK)) {
+            // Whatever goes wrong with the lock, the caller's question is answered: nobody holds it for us.
+            let _ = lock.lock_shared();
+        }
+    }
+
+    /// A directory of this run that its servers may write to.
+    pub(super) fn subdirectory(&self, name: &str) -> Result<PathBuf, ServersError> {
+        let path = self.directory.join(name);
+        fs::create_dir_all(&path).map_err(ServersError::file("create", &path))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o700))
+            .map_err(ServersError::file("restrict", &path))?;
+        self.user.give(&path)?;
+        Ok(path)
+    }
+
+    /// A file of this run that its servers may read, and nobody else.
+    pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf, ServersError> {
+        let path = self.directory.join(name);
+        fs::write(&path, content).map_err(ServersError::file("write", &path))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))
+            .map_err(ServersError::file("restrict", &path))?;
+        self.user.give(&path)?;
+        Ok(path)
+    }
+
+    /// Whom the servers run as.
+    pub(super) fn user(&self) -> &User {
+        &self.user
+    }
+
+    /// The write end of the reaper's pipe, for a process that announces itself there.
+    pub(super) fn announcements(&self) -> io::Result<Stdio> {
+        let reaper = self.reaper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let pipe = reaper.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(pipe.as_fd().try_clone_to_owned()?.into())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let reaper = self.reaper.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // `wait` closes the pipe first, which is what the reaper waits for.
+        let _ = reaper.wait();
+    }
+}
+
+/// A new directory that already holds a locked lock when it gets the name that others look for.
+fn create_locked(parent: &Path) -> Result<(PathBuf, File), ServersError> {
+    let unlocked = tempfile::Builder::new()
+        .prefix(PREFIX_UNLOCKED)
+        .tempdir_in(parent)
+        .map_err(ServersError::file("create a directory in", parent))?;
+    let path = unlocked.path().join(LOCK);
+    let lock = File::create(&path).map_err(ServersError::file("create", &path))?;
+    lock.lock().map_err(ServersError::file("lock", &path))?;
+    let unlocked = unlocked.keep();
+    let random =
+        unlocked.file_name().map(|name| name.to_string_lossy().replace(PREFIX_UNLOCKED, ""));
+    let directory = parent.join(format!("{PREFIX}{}", random.unwrap_or_default()));
+    fs::rename(&unlocked, &directory).map_err(ServersError::file("rename", &unlocked))?;
+    Ok((directory, lock))
+}
+
+/// Best effort: what belongs to another user, or is removed by somebody else meanwhile, is left alone.
+fn remove_leftovers(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let is_run = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_run && is_abandoned(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_abandoned(directory: &Path) -> bool {
+    match File::open(directory.join(LOCK)) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        },
+        // A run has its lock before it has its name, so one without was half removed.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::process::CommandExt, sync::Arc, time::Duration};
+
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+    use super::*;
+    use crate::servers::{Process, Program};
+
+    /// A process that sleeps for ever after it did what `script` says.
+    fn sleeper(run: &Arc<Run>, end: Signal, script: &str) -> Process {
+        let script = format!("{script}; echo asleep; while :; do sleep 1; done");
+        let program = Program {
+            name: "sleeper",
+            path: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            env: Vec::new(),
+            stop: Signal::TERM,
+            end,
+        };
+        let mut process = Process::start(run, &program).unwrap();
+        let asleep = |process: &Process| process.log().contains("asleep");
+        process.wait_until_ready(Duration::from_secs(60), asleep).unwrap();
+        process
+    }
+
+    /// What the death of the owner looks like to the reaper: only the pipe ends, nobody tidies up.
+    fn lose_owner(run: &Run) -> std::process::ExitStatus {
+        run.reaper.lock().unwrap().wait().unwrap()
+    }
+
+    fn is_alive(process: &Process) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn the_reaper_ends_what_its_owner_left() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Arc::new(Run::start_below(parent.path()).unwrap());
+        let polite = sleeper(&run, Signal::TERM, "true");
+        let deaf = sleeper(&run, Signal::QUIT, "trap '' QUIT");
+        let paused = sleeper(&run, Signal::TERM, "true");
+        paused.signal_group(Signal::STOP).unwrap();
+        assert!([&polite, &deaf, &paused].into_iter().all(is_alive));
+
+        lose_owner(&run);
+
+        assert!(![&polite, &deaf, &paused].into_iter().any(is_alive));
+        assert!(!run.directory().exists());
+    }
+
+    #[test]
+    fn a_server_holds_neither_the_lock_nor_the_reapers_pipe() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Arc::new(Run::start_below(parent.path()).unwrap());
+        let server = sleeper(&run, Signal::KILL, "true");
+        let reaper = run.reaper.lock().unwrap().id();
+        let pipe = fs::read_link(format!("/proc/{reaper}/fd/0")).unwrap();
+        let lock = fs::read_link(format!("/proc/{reaper}/fd/1")).unwrap();
+
+        let files = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
+        let open: Vec<_> = files.map(|file| fs::read_link(file.unwrap().path()).unwrap()).collect();
+
+        assert_eq!(lock, run.directory().join(LOCK));
+        assert!(open.contains(&run.directory().join("sleeper.log")), "{open:?}");
+        assert!(!open.contains(&pipe) && !open.contains(&lock), "{open:?}");
+    }
+
+    #[test]
+    fn the_reaper_spares_a_process_that_has_the_number_of_an_earlier_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Run::start_below(parent.path()).unwrap();
+        let mut bystander = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let pid = bystander.id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let (head, tail) = stat.rsplit_once(") ").unwrap();
+        let mut fields: Vec<_> = tail.split(' ').collect();
+        fields[19] = "1";
+        {
+            let mut reaper = run.reaper.lock().unwrap();
+            let pipe = reaper.stdin.as_mut().unwrap();
+            write!(pipe, "KILL {pid} {head}) {}", fields.join(" ")).unwrap();
+        }
+
+        lose_owner(&run);
+
+        let number = Pid::from_child(&bystander);
+        assert!(
+            bystander.try_wait().unwrap().is_none(),
+            "the reaper killed somebody else's process"
+        );
+        test_kill_process(number).unwrap();
+        kill_process(number, Signal::KILL).unwrap();
+        bystander.wait().unwrap();
+    }
+
+    #[test]
+    fn a_run_leaves_nothing_behind() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Run::start_below(parent.path()).unwrap();
+        assert!(run.directory().join(LOCK).exists());
+        drop(run);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_run_removes_what_a_power_cut_left_and_spares_the_living() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = Run::start_below(parent.path()).unwrap();
+        let left = parent.path().join(format!("{PREFIX}left"));
+        fs::create_dir(&left).unwrap();
+        File::create(left.join(LOCK)).unwrap();
+        let half_removed = parent.path().join(format!("{PREFIX}half"));
+        fs::create_dir(&half_removed).unwrap();
+        let foreign = parent.path().join("somebody-elses");
+        fs::create_dir(&foreign).unwrap();
+
+        let _run = Run::start_below(parent.path()).unwrap();
+
+        assert!(!left.exists());
+        assert!(!half_removed.exists());
+        assert!(living.directory().exists());
+        assert!(foreign.exists());
+    }
+
+    #[test]
+    fn the_end_of_a_run_can_be_waited_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Run::start_below(parent.path()).unwrap();
+        let directory = run.directory().to_owned();
+        let waiter = std::thread::spawn(move || {
+            Run::wait_for_end(&directory);
+            assert!(!directory.exists(), "the servers' directory still stood when the wait ended");
+        });
+        drop(run);
+        waiter.join().unwrap();
+    }
+}

@@ -1,0 +1,87 @@
+//! `cargo xtask test`: set-up, then every test of the workspace.
+//!
+//! ```text
+//! plan ─ which tiers there are, and which are wanted          (pure)
+//! build ─ one cargo call compiles every test binary           (cargo)
+//! suite ─ one binary or all examples: list, then run          (child processes)
+//! report ─ what was promised against what was done            (pure)
+//! ```
+
+mod build;
+mod plan;
+mod report;
+mod suite;
+
+use crate::cli::TestArguments;
+use crate::error::TaskError;
+use crate::progress::{step, to_stderr};
+use crate::servers::{ServersError, SharedServers, start_shared};
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+use plan::Plan;
+use report::{Report, Row};
+use suite::Suite;
+
+pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
+    let TestArguments { filters, tier, nightly } = arguments;
+    let workspace = Workspace::load()?;
+    let plan = Plan::new(workspace.packages(), tier.as_deref())?;
+    // Before the long build: a missing server is better learnt at once.
+    let tools = plan.needs_servers().then(|| Tools::find_or_build(&to_stderr)).transpose()?;
+
+    let suites = build::suites(&workspace, &plan)?;
+    let mut listed = Vec::new();
+    for suite in suites {
+        let promised = suite.list(filters)?;
+        listed.push((suite, promised));
+    }
+    if !filters.is_empty() && listed.iter().all(|(_, promised)| *promised == 0) {
+        return Err(TaskError::NothingMatches { filters: filters.clone() });
+    }
+    listed.retain(|(_, promised)| *promised > 0);
+
+    let servers_are_used = listed.iter().any(|(suite, _)| suite.tier.needs_servers);
+    let servers = tools.filter(|_| servers_are_used).map(|tools| start(&tools)).transpose()?;
+    let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
+    if *nightly {
+        environment.push(("BROKER_NIGHTLY".to_owned(), "1".to_owned()));
+    }
+    let report = perform(&listed, filters, &environment)?;
+    step(&to_stderr, "ending the servers", || drop(servers));
+
+    print!("\n{report}");
+    let complaints = report.complaints();
+    if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
+}
+
+fn start(tools: &Tools) -> Result<SharedServers, ServersError> {
+    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
+    step(&to_stderr, what, || start_shared(tools, &|_| {}))
+}
+
+/// Runs them all: a failure in one is no reason to hide one in the next.
+fn perform(
+    listed: &[(Suite, usize)],
+    filters: &[String],
+    environment: &[(String, String)],
+) -> Result<Report, TaskError> {
+    let mut report = Report::default();
+    for (suite, promised) in listed {
+        println!(
+            "\n{}: {} ({promised} {})",
+            suite.tier.name,
+            suite.title,
+            if *promised == 1 { "test" } else { "tests" }
+        );
+        let (outcome, time) = suite.run(filters, environment)?;
+        report.add(Row {
+            tier: suite.tier.name.clone(),
+            suite: suite.title.clone(),
+            promised: *promised,
+            outcome,
+            time,
+        });
+    }
+    Ok(report)
+}

@@ -1,0 +1,75 @@
+//! One cargo call that compiles every test binary, and what came out of it.
+//!
+//! Always the whole workspace with all features, whichever tier is wanted: another selection would
+//! resolve other features and compile the same crates again.
+
+use std::io::BufReader;
+use std::process::Stdio;
+
+use cargo_metadata::{Artifact, Message};
+
+use crate::error::TaskError;
+use crate::progress::{step, to_stderr};
+use crate::workspace::{Workspace, spawn_error};
+
+use super::plan::Plan;
+use super::suite::{Suite, Tests};
+
+/// The suites of the plan's tiers, in the plan's order.
+pub(super) fn suites(workspace: &Workspace, plan: &Plan) -> Result<Vec<Suite>, TaskError> {
+    let artifacts = step(&to_stderr, "building the tests", || compile(workspace))?;
+    let mut suites: Vec<Suite> =
+        artifacts.iter().filter_map(|artifact| suite(workspace, plan, artifact)).collect();
+    suites.sort_by(|one, other| one.title.cmp(&other.title));
+    if let Some(tier) = plan.documentation() {
+        suites.push(Suite {
+            tier: tier.clone(),
+            title: "examples in the documentation".to_owned(),
+            tests: Tests::Documentation { root: workspace.root().to_owned() },
+        });
+    }
+    // Stable: within a tier the binaries stay sorted, and the slow examples come last.
+    suites.sort_by_key(|suite| plan.position(&suite.tier));
+    Ok(suites)
+}
+
+fn compile(workspace: &Workspace) -> Result<Vec<Artifact>, TaskError> {
+    let mut command = workspace.cargo(&[
+        "test",
+        "--workspace",
+        "--all-features",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(spawn_error(&command))?;
+    let output = cargo.stdout.take().map(BufReader::new);
+    let mut artifacts = Vec::new();
+    for message in output.into_iter().flat_map(Message::parse_stream) {
+        if let Message::CompilerArtifact(artifact) = message.map_err(spawn_error(&command))? {
+            artifacts.push(artifact);
+        }
+    }
+    let status = cargo.wait().map_err(spawn_error(&command))?;
+    if !status.success() {
+        return Err(TaskError::Command {
+            what: "building the tests".to_owned(),
+            how: status.to_string(),
+        });
+    }
+    Ok(artifacts)
+}
+
+fn suite(workspace: &Workspace, plan: &Plan, artifact: &Artifact) -> Option<Suite> {
+    let executable = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
+    let package = workspace.packages().find(|package| package.id == artifact.package_id)?;
+    let tier = plan.tier(&package.name, &artifact.target)?;
+    let kind = artifact.target.kind.first().map(ToString::to_string).unwrap_or_default();
+    Some(Suite {
+        tier: tier.clone(),
+        title: format!("{} {kind} {}", package.name, artifact.target.name),
+        tests: Tests::Binary {
+            path: executable.clone().into_std_path_buf(),
+            manifest: package.manifest_path.clone().into_std_path_buf(),
+        },
+    })
+}

@@ -1,0 +1,147 @@
+//! Which tiers the workspace has, read from cargo's metadata, and which of them were asked for.
+
+use cargo_metadata::{Package, Target, TargetKind};
+
+use crate::error::TaskError;
+
+/// The package whose test targets are tiers.
+const TIERS_PACKAGE: &str = "broker-tests";
+/// The tier of everything else.
+const UNIT: &str = "unit";
+
+/// A set of tests that is selected as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tier {
+    pub(super) name: String,
+    pub(super) needs_servers: bool,
+}
+
+/// The tiers to run, in the order in which they run.
+#[derive(Debug)]
+pub(super) struct Plan {
+    tiers: Vec<Tier>,
+}
+
+impl Plan {
+    /// All tiers, or the one that was asked for.
+    pub(super) fn new<'a>(
+        packages: impl Iterator<Item = &'a Package>,
+        wanted: Option<&str>,
+    ) -> Result<Self, TaskError> {
+        let mut tiers = vec![Tier { name: UNIT.to_owned(), needs_servers: false }];
+        let targets = packages
+            .filter(|package| *package.name == TIERS_PACKAGE)
+            .flat_map(|package| &package.targets);
+        tiers.extend(targets.filter(|target| target.is_kind(TargetKind::Test)).map(tier_of_target));
+        // What is quick and needs nothing fails first.
+        tiers.sort_by_key(|tier| tier.needs_servers);
+        let Some(wanted) = wanted else { return Ok(Self { tiers }) };
+        let known = tiers.iter().map(|tier| tier.name.clone()).collect();
+        tiers.retain(|tier| tier.name == wanted);
+        if tiers.is_empty() {
+            return Err(TaskError::UnknownTier { tier: wanted.to_owned(), known });
+        }
+        Ok(Self { tiers })
+    }
+
+    pub(super) fn needs_servers(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.needs_servers)
+    }
+
+    /// The tier that the tests of a target belong to, if they are to run.
+    pub(super) fn tier(&self, package: &str, target: &Target) -> Option<&Tier> {
+        let is_tier = package == TIERS_PACKAGE && target.is_kind(TargetKind::Test);
+        self.named(if is_tier { &target.name } else { UNIT })
+    }
+
+    /// The tier of the documentation's examples, if they are to run.
+    pub(super) fn documentation(&self) -> Option<&Tier> {
+        self.named(UNIT)
+    }
+
+    /// Where a tier comes in the order.
+    pub(super) fn position(&self, tier: &Tier) -> Option<usize> {
+        self.tiers.iter().position(|known| known == tier)
+    }
+
+    fn named(&self, name: &str) -> Option<&Tier> {
+        self.tiers.iter().find(|tier| tier.name == name)
+    }
+}
+
+/// A target that asks for features does so because it must not run by accident: it needs servers.
+fn tier_of_target(target: &Target) -> Tier {
+    Tier { name: target.name.clone(), needs_servers: !target.required_features.is_empty() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cargo_metadata::MetadataCommand;
+
+    /// A metadata document with one package and the given test targets and features that they ask
+    /// for.
+    fn packages(targets: &[(&str, &[&str])]) -> Vec<Package> {
+        let target = |kind: &str, name: &str, features: &[&str]| {
+            format!(
+                r#"{{"kind":["{kind}"],"crate_types":["bin"],"name":"{name}","src_path":"/{name}.rs","edition":"2024",
+                    "doctest":false,"test":true,"doc":false,"required-features":{features:?}}}"#
+            )
+        };
+        let mut all = vec![target("lib", "broker_tests", &[])];
+        all.extend(targets.iter().map(|(name, features)| target("test", name, features)));
+        let text = format!(
+            r#"{{"packages":[{{"name":"broker-tests","version":"0.1.0","id":"broker-tests","dependencies":[],"features":{{}},
+                "manifest_path":"/Cargo.toml","targets":[{}],"authors":[],"categories":[],"keywords":[],"edition":"2024"}}],
+                "workspace_members":["broker-tests"],"resolve":null,"target_directory":"/target","version":1,
+                "workspace_root":"/"}}"#,
+            all.join(",")
+        );
+        MetadataCommand::parse(text).unwrap().packages
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.tiers.iter().map(|tier| tier.name.as_str()).collect()
+    }
+
+    #[test]
+    fn every_test_target_is_a_tier_and_those_that_need_servers_come_last() {
+        let packages = packages(&[
+            ("crossplane", &["crossplane"]),
+            ("contract", &[]),
+            ("servers", &["servers"]),
+        ]);
+        let plan = Plan::new(packages.iter(), None).unwrap();
+        assert_eq!(names(&plan), ["unit", "contract", "crossplane", "servers"]);
+        assert!(plan.needs_servers());
+    }
+
+    #[test]
+    fn one_tier_can_be_chosen_and_needs_only_what_it_needs() {
+        let packages = packages(&[("contract", &[]), ("servers", &["servers"])]);
+        let plan = Plan::new(packages.iter(), Some("contract")).unwrap();
+        assert_eq!(names(&plan), ["contract"]);
+        assert!(!plan.needs_servers());
+        assert_eq!(plan.documentation(), None);
+    }
+
+    #[test]
+    fn a_tier_that_does_not_exist_is_an_error_that_names_those_that_do() {
+        let packages = packages(&[("servers", &["servers"])]);
+        let error = Plan::new(packages.iter(), Some("contract")).unwrap_err();
+        assert_eq!(error.to_string(), "there is no tier \"contract\"; there are unit, servers");
+    }
+
+    #[test]
+    fn the_harness_own_tests_are_unit_tests() {
+        let packages = packages(&[("servers", &["servers"])]);
+        let plan = Plan::new(packages.iter(), None).unwrap();
+        let [library, servers] = packages[0].targets.as_slice() else { panic!("two targets") };
+        assert_eq!(plan.tier("broker-tests", library).map(|tier| tier.name.as_str()), Some("unit"));
+        assert_eq!(
+            plan.tier("broker-tests", servers).map(|tier| tier.name.as_str()),
+            Some("servers")
+        );
+        assert_eq!(plan.tier("broker-pg", servers).map(|tier| tier.name.as_str()), Some("unit"));
+    }
+}

@@ -1,0 +1,168 @@
+//! One test binary, or all examples of the documentation: how many tests it promises, and what
+//! became of them.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::TaskError;
+use crate::progress::{step, to_stderr};
+use crate::workspace::{cargo_in, spawn_error};
+
+use super::plan::Tier;
+
+/// Tests that run in one go.
+pub(super) struct Suite {
+    pub(super) tier: Tier,
+    /// What a person calls it.
+    pub(super) title: String,
+    pub(super) tests: Tests,
+}
+
+/// Where the tests are.
+pub(super) enum Tests {
+    /// In a binary that cargo built, for the package of this manifest.
+    Binary { path: PathBuf, manifest: PathBuf },
+    /// In the documentation of the workspace with this root; cargo compiles and runs them in one.
+    Documentation { root: PathBuf },
+}
+
+/// What the test harness says at its end, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) ignored: usize,
+    /// Success means more than no failed test: a crash fails none.
+    pub(super) exited_well: bool,
+}
+
+impl Suite {
+    /// How many tests there are under these filters.
+    pub(super) fn list(&self, filters: &[String]) -> Result<usize, TaskError> {
+        let mut command = self.command();
+        command.args(filters).args(["--list", "--format", "terse"]).stderr(Stdio::piped());
+        let what = format!("listing {}", self.title);
+        let output = step(&to_stderr, &what, || command.output()).map_err(spawn_error(&command))?;
+        if !output.status.success() {
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            return Err(TaskError::Command { what, how: output.status.to_string() });
+        }
+        Ok(count_listed(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Runs them, and shows what they print.
+    pub(super) fn run(
+        &self,
+        filters: &[String],
+        environment: &[(String, String)],
+    ) -> Result<(Outcome, Duration), TaskError> {
+        let mut command = self.command();
+        command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
+        let started = Instant::now();
+        let what = format!("running {}", self.title);
+        let outcome = step(&to_stderr, &what, || watch(&mut command, io::stdout()))
+            .map_err(spawn_error(&command))?;
+        Ok((outcome, started.elapsed()))
+    }
+
+    fn command(&self) -> Command {
+        match &self.tests {
+            Tests::Binary { path, manifest } => {
+                let mut command = Command::new(path);
+                // As cargo would: tests find their fixtures from the package's directory.
+                if let Some(directory) = manifest.parent() {
+                    command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
+                }
+                command.env("CARGO_MANIFEST_PATH", manifest);
+                command
+            }
+            Tests::Documentation { root } => cargo_in(
+                root,
+                &["test", "--workspace", "--all-features", "--doc", "--no-fail-fast", "--"],
+            ),
+        }
+    }
+}
+
+/// Hands every line on to `screen` and reads the harness' summaries among them.
+fn watch(command: &mut Command, mut screen: impl Write) -> io::Result<Outcome> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut outcome = Outcome::default();
+    if let Some(stdout) = child.stdout.take() {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            screen.write_all(&line)?;
+            outcome.add_summary(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    }
+    outcome.exited_well = child.wait().as_ref().is_ok_and(ExitStatus::success);
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// Adds the counts of a line `test result: ok. 3 passed; 0 failed; 0 ignored; …`; other lines
+    /// have none.
+    fn add_summary(&mut self, line: &str) {
+        let Some((_, counts)) =
+            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count.trim().split_once(' ') {
+                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                Some((number, "ignored")) => self.ignored += number.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The tests among the lines of `--list --format terse`.
+fn count_listed(text: &str) -> usize {
+    text.lines().filter(|line| line.ends_with(": test")).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_counts_tests_and_nothing_else() {
+        assert_eq!(
+            count_listed("one::works: test\ntwo: test\nfast: benchmark\n\n2 tests, 1 benchmark\n"),
+            2
+        );
+    }
+
+    #[test]
+    fn summaries_add_up() {
+        let mut outcome = Outcome::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s",
+        ] {
+            outcome.add_summary(line);
+        }
+        assert_eq!(outcome, Outcome { passed: 4, failed: 2, ignored: 1, exited_well: false });
+    }
+
+    #[test]
+    fn a_harness_that_dies_has_not_exited_well() {
+        for (script, passed, exited_well) in [
+            ("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'", 2, true),
+            ("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exit 101", 2, false),
+            ("kill -9 $$", 0, false),
+        ] {
+            // Kept from the real screen, where the run around this test would read it as its own.
+            let outcome = watch(Command::new("sh").args(["-c", script]), io::sink()).unwrap();
+            assert_eq!((outcome.passed, outcome.exited_well), (passed, exited_well), "{script}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `cargo xtask tidy`: what the compiler cannot check.
+//!
+//! A rule is a pure function from a [`Tree`] to findings, so that each can be broken in a test on a
+//! few lines of text.
+
+mod commands;
+mod edges;
+mod generated;
+mod manifests;
+mod sources;
+mod tree;
+
+use std::fmt;
+
+use crate::docs;
+use crate::error::TaskError;
+use crate::workspace::Workspace;
+
+use tree::Tree;
+
+/// A place that breaks a rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    /// Counted from 1.
+    line: usize,
+    rule: &'static str,
+    problem: String,
+    remedy: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, rule, problem, remedy } = self;
+        write!(f, "{path}:{line}: [{rule}] {problem} — {remedy}")
+    }
+}
+
+/// Prints every finding; any is a failure.
+pub(crate) fn run() -> Result<(), TaskError> {
+    let tree = Tree::load(&Workspace::load()?)?;
+    let findings = check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(()),
+        findings => Err(TaskError::Untidy { findings }),
+    }
+}
+
+/// Every rule, over one tree.
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(edges::check(tree));
+    findings.extend(manifests::lints_are_shared(tree));
+    findings.extend(sources::begins_with_docs(tree));
+    findings.extend(sources::no_mod_rs(tree));
+    findings.extend(sources::nothing_unfinished(tree));
+    findings.extend(sources::no_private_paths(tree));
+    findings.extend(generated::are_current(tree, &docs::generated()));
+    findings.extend(commands::ci_runs_the_test_command(tree));
+    findings.sort();
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_names_place_rule_problem_and_remedy() {
+        let finding = Finding {
+            path: "a/Cargo.toml".to_owned(),
+            line: 7,
+            rule: "edges",
+            problem: "a must not depend on b".to_owned(),
+            remedy: "remove it".to_owned(),
+        };
+        assert_eq!(
+            finding.to_string(),
+            "a/Cargo.toml:7: [edges] a must not depend on b — remove it"
+        );
+    }
+
+    #[test]
+    fn check_reaches_every_rule() {
+        let mut tree = Tree::of_files(&[
+            ("README.md", "no command"),
+            ("a/src/mod.rs", concat!("fn f() { to", "do!() } // see ../sha", "red")),
+            ("a/Cargo.toml", "[package]"),
+        ]);
+        tree.members.push(tree::Member {
+            name: "a".to_owned(),
+            manifest: "a/Cargo.toml".to_owned(),
+            dependencies: vec![],
+        });
+        let mut rules: Vec<_> = check(&tree).into_iter().map(|finding| finding.rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(
+            rules,
+            [
+                "edges",
+                "generated",
+                "header",
+                "lints",
+                "mod-rs",
+                "private-path",
+                "test-command",
+                "unfinished"
+            ]
+        );
+    }
+}
