@@ -253,6 +253,14 @@ impl Substrate {
         self
     }
 
+    /// With composed objects that were found without the composite resource that composed them: by their
+    /// label. They say nothing about its references, so the digest stays.
+    #[must_use]
+    pub fn found(mut self, composed: impl IntoIterator<Item = ObjectReference>) -> Self {
+        self.composed.extend(composed);
+        self
+    }
+
     /// Without the objects that a direct read found gone.
     #[must_use]
     pub fn without(mut self, gone: &BTreeSet<ObjectReference>) -> Self {
@@ -306,8 +314,10 @@ mod tests {
         assert_eq!(seen.composed(), &[composed("a"), composed("b"), composed("c")].into());
         assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
 
+        let seen = seen.found([composed("d")]);
+        assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
         let left = seen.without(&[composed("b"), config].into());
-        assert_eq!(left.composed(), &[composed("a"), composed("c")].into());
+        assert_eq!(left.composed(), &[composed("a"), composed("c"), composed("d")].into());
         assert_eq!(left.provider_config(), None);
         assert!(left.cluster().is_some(), "the cluster is remembered for what is left");
     }

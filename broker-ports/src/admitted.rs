@@ -5,6 +5,7 @@ use std::fmt;
 use broker_domain::{Change, Declaration, RequestId};
 use sha2::{Digest, Sha256};
 
+use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Attribution;
 
 /// A declaration that may be stored: the new aggregate with its event, and the request it came from.
@@ -63,6 +64,16 @@ impl Admitted {
     /// Who declared it.
     pub const fn attribution(&self) -> &Attribution {
         &self.attribution
+    }
+
+    /// The audit line that is stored with it.
+    pub fn audit(&self) -> AuditEntry {
+        let resource = self.change.resource();
+        let mut entry = AuditEntry::new(AuditAction::Declared, self.attribution.clone())
+            .in_project(resource.project_id())
+            .about(resource.id());
+        entry.new_phase = Some(resource.phase());
+        entry
     }
 }
 

@@ -148,8 +148,10 @@ audit_actions! {
     BrakeSet = "brake_set",
     /// The brake was released.
     BrakeReleased = "brake_released",
-    /// Events that were set aside are delivered again, or skipped.
+    /// An event that was set aside is delivered again.
     EventsResumed = "events_resumed",
+    /// An event that was set aside is skipped: nobody will ever receive it.
+    EventsSkipped = "events_skipped",
     /// What people wrote was blanked.
     AuditScrubbed = "audit_scrubbed",
     /// A row that was Deleted for long was removed.
@@ -195,8 +197,9 @@ mod tests {
             names.join(" "),
             "declared declaration_refused phase_changed deletion_requested token_recorded \
              tokens_closed_recorded substrate_recorded abandoned paused resumed \
-             reconcile_requested brake_set brake_released events_resumed audit_scrubbed purged \
-             token_issue tokens_close substrate_apply substrate_delete node_deregister"
+             reconcile_requested brake_set brake_released events_resumed events_skipped \
+             audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
+             node_deregister"
         );
         for action in AuditAction::ALL {
             assert_eq!(AuditAction::try_from(action.as_str()).unwrap(), *action);

@@ -1,6 +1,7 @@
 //! Stages 3, observe, and 5, act: the management cluster.
 
 mod inspection;
+mod interpret;
 mod live;
 mod target;
 mod write;
@@ -12,9 +13,13 @@ use broker_domain::{ClusterId, ProvisionedResourceId};
 use futures_core::Stream;
 
 pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, ObjectReport};
-pub use live::{CachedXr, ConditionStatus, LiveObject, LiveXr, Reading, Standing, XrReading, XrStatus};
+pub use live::{
+    Arming, CachedXr, ConditionStatus, LiveObject, LiveXr, Reading, Standing, XrReading, XrStatus,
+};
 pub use target::{OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Target, XrTarget};
-pub use write::{Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion};
+pub use write::{
+    Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion, refuse_foreign_write,
+};
 
 use crate::error::PortError;
 
@@ -27,9 +32,9 @@ pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 /// **No information is not absence.** An object is absent only where a direct read of it answered that it
 /// does not exist. Forbidden, a failed discovery and a timeout are errors.
 ///
-/// **Writes stay at home**: a namespaced write goes to the Project's own namespace, a cluster-scoped one to a
-/// name `pr-<id>`. Anything else is `Rejected` before a request is made. Namespaces are never created or
-/// deleted, composed objects are never deleted.
+/// **Writes stay at home**: every write goes to an object named `pr-<id>`, a namespaced one to the Project's
+/// own namespace. Anything else is `Rejected` before a request is made ([`refuse_foreign_write`]). Namespaces
+/// are never created or deleted; composed objects, whose names are longer, are never deleted.
 ///
 /// **Nothing is retried** by the adapter that could happen twice.
 ///
@@ -53,7 +58,8 @@ pub trait Cluster: Send + Sync {
     /// What is known of many composite resources, one answer each, in their order.
     ///
     /// **Implementer**: from a cache or from paged lists, never one request per resource. **Caller**: takes
-    /// it as a hint of what needs attention and acts on none of it; [`CachedXr::Absent`] least of all.
+    /// it as a hint of what needs attention and acts on none of it; [`CachedXr::Absent`] least of all. A kind
+    /// that does not exist has no objects.
     ///
     /// # Errors
     ///
@@ -65,7 +71,8 @@ pub trait Cluster: Send + Sync {
 
     /// Reads everything of one resource directly, each object by its name: composite resource,
     /// ProviderConfig, the recorded objects that the target names, and whatever carries its composite label
-    /// among the blueprint's composed kinds. Nothing of it comes from a cache.
+    /// among the blueprint's composed kinds. Nothing of it comes from a cache. A kind that does not exist
+    /// has no objects; only for the composite resource itself the reading tells the two apart.
     ///
     /// # Errors
     ///

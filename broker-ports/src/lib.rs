@@ -55,10 +55,10 @@ pub use admitted::{Admitted, RequestHash};
 pub use audit::{AuditAction, AuditEntry, AuditSink};
 pub use clock::{Clock, IdSource};
 pub use cluster::{
-    Applied, ApplyRequest, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
+    Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
     DeleteRequest, Deleted, DryRun, Fact, Hints, Inspection, LiveObject, LiveXr, NamespaceState,
-    ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading,
-    Standing, Target, XrReading, XrStatus, XrTarget,
+    ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
+    Reading, Standing, Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
 pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
 pub use deadlines::Deadlines;
@@ -74,14 +74,15 @@ pub use outbox::{
 };
 pub use repository::{
     AuditRecord, CompactRow, Created, ListPage, ListQuery, PageSize, PurgeRequest, Repository,
-    StoredRequest, SweepPage, SweepQuery, Watermark, Write, Written,
+    StoredRequest, SweepPage, SweepQuery, Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
     CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation,
 };
 pub use schedule::{
-    Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry, Wakeups,
+    Backoff, Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry,
+    Wakeups,
 };
 pub use sets::{ReconcilerPorts, RelayPorts, ServicePorts};
 pub use token_issuer::{

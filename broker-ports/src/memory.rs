@@ -1,3 +1,23 @@
 //! Feature `memory`: adapters that keep everything in this process, for tests and for the demo.
 //!
 //! They keep the same promises as the real ones and pass the same contract suites.
+
+mod clock;
+mod cluster;
+mod event_sink;
+mod ids;
+mod mesh;
+mod resolvers;
+mod store;
+mod tokens;
+
+pub use clock::ManualClock;
+pub use cluster::{
+    Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Verb,
+};
+pub use event_sink::RecordingEventSink;
+pub use ids::SequentialIds;
+pub use mesh::{EnrolError, JoinError, MemoryMesh};
+pub use resolvers::{BlueprintDocuments, MemoryNeighbours};
+pub use store::MemoryStore;
+pub use tokens::MemoryTokens;

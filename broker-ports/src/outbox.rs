@@ -51,8 +51,9 @@ pub trait Outbox: Send + Sync {
         reason: &str,
     ) -> Result<Acknowledged, PortError>;
 
-    /// Takes up a resource's event that was set aside: delivers it again, or skips it. With an audit line.
-    /// Answers what there was to take up.
+    /// Takes up a resource's event that was set aside: delivers it again, or skips it. With an audit line,
+    /// `events_resumed` or `events_skipped`. Answers what there was to take up; if nothing was set aside,
+    /// nothing changes and there is no line.
     ///
     /// # Errors
     ///
@@ -64,7 +65,8 @@ pub trait Outbox: Send + Sync {
         by: &Attribution,
     ) -> Result<Option<SetAside>, PortError>;
 
-    /// Removes events that were acknowledged longer ago than the retention; answers how many.
+    /// Removes events that were acknowledged or skipped longer ago than the retention, at most as many as the
+    /// limit; answers how many.
     ///
     /// # Errors
     ///
@@ -123,7 +125,9 @@ pub struct ClaimedEvent {
 pub enum Acknowledged {
     /// Taken.
     Done,
-    /// The claim was over. Nothing changed; whoever claims the event next will deliver it again.
+    /// The claim is not the event's last one any more, or the event was acknowledged, set aside or taken up
+    /// since. Nothing changed. That its time is over does not lose a claim as long as nobody else has one:
+    /// a late acknowledgement saves a second delivery.
     ClaimLost,
 }
 

@@ -13,7 +13,7 @@ pub use query::{
     AuditRecord, CompactRow, ListPage, ListQuery, PageSize, PurgeRequest, SweepPage, SweepQuery,
     Watermark,
 };
-pub use write::{Created, StoredRequest, Write, Written};
+pub use write::{Created, StoredRequest, Write, WriteKind, Written};
 
 use crate::admitted::Admitted;
 use crate::context::Attribution;
@@ -24,26 +24,39 @@ use crate::error::PortError;
 /// **Every write** is one transaction: the row, the event of the change if it carries one, one audit line,
 /// and the schedule. It commits only if the stored version is the one that the change was made from and,
 /// where the write carries an epoch, the stored epoch is that one. Otherwise it changes nothing and says
-/// why in its answer ([`Written::Stale`], [`Written::LeaseLost`]); a lost race is no error.
+/// why in its answer ([`Written::Stale`], [`Written::LeaseLost`]); a lost race is no error. It is looked at in
+/// this order: a row that is gone is `Stale`, another epoch is `LeaseLost`, another version is `Stale`; only
+/// then is the change itself looked at. The epoch alone decides about a lease: one that is over, and that
+/// nobody has taken since, still writes.
 ///
 /// **Every write** along an edge that the state machine does not have is `Rejected` with
 /// [`IllegalTransition`](broker_domain::Error::IllegalTransition), even if the caller made the change by
-/// honest means: the stored phase counts.
+/// honest means: the stored phase counts. A change that does not belong to the method (a phase that changes
+/// under [`record_token`](Self::record_token)) is `Rejected` with `invalid_input`; [`WriteKind::check`] holds
+/// both rules.
 ///
-/// **Every change of phase** sets the resource due at once and forgets failed attempts.
+/// **Every write** leaves the one audit line that [`WriteKind::audit`] makes of it.
+///
+/// **Every change of phase** sets the resource due at once and forgets failed attempts and the last error;
+/// any other write leaves the schedule as it was.
+///
+/// **`updated_at`** is the store's: the moment of the commit by its own clock, never before `created_at`.
+/// Everything else reads back as it was written, times to the microsecond.
 ///
 /// # Errors
 ///
 /// All methods: `Transient` when the store could not be reached or gave up before anything was committed,
 /// `Unknown` when a commit was sent and its answer was lost, `Rejected` when a stored row breaks the
-/// domain's rules (the message names table, column and id).
+/// domain's rules (the message names table, column and id) and when an id that has to be new, of a resource
+/// or of an event, is taken (`invalid_input` naming the field). Absence is never concluded from a failure.
 #[async_trait]
 pub trait Repository: Send + Sync {
     /// Stores a new resource.
     ///
     /// **Guarantees**: of any number of calls with one request id in one Project, one stores; the others
     /// answer [`Created::Replayed`] with the first resource if their declaration is equal, else
-    /// [`Created::Conflict`]. A request id is free again once its resource was purged.
+    /// [`Created::Conflict`]. Neither of these, nor a refusal, leaves anything behind. A request id is free
+    /// again once its resource was purged.
     ///
     /// **Caller**: only admission calls this.
     ///
@@ -144,7 +157,8 @@ pub trait Repository: Send + Sync {
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError>;
 
     /// Blanks `event_data` in the audit of a resource: the one column that may hold personal data. Answers
-    /// how many lines it blanked; itself leaves a line.
+    /// how many lines it blanked; itself leaves a line, unless the resource has none. No line is removed and
+    /// nothing else is changed.
     ///
     /// # Errors
     ///
@@ -157,8 +171,9 @@ pub trait Repository: Send + Sync {
 
     /// Removes resources that were Deleted for long, and answers which.
     ///
-    /// **Guarantees**: only those whose events were all acknowledged, each with its own audit line; their
-    /// request ids are free again. **Caller**: chooses a retention that exceeds the longest time a request
+    /// **Guarantees**: only those whose events were all acknowledged or skipped (one that was set aside is
+    /// neither), each with its own audit line, attributed to the broker itself; their request ids are free
+    /// again. The store's clock says how long a resource has been Deleted. **Caller**: chooses a retention that exceeds the longest time a request
     /// to the cluster can be under way.
     ///
     /// # Errors

@@ -13,7 +13,6 @@ use broker_domain::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, ParameterSchema, Provider, Xrd};
-use serde_json::{Map, Value};
 
 use crate::error::PortError;
 
@@ -121,21 +120,22 @@ impl BlueprintVersionView {
 }
 
 /// A cloud.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloudView {
     /// Its id.
     pub id: CloudId,
     /// Which provider it is of, such as `hetzner`.
     pub provider: Provider,
-    /// Where it is reached: non-secret JSON that goes into the ProviderConfig as it is.
-    pub endpoint: Map<String, Value>,
+    /// Where it is reached: the text of a JSON object without secrets, which goes into the ProviderConfig
+    /// as it is.
+    pub endpoint: String,
 }
 
 impl CloudView {
     /// A cloud of a provider.
-    pub const fn new(id: CloudId, provider: Provider, endpoint: Map<String, Value>) -> Self {
-        Self { id, provider, endpoint }
+    pub fn new(id: CloudId, provider: Provider, endpoint: impl Into<String>) -> Self {
+        Self { id, provider, endpoint: endpoint.into() }
     }
 }
 

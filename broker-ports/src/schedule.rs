@@ -27,12 +27,16 @@ pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 /// As for [`Repository`](crate::Repository).
 #[async_trait]
 pub trait Schedule: Send + Sync {
-    /// Claims work: answers leases on resources that nobody else holds.
+    /// Claims work: answers leases on resources that nobody holds, the asking worker included.
     ///
     /// **Guarantees**: a resource is held by one worker at a time. Every claim raises its epoch by one, so
-    /// that writes of an earlier holder are refused from then on. With [`ClaimTarget::Due`], fair between
-    /// Projects: one with 10,000 due resources does not hold up another with one. A paused resource is never
-    /// claimed; nor is one at rest. With [`ClaimTarget::One`], due or not.
+    /// that writes of an earlier holder are refused from then on. A paused resource is never claimed; nor is
+    /// one at rest. With [`ClaimTarget::One`], due or not.
+    ///
+    /// With [`ClaimTarget::Due`], only what is due, and in the lane that was asked for. Fair between Projects:
+    /// those with due work take turns within a lane, the one that was served longest ago first, so that one
+    /// with 10,000 due resources does not hold up another with one, however few are claimed at a time. Within
+    /// a Project, what has been due for longest comes first.
     ///
     /// **Caller**: counts the lease from before it asked, and stops acting before it ends.
     ///
@@ -43,9 +47,13 @@ pub trait Schedule: Send + Sync {
 
     /// Gives a lease back and says when the resource is due again.
     ///
-    /// **Guarantees**: never moves the due time later if the row's version is not `seen` any more: whoever
-    /// changed it wants it looked at. A success forgets failed attempts and the last error; a failure counts
-    /// up and backs off exponentially with full jitter, bounded.
+    /// **Guarantees**: a success forgets failed attempts and the last error; a failure counts up and backs
+    /// off exponentially with full jitter, bounded (see [`Backoff`]). If the row's version is not `seen` any
+    /// more, whoever changed it wants it looked at: the due time is never moved later then, and a failure,
+    /// which was of the past, is not counted. A lease that was given back, or that somebody else took, gives
+    /// nothing back a second time.
+    ///
+    /// **Caller**: `seen` is the version after the pass's own writes.
     ///
     /// # Errors
     ///
@@ -57,7 +65,11 @@ pub trait Schedule: Send + Sync {
         outcome: &PassOutcome,
     ) -> Result<Released, PortError>;
 
-    /// Sets a resource due. Answers whether there is one.
+    /// Sets a resource due, unless it is due sooner already: nobody's wish is put off. Answers whether there
+    /// is one. Leaves failed attempts as they are.
+    ///
+    /// **Caller**: this leaves no audit line; whoever acts for a person records
+    /// [`ReconcileRequested`](crate::AuditAction::ReconcileRequested) first.
     ///
     /// # Errors
     ///
@@ -72,7 +84,7 @@ pub trait Schedule: Send + Sync {
     async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError>;
 
     /// Pauses or resumes a resource, with an audit line if that changes anything. Answers whether there is
-    /// one. A pass that is under way goes on; resuming sets it due at once.
+    /// such a resource. A pass that is under way goes on; resuming sets it due at once.
     ///
     /// # Errors
     ///
@@ -91,8 +103,9 @@ pub trait Schedule: Send + Sync {
     /// See the trait.
     async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError>;
 
-    /// Sets the brake of a cluster, or releases it with `None`; every replica obeys. With an audit line if
-    /// that changes anything. Setting it again keeps the first one.
+    /// Sets the brake of a cluster, or releases it with `None`; every replica obeys. With an audit line about
+    /// no resource, `brake_set` or `brake_released`, if that changes anything. Setting it again keeps the
+    /// first one, and releasing what is not set does nothing: neither leaves a line.
     ///
     /// # Errors
     ///
@@ -105,7 +118,10 @@ pub trait Schedule: Send + Sync {
     ) -> Result<(), PortError>;
 
     /// Hints that a resource should be looked at: it was declared, its deletion was asked for, it was
-    /// resumed.
+    /// resumed, or it was set due at once.
+    ///
+    /// **Implementer**: sends one for each of these to everybody who listens, once it is committed. **Caller**:
+    /// relies on none; what is due is due without it.
     ///
     /// # Errors
     ///
@@ -180,8 +196,8 @@ pub enum Due {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleEntry {
-    /// When it is due by itself.
-    pub due_at: OffsetDateTime,
+    /// When it is due by itself; `None` leaves it to the sweep.
+    pub due_at: Option<OffsetDateTime>,
     /// Failed passes in a row.
     pub attempts: u32,
     /// How the last failed pass failed: reason and message.
@@ -200,7 +216,7 @@ impl ScheduleEntry {
     /// The entry of a resource that is due and that nobody has worked on.
     pub const fn new(due_at: OffsetDateTime, now: OffsetDateTime) -> Self {
         Self {
-            due_at,
+            due_at: Some(due_at),
             attempts: 0,
             last_error: None,
             paused: false,
@@ -208,6 +224,42 @@ impl ScheduleEntry {
             lease: None,
             now,
         }
+    }
+}
+
+/// How long a resource is left alone after a failed pass: exponential with full jitter, bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The longest wait after one failure.
+    pub first: Duration,
+    /// The longest wait after any number of failures.
+    pub longest: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_secs(1), longest: Duration::from_mins(5) }
+    }
+}
+
+impl Backoff {
+    /// The longest wait after this many failures in a row. The wait itself is drawn evenly from zero to this,
+    /// so that what failed together does not come back together.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use broker_ports::Backoff;
+    ///
+    /// let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+    /// let ceilings = [1, 2, 3, 6, 7, 1_000].map(|attempts| backoff.ceiling(attempts).as_secs());
+    /// assert_eq!(ceilings, [1, 2, 4, 32, 60, 60]);
+    /// ```
+    pub fn ceiling(self, attempts: u32) -> Duration {
+        let doubled = 2_u32.checked_pow(attempts.saturating_sub(1));
+        doubled
+            .and_then(|factor| self.first.checked_mul(factor))
+            .map_or(self.longest, |wait| wait.min(self.longest))
     }
 }
 

@@ -8,6 +8,15 @@
 //! report.assert_passed();
 //! ```
 
+pub mod builders;
+mod cases;
+pub mod clock;
+pub mod event_sink;
+pub mod faults;
+pub mod node_deregistrar;
+pub mod resolvers;
+pub mod store;
 mod suite;
+pub mod token_issuer;
 
 pub use suite::{Case, Report, Suite, Violation};

@@ -113,8 +113,21 @@ fn owned_fields(live: &Value) -> Option<Map<String, Value>> {
         let tree = entry.get("fieldsV1").and_then(Value::as_object)?;
         merge(fields.get_or_insert_with(Map::new), tree);
     }
-    let Value::Object(owned) = project(live, &fields?) else { return None };
+    let mut fields = fields?;
+    drop_empty(&mut fields);
+    let Value::Object(owned) = project(live, &fields) else { return None };
     Some(owned)
+}
+
+/// An empty branch stands for a whole value, or for an empty object. These two objects are never sent as a
+/// whole, so that what stands below is not ours.
+fn drop_empty(fields: &mut Map<String, Value>) {
+    if let Some(Value::Object(spec)) = fields.get_mut("f:spec")
+        && spec.get("f:parameters").is_some_and(is_empty_object)
+    {
+        spec.remove("f:parameters");
+    }
+    fields.retain(|key, branch| key != "f:spec" || !is_empty_object(branch));
 }
 
 /// One tree of field names out of several.

@@ -129,7 +129,9 @@ pub(crate) fn token_in(text: &str) -> Option<SecretString> {
 
 fn file(path: &str, permissions: &str, content: &str) -> String {
     let owner = "root:root";
-    format!("- path: {path}\n  owner: {owner}\n  permissions: \"{permissions}\"\n  content: {content}\n")
+    format!(
+        "- path: {path}\n  owner: {owner}\n  permissions: \"{permissions}\"\n  content: {content}\n"
+    )
 }
 
 /// A string that YAML reads as exactly this text: JSON's quoting is a part of YAML's.

@@ -142,19 +142,23 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
 /// the live object. What is missing there stays missing.
 pub fn preserve_injection(live: &Value, xr: &Xr<'_>, token_id: BootstrapTokenId) -> SealedManifest {
     let mut manifest = xr.armed(&Armed::Token(token_id));
-    let mut injected = Vec::new();
     if let (Some(strategy), Some(spec)) = (xr.injection(), manifest.spec_mut()) {
         for leaf in strategy.leaves() {
-            let found = leaf.iter().try_fold(live.get("spec"), |at, key| Some(at?.get(key)));
-            let Some(value) = found.flatten() else { continue };
-            if let Some(text) = value.as_str() {
-                injected.extend(cloud_init::token_in(text));
-                injected.push(SecretString::from(text));
+            if let Some(value) = at_leaf(live, leaf) {
+                insert(spec, leaf, value.clone());
             }
-            insert(spec, leaf, value.clone());
         }
     }
-    SealedManifest::new(manifest, injected)
+    SealedManifest::new(manifest, injected(live))
+}
+
+/// Whatever was injected into a live object, for [`crate::scrub`] to take out of what others say about it:
+/// the texts at all three sites, and the token inside of a cloud-init document.
+pub fn injected(live: &Value) -> Vec<SecretString> {
+    let leaves = InjectionStrategy::ALL.into_iter().flat_map(InjectionStrategy::leaves);
+    let text = |leaf: &&[&str]| at_leaf(live, leaf)?.as_str().filter(|text| !text.is_empty());
+    let values = |text: &str| cloud_init::token_in(text).into_iter().chain([text.into()]);
+    leaves.filter_map(text).flat_map(values).collect()
 }
 
 /// Puts empty strings at the site, for a shell whose XRD insists on it.
@@ -188,6 +192,10 @@ pub(crate) fn leaves_mut(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
         }
     }
     leaves
+}
+
+fn at_leaf<'a>(live: &'a Value, leaf: &[&str]) -> Option<&'a Value> {
+    leaf.iter().try_fold(live.get("spec")?, |at, key| at.get(key))
 }
 
 fn insert(object: &mut Map<String, Value>, path: &[&str], value: Value) {

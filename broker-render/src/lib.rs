@@ -1,23 +1,99 @@
 //! Pure rendering for the Provisioning Broker: from the views of a blueprint, a cloud and a credential to
-//! the objects that the API server is sent.
-mod agent;
-mod applied;
-mod canonical;
+//! the objects that an API server is sent.
+//!
+//! Same input, same bytes. Nothing here holds a client, reads a clock or does I/O, so that a manifest can be
+//! rendered at admission to see whether it would be taken, in a sweep to see whether it still stands, and in
+//! a pass to send it, and is the same each time.
+//!
+//! | step | function | from | to |
+//! |---|---|---|---|
+//! | publish | [`catalog::check`] | three files | a blueprint, and every problem on a line |
+//! | declare | [`ParameterSchema::validate`] | the caller's text | canonical parameters |
+//! | render | [`xr`], [`provider_config`], [`cloud_tags`] | views and ids | [`Xr`], [`Manifest`] |
+//! | act | [`Xr::shell`], [`inject_bootstrap`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
+//! | compare | [`is_applied`], [`owned_digest`], [`references`] | a live object | whether there is anything to do |
+//! | report | [`scrub`] | what somebody said | what may be passed on |
+//!
+//! What others wrote (catalog files, parameters) is read within limits and refused by field, in one line,
+//! and without repeating values. What carries a secret is a [`SealedManifest`], which cannot be printed.
+//!
+//! ```
+//! use broker_domain::MeshRole;
+//! use broker_render::{CloudTags, Identity, InjectionStrategy, ParameterSchema, XrInput, Xrd, xr};
+//!
+//! let xrd = Xrd::parse(
+//!     b"apiVersion: apiextensions.crossplane.io/v2
+//! kind: CompositeResourceDefinition
+//! metadata: {name: machines.example.org}
+//! spec:
+//!   group: example.org
+//!   names: {kind: Machine, plural: machines}
+//!   versions:
+//!   - name: v1
+//!     served: true
+//!     referenceable: true
+//!     schema:
+//!       openAPIV3Schema:
+//!         type: object
+//!         properties:
+//!           spec:
+//!             type: object
+//!             properties:
+//!               userData: {type: string}
+//!               parameters: {type: object, properties: {size: {type: string}}}
+//! ",
+//! )?;
+//! let schema = ParameterSchema::parse(br#"{"parameters": [{"name": "size", "type": "string"}]}"#)?;
+//! let parameters = schema.validate(r#"{"size": "small"}"#)?;
+//! let tags = CloudTags::default();
+//! let rendered = xr(&XrInput {
+//!     xrd: &xrd,
+//!     injection_strategy: InjectionStrategy::CloudInitUserData,
+//!     mesh_role: MeshRole::Node,
+//!     identity: Identity {
+//!         resource: "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57".parse()?,
+//!         project: "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse()?,
+//!         blueprint_version: "7a0f1f54-53c1-4a7e-9a51-16e7f3f6a0b1".parse()?,
+//!     },
+//!     parameters: &parameters,
+//!     tags: &tags,
+//! })?;
+//! let shell = rendered.shell(1);
+//! assert_eq!(
+//!     shell.reference().to_string(),
+//!     "Machine pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57 \
+//!      in plexsphere-project-5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10 (example.org/v1)"
+//! );
+//! assert!(String::from_utf8_lossy(&shell.to_bytes()).contains(r#""parameters":{"size":"small"}"#));
+//! # Ok::<(), broker_domain::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
 pub mod catalog;
-mod cloud_init;
+
+mod xrd;
+
+mod parameters;
+
 mod cloud_tags;
-mod document;
-mod fields;
-mod injection;
 mod manifest;
 mod names;
-mod parameters;
 mod provider_config;
+mod xr;
+
+mod agent;
+mod cloud_init;
+mod injection;
+
+mod applied;
 mod references;
 mod scrub;
+
+mod canonical;
+mod document;
+mod fields;
 mod text;
-mod xr;
-mod xrd;
 
 pub use agent::{Agent, AgentSource, ApiUrl, DebianPackage, Download, ImageReference};
 pub use applied::{is_applied, owned_digest};
@@ -26,7 +102,7 @@ pub use cloud_init::MAX_USER_DATA_BYTES;
 pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
 pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use injection::{
-    Bootstrap, InjectionStrategy, MAX_TOKEN_BYTES, inject_bootstrap, preserve_injection,
+    Bootstrap, InjectionStrategy, MAX_TOKEN_BYTES, inject_bootstrap, injected, preserve_injection,
 };
 pub use manifest::{Manifest, Precondition, SealedManifest};
 pub use names::{

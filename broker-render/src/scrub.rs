@@ -4,7 +4,7 @@
 //! choked on, escaped or encoded. No such message goes anywhere before it went through here.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 /// The longest message that is passed on.
@@ -61,7 +61,7 @@ fn encodings(value: &str) -> Vec<String> {
             encodings.extend(embedded_base64(text.as_bytes(), offset));
         }
     }
-    encodings.push(value.to_owned());
+    encodings.extend([STANDARD.encode(value), URL_SAFE.encode(value), value.to_owned()]);
     encodings
 }
 

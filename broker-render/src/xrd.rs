@@ -171,6 +171,12 @@ impl Xrd {
         check::check(&self.spec, spec)
     }
 
+    /// Fills the schema's defaults into the `spec` of a composite resource, as the API server does before
+    /// it stores one.
+    pub fn fill_defaults(&self, spec: &mut Value) {
+        self.spec.fill_defaults(spec);
+    }
+
     pub(crate) const fn spec(&self) -> &Schema {
         &self.spec
     }

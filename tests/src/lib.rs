@@ -1,1 +1,38 @@
-//! x
+//! The harness of every test that crosses crates: real servers, and proxies that a test can script.
+//!
+//! | you need | take |
+//! |---|---|
+//! | a database of your own | [`TestPostgres::shared`], [`TestPostgres::database`] |
+//! | a Postgres to kill, stop or flood | [`TestPostgres::dedicated`] |
+//! | a namespace of your own on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
+//! | an API server, etcd or garbage collector to kill | [`TestCluster::dedicated`] |
+//! | to be somebody else on the API server | [`TestCluster::identity`] |
+//! | to know who asked the API server for what | [`TestCluster::audit_log`] |
+//! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
+//!
+//! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary that
+//! is run in another way starts its own. A server that cannot be had fails the test in one line; nothing
+//! is ever skipped. For that reason the harness panics instead of returning errors: to a test they are
+//! all the same.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test process is a composition root: it reads its environment and ends itself"
+)]
+
+pub mod cluster;
+pub mod crd;
+pub mod postgres;
+pub mod proxy;
+pub mod world;
+
+mod control;
+mod failure;
+mod shared;
+mod wait;
+
+pub use cluster::{DedicatedCluster, TestCluster, TestNamespace};
+pub use control::Control;
+pub use postgres::{DedicatedPostgres, Template, TestDatabase, TestPostgres};
+pub use proxy::{HttpProxy, PgProxy};
+pub use wait::until;

@@ -42,19 +42,22 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
 fn keep_armed(
     resource: &ProvisionedResource,
     at: &ObjectVersion,
-    with: Armed,
+    with: Option<Armed>,
     applied: bool,
 ) -> Verdict {
     let own = match resource.mesh_role() {
         MeshRole::Standalone => Some(Armed::Standalone),
         MeshRole::Node => resource.bootstrap_token_id().map(Armed::Token),
     };
-    if own != Some(with) {
-        Verdict::End(Ending::StaleRow)
-    } else if applied {
-        Verdict::Continue
-    } else {
-        Verdict::Perform(Effect::Reapply(with, at.clone()))
+    match own {
+        Some(own) if with == Some(own) => {
+            if applied {
+                Verdict::Continue
+            } else {
+                Verdict::Perform(Effect::Reapply(own, at.clone()))
+            }
+        }
+        Some(_) | None => Verdict::End(Ending::StaleRow),
     }
 }
 

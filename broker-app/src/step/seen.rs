@@ -56,8 +56,8 @@ pub enum XrSeen {
     Armed {
         /// Which object, at which version.
         at: ObjectVersion,
-        /// With what.
-        with: Armed,
+        /// With what; `None` when what it says cannot be read.
+        with: Option<Armed>,
         /// It is being deleted.
         deleting: bool,
         /// Every field that we would send stands.

@@ -75,7 +75,7 @@ fn shell(number: u32) -> XrSeen {
 }
 
 fn armed(with: Armed, applied: bool) -> XrSeen {
-    XrSeen::Armed { at: version(7), with, deleting: false, applied }
+    XrSeen::Armed { at: version(7), with: Some(with), deleting: false, applied }
 }
 
 fn standing_config() -> ConfigSeen {
@@ -291,6 +291,11 @@ fn a_resource_armed_with_another_token_means_that_the_row_is_old() {
             act(&resource, &standing(&resource, armed(other, false)), Action::Apply);
         assert_eq!(effects, [recorded(&resource)]);
         assert_eq!(verdict, Verdict::End(Ending::StaleRow));
+
+        let unreadable =
+            XrSeen::Armed { at: version(7), with: None, deleting: false, applied: true };
+        let (_, verdict) = act(&resource, &standing(&resource, unreadable), Action::Apply);
+        assert_eq!(verdict, Verdict::End(Ending::StaleRow));
     }
 }
 
@@ -331,7 +336,7 @@ fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
     let live = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let leaving = XrSeen::Armed {
         at: version(7),
-        with: Armed::Token(id(TOKEN)),
+        with: Some(Armed::Token(id(TOKEN))),
         deleting: true,
         applied: true,
     };

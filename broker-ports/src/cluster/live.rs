@@ -41,6 +41,11 @@ impl LiveObject {
         &self.version
     }
 
+    /// It is being deleted.
+    pub fn is_being_deleted(&self) -> bool {
+        self.json.pointer("/metadata/deletionTimestamp").is_some()
+    }
+
     /// The whole object, for comparing it with a manifest and for keeping its injection site.
     pub const fn expose(&self) -> &Value {
         &self.json
@@ -95,6 +100,18 @@ impl XrStatus {
     }
 }
 
+/// What a composite resource says it is armed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arming {
+    /// Nothing: it is a shell.
+    Shell,
+    /// A token, or nothing that is ever injected.
+    Armed(Armed),
+    /// Somebody wrote something else there. It is no shell, so that it gets no token, and it is armed with
+    /// nothing that a row can name.
+    Unreadable,
+}
+
 /// What a cache or list shows of a composite resource: a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CachedXr {
@@ -106,8 +123,8 @@ pub enum CachedXr {
         version: ObjectVersion,
         /// What it says of itself.
         status: XrStatus,
-        /// With which token it is armed; `None` for a shell.
-        armed: Option<Armed>,
+        /// With what it is armed.
+        armed: Arming,
         /// A digest over the fields that we own, without the injection site.
         owned: Digest,
         /// A digest over the objects that it refers to.
@@ -160,8 +177,8 @@ pub struct LiveXr {
     pub object: LiveObject,
     /// What it says of itself.
     pub status: XrStatus,
-    /// With which token it is armed; `None` for a shell.
-    pub armed: Option<Armed>,
+    /// With what it is armed.
+    pub armed: Arming,
     /// The objects that it refers to.
     pub references: BTreeSet<ObjectReference>,
     /// A digest over them.

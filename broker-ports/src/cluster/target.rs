@@ -54,7 +54,7 @@ pub struct Target {
 pub struct OwnedKinds {
     /// The kinds of composite resources.
     pub xrds: Vec<Arc<Xrd>>,
-    /// The kinds of ProviderConfigs, as apiVersion and kind.
+    /// The kinds of ProviderConfigs, as API version and kind.
     pub provider_configs: Vec<(String, String)>,
 }
 

@@ -1,9 +1,12 @@
 //! What is asked of the cluster: conditional applies and deletions of one very object.
 
-use broker_domain::{ObjectReference, ProjectId};
-use broker_render::{Manifest, Precondition, SealedManifest, scrub};
+use std::sync::Arc;
+
+use broker_domain::{ObjectReference, ProjectId, XrName};
+use broker_render::{Manifest, Precondition, SealedManifest, namespace, scrub};
 
 use super::live::LiveObject;
+use crate::error::PortError;
 
 /// Which object a request is about, so that it hits no other: not an older version, not a namesake.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,7 +33,7 @@ impl ObjectVersion {
 pub struct ApplyRequest {
     project: ProjectId,
     precondition: Precondition,
-    body: Body,
+    body: Arc<Body>,
 }
 
 enum Body {
@@ -41,7 +44,7 @@ enum Body {
 impl ApplyRequest {
     /// Applies a manifest that holds no secret.
     pub fn open(project: ProjectId, manifest: Manifest, precondition: Precondition) -> Self {
-        let body = Body::Open(manifest.with_precondition(&precondition));
+        let body = Arc::new(Body::Open(manifest.with_precondition(&precondition)));
         Self { project, precondition, body }
     }
 
@@ -51,7 +54,7 @@ impl ApplyRequest {
         manifest: SealedManifest,
         precondition: Precondition,
     ) -> Self {
-        let body = Body::Sealed(manifest.with_precondition(&precondition));
+        let body = Arc::new(Body::Sealed(manifest.with_precondition(&precondition)));
         Self { project, precondition, body }
     }
 
@@ -61,8 +64,8 @@ impl ApplyRequest {
     }
 
     /// The object.
-    pub const fn target(&self) -> &ObjectReference {
-        match &self.body {
+    pub fn target(&self) -> &ObjectReference {
+        match &*self.body {
             Body::Open(manifest) => manifest.reference(),
             Body::Sealed(manifest) => manifest.reference(),
         }
@@ -75,16 +78,23 @@ impl ApplyRequest {
 
     /// The bytes of the request's body, which hold the precondition and perhaps a secret.
     pub fn expose_for_apply(&self) -> Vec<u8> {
-        match &self.body {
+        match &*self.body {
             Body::Open(manifest) => manifest.to_bytes(),
             Body::Sealed(manifest) => manifest.expose_for_apply(),
         }
     }
 
+    /// The same request once more, for one that arrives late. The manifest itself is not copied.
+    #[cfg(feature = "testing")]
+    pub(crate) fn handle(&self) -> Self {
+        let Self { project, precondition, body } = self;
+        Self { project: *project, precondition: precondition.clone(), body: Arc::clone(body) }
+    }
+
     /// A message that answered this request, without what was injected and cut to size. Whatever an adapter
     /// says about the request went through here.
     pub fn scrub(&self, message: &str) -> String {
-        match &self.body {
+        match &*self.body {
             Body::Open(_) => scrub(message, &[]),
             Body::Sealed(manifest) => manifest.scrub(message),
         }
@@ -138,4 +148,50 @@ pub enum Deleted {
         /// The veto in words.
         message: String,
     },
+}
+
+/// Whether a write may be sent at all: to an object with a name of ours, and, if it is namespaced, into the
+/// Project's own namespace. An adapter asks before it makes a request.
+///
+/// # Errors
+///
+/// `Rejected`, with what is allowed.
+pub fn refuse_foreign_write(project: ProjectId, target: &ObjectReference) -> Result<(), PortError> {
+    if XrName::id_of(target.name()).is_none() {
+        let allowed = "only objects named pr-<id> are written";
+        return Err(PortError::rejected(format!("{target} is not ours; {allowed}")));
+    }
+    let home = namespace(project);
+    match target.namespace() {
+        Some(other) if other != home.as_str() => {
+            let allowed = format!("project {project} is written to {home} only");
+            Err(PortError::rejected(format!("{target} is not at home; {allowed}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_stays_at_home() {
+        let id = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+        let project: ProjectId = id.parse().unwrap();
+        let home = format!("plexsphere-project-{id}");
+        let ours = format!("pr-{id}");
+        let composed = format!("pr-{id}-x7f");
+        let rows = [
+            ("our object at home", ours.as_str(), Some(home.as_str()), true),
+            ("our object without a namespace", &ours, None, true),
+            ("our object in another namespace", &ours, Some("kube-system"), false),
+            ("a composed object at home", &composed, Some(&home), false),
+            ("somebody's object without a namespace", "default", None, false),
+        ];
+        for (why, name, within, allowed) in rows {
+            let target = ObjectReference::new("example.org/v1", "Machine", name, within).unwrap();
+            assert_eq!(refuse_foreign_write(project, &target).is_ok(), allowed, "{why}");
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! What can be asked of the store, and what it answers: pages, compact rows, the audit.
 
+use std::time::Duration;
+
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, ClusterId, Error, MeshRole, OnFailure,
     Parameters, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, ReferencesDigest,
     ResourceId, Version,
 };
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use crate::audit::AuditEntry;
 use crate::lease::LeaseEpoch;
@@ -153,9 +155,9 @@ pub struct CompactRow {
     pub references_digest: Option<ReferencesDigest>,
     /// Only in Pending, Provisioning and Enrolling, where a manifest may have to be compared.
     pub parameters: Option<Parameters>,
-    /// When the resource is due by itself.
-    pub due_at: OffsetDateTime,
-    /// Somebody holds its lease until then.
+    /// When the resource is due by itself; `None` leaves it to the sweep.
+    pub due_at: Option<OffsetDateTime>,
+    /// Somebody holds its lease until then; it may be over.
     pub lease_until: Option<OffsetDateTime>,
     /// Somebody paused it.
     pub paused: bool,

@@ -1,8 +1,9 @@
 //! What a write carries, and what can become of it.
 
-use broker_domain::{Change, ProvisionedResource};
+use broker_domain::{Change, Error, Phase, ProvisionedResource};
 
 use crate::admitted::RequestHash;
+use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Attribution;
 use crate::lease::LeaseEpoch;
 
@@ -35,6 +36,74 @@ impl<'a> Write<'a> {
     pub const fn with_event_data(mut self, text: &'a str) -> Self {
         self.event_data = Some(text);
         self
+    }
+}
+
+/// Which of the repository's writes one is: what it may change, and what the audit calls it.
+///
+/// Here, and not in an adapter, so that all of them refuse and record the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WriteKind {
+    /// [`Repository::update_phase`](crate::Repository::update_phase).
+    Phase,
+    /// [`Repository::record_token`](crate::Repository::record_token).
+    Token,
+    /// [`Repository::record_closed`](crate::Repository::record_closed).
+    Closed,
+    /// [`Repository::record_substrate`](crate::Repository::record_substrate).
+    Substrate,
+    /// [`Repository::record_deletion_intent`](crate::Repository::record_deletion_intent).
+    DeletionIntent,
+}
+
+impl WriteKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] =
+        [Self::Phase, Self::Token, Self::Closed, Self::Substrate, Self::DeletionIntent];
+
+    /// Whether a change may be written this way onto a row in the stored phase. Asked after version and
+    /// epoch were found to be right.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::IllegalTransition`] along an edge that the state machine does not have.
+    /// - [`Error::InvalidInput`] when the change belongs to another kind of write.
+    pub fn check(self, stored: Phase, change: &Change) -> Result<(), Error> {
+        let to = change.resource().phase();
+        if !stored.can_become(to) {
+            return Err(Error::IllegalTransition { from: stored, to });
+        }
+        let asked_for = to == Phase::Deregistering && !stored.is_teardown();
+        let (fits, allowed) = match self {
+            Self::Phase => (to != stored && !asked_for, "a decided change of phase"),
+            Self::DeletionIntent => (asked_for, "a deletion request"),
+            Self::Token | Self::Closed | Self::Substrate => (to == stored, "one within a phase"),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Error::invalid("change", format!("leads from {stored} to {to}; use {allowed}")))
+    }
+
+    /// The audit line of a write onto a row in the stored phase.
+    pub fn audit(self, stored: Phase, write: &Write<'_>) -> AuditEntry {
+        let resource = write.change.resource();
+        let action = match self {
+            Self::Phase if resource.abandoned() => AuditAction::Abandoned,
+            Self::Phase => AuditAction::PhaseChanged,
+            Self::Token => AuditAction::TokenRecorded,
+            Self::Closed => AuditAction::TokensClosedRecorded,
+            Self::Substrate => AuditAction::SubstrateRecorded,
+            Self::DeletionIntent => AuditAction::DeletionRequested,
+        };
+        let mut entry = AuditEntry::new(action, write.by.clone())
+            .in_project(resource.project_id())
+            .about(resource.id());
+        entry.previous_phase = Some(stored);
+        entry.new_phase = Some(resource.phase());
+        entry.failed_step = resource.failure().map(broker_domain::Failure::step);
+        entry.event_data = write.event_data.map(str::to_owned);
+        entry
     }
 }
 

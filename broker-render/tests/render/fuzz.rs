@@ -1,1 +1,263 @@
-//! x
+//! Parsers on any input: they answer, on one line, and never panic.
+//!
+//! Random bytes rarely get past the first character. So most inputs are valid documents with a few
+//! mutations: bytes flipped, pieces cut out, doubled or swapped in from another document, and values
+//! replaced by others. The generator is seeded; a failure prints the input.
+
+use broker_render::catalog::{self, Files};
+use broker_render::{ParameterSchema, Xrd};
+
+/// How many inputs each kind of document gets: fewer where the reader is slow without optimisation.
+const XRDS_IN_YAML: usize = 30_000;
+const XRDS_IN_JSON: usize = 80_000;
+const SCHEMAS: usize = 50_000;
+const METADATA_FILES: usize = 40_000;
+const COMPOSITIONS: usize = 10_000;
+const _: () =
+    assert!(XRDS_IN_YAML + XRDS_IN_JSON + SCHEMAS + METADATA_FILES + COMPOSITIONS >= 200_000);
+
+const XRD_YAML: &str = "apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: machines.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: Machine, plural: machines}
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [parameters]
+            oneOf: [{required: [userData]}, {required: [other]}]
+            properties:
+              userData: &text {type: string}
+              other: *text
+              parameters:
+                type: object
+                properties:
+                  size: {type: string, enum: [small, large], default: small}
+                  name: {type: string, pattern: '^[a-z\\d]+$', maxLength: 63}
+                  count: {type: integer, minimum: 1, format: int32}
+                  tags: {type: object, additionalProperties: {type: string}}
+                  zones: {type: array, items: {type: string}, x-kubernetes-list-type: set}
+";
+
+const XRD_JSON: &str = r#"{"apiVersion":"apiextensions.crossplane.io/v1","kind":"CompositeResourceDefinition",
+"metadata":{"name":"machines.example.org"},"spec":{"group":"example.org","names":{"kind":"Machine",
+"plural":"machines"},"versions":[{"name":"v1","served":true,"referenceable":true,"schema":
+{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":
+{"a":{"type":"number","maximum":1.5},"b":{"x-kubernetes-int-or-string":true},"userData":
+{"type":"string"},"cloudTags":{"type":"object","additionalProperties":{"type":"string"}},"parameters":
+{"type":"object","properties":{"size":{"type":"string"}}}}}}}}}]}}"#;
+
+const COMPACT: &str = r#"{"parameters":[{"name":"size","type":"string","enum":["small","large"],
+"default":"small"},{"name":"count","type":"integer","minimum":1,"required":true},{"name":"net",
+"type":"object","properties":{"cidr":{"type":"string","pattern":"^[0-9./]+$"}}},{"name":"password",
+"type":"string","secret":true},{"name":"zones","type":"array","items":{"type":"string"}}]}"#;
+
+const FULL: &str = r##"{"type":"object","required":["size"],"additionalProperties":false,"$defs":
+{"size":{"type":"string","enum":["small","large"]}},"properties":{"size":{"$ref":"#/$defs/size"},
+"count":{"type":"integer","default":3},"any":{"anyOf":[{"type":"null"},{"type":"array","items":
+{"$ref":"#/$defs/size"}}]},"password":{"secret":true}}}"##;
+
+const METADATA: &str = r#"{"slug":"vm","displayName":"VM","description":"A machine","version":"v1",
+"providerKinds":["hcloud"],"injectionStrategy":"cloud-init-user-data","meshRole":"node",
+"composedKinds":[{"apiVersion":"nop.crossplane.io/v1","kind":"NopResource"}],"parameterSchema":
+{"parameters":[{"name":"size","type":"string"}]}}"#;
+
+const COMPOSITION_JSON: &str = r#"{"apiVersion":"apiextensions.crossplane.io/v1","kind":"Composition",
+"metadata":{"name":"vm"},"spec":{"compositeTypeRef":{"apiVersion":"example.org/v1","kind":"Machine"},
+"pipeline":[{"step":"a","functionRef":{"name":"function-go-templating"}}]}}"#;
+
+const COMPOSITION: &str = "apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: vm}
+spec:
+  compositeTypeRef: {apiVersion: example.org/v1, kind: Machine}
+  mode: Pipeline
+  pipeline:
+  - step: compose
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: a
+        base: {apiVersion: nop.crossplane.io/v1, kind: NopResource}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.userData, toFieldPath: spec.x}]
+  - step: ready
+    functionRef: {name: function-auto-ready}
+";
+
+/// Pieces that mean something to one of the readers.
+const PIECES: [&str; 36] = [
+    "null",
+    "true",
+    "-1",
+    "1e999",
+    "99999999999999999999",
+    "0.5",
+    "\"\"",
+    "[]",
+    "{}",
+    "[[[[",
+    "}}}}",
+    "\"\\ud800\"",
+    "\u{feff}",
+    "&a",
+    "*a",
+    "<<: *a",
+    "!!binary x",
+    "? ",
+    "- ",
+    ": ",
+    "---\n",
+    "...\n",
+    "|\n  x",
+    "\"pattern\":\"(\"",
+    "\"$ref\":\"#\"",
+    "\"$ref\":\"file:///etc/passwd\"",
+    "\"type\":[\"object\"]",
+    "\"properties\":{\"a\":true}",
+    "\"default\":{}",
+    "\"secret\":true",
+    "\t",
+    "\r\n",
+    "\0",
+    "ä",
+    "#",
+    "%",
+];
+
+/// A small generator (xorshift), so that a run can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
+    }
+
+    fn span(&mut self, length: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        start..start + self.below((length - start).min(40) + 1)
+    }
+}
+
+fn mutate(random: &mut Random, seeds: &[&str]) -> Vec<u8> {
+    let mut bytes = seeds[random.below(seeds.len())].as_bytes().to_vec();
+    if random.below(20) == 0 {
+        // Noise, now and then.
+        bytes = (0..random.below(64)).map(|_| random.next().to_le_bytes()[0]).collect();
+    }
+    for _ in 0..=random.below(3) {
+        let span = random.span(bytes.len());
+        match random.below(6) {
+            0 => {
+                let at = random.below(bytes.len());
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << random.below(8);
+                }
+            }
+            1 => drop(bytes.drain(span)),
+            2 => {
+                let copy = bytes[span.clone()].to_vec();
+                bytes.splice(span.end..span.end, copy);
+            }
+            3 => {
+                let other = seeds[random.below(seeds.len())].as_bytes();
+                let piece = other[random.span(other.len())].to_vec();
+                drop(bytes.splice(span, piece));
+            }
+            4 => {
+                let piece = PIECES[random.below(PIECES.len())].bytes();
+                drop(bytes.splice(span.start..span.start, piece));
+            }
+            _ => {
+                let piece = PIECES[random.below(PIECES.len())].bytes();
+                drop(bytes.splice(span, piece));
+            }
+        }
+    }
+    bytes
+}
+
+/// Runs a parser on mutations of its seeds.
+fn fuzz(rounds: usize, seeds: &[&str], parse: impl Fn(&[u8]) -> Result<(), String>) {
+    let mut random = Random(0x0198_a8e2_5d9f_7c31 ^ rounds as u64);
+    let mut accepted = 0;
+    for _ in 0..rounds {
+        let input = mutate(&mut random, seeds);
+        let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| parse(&input)));
+        let input = String::from_utf8_lossy(&input);
+        assert!(parsed.is_ok(), "panicked on {input:?}");
+        if let Ok(Err(message)) = parsed {
+            assert!(!message.contains('\n'), "{message}\nfor {input}");
+            assert!(message.len() < 2000, "{} bytes of message for {input}", message.len());
+        } else {
+            accepted += 1;
+        }
+    }
+    // A generator whose every output is refused at the door tests the door only.
+    assert!(accepted > rounds / 50, "only {accepted} of {rounds} were accepted");
+}
+
+#[test]
+fn xrds_in_yaml() {
+    fuzz(XRDS_IN_YAML, &[XRD_YAML], |bytes| {
+        Xrd::parse(bytes).map(drop).map_err(|error| error.to_string())
+    });
+}
+
+#[test]
+fn xrds_in_json() {
+    fuzz(XRDS_IN_JSON, &[XRD_JSON], |bytes| {
+        let xrd = Xrd::parse(bytes).map_err(|error| error.to_string())?;
+        // What was accepted has to be usable.
+        drop(xrd.check(&serde_json::json!({"a": 3, "b": "x", "c": [null]})));
+        Ok(())
+    });
+}
+
+#[test]
+fn parameter_schemas() {
+    let values =
+        [r#"{"size":"small","count":2}"#, r#"{"net":{"cidr":"1"},"any":[1],"password":"x"}"#];
+    fuzz(SCHEMAS, &[COMPACT, FULL], |bytes| {
+        let schema = ParameterSchema::parse(bytes).map_err(|error| error.to_string())?;
+        for values in values {
+            drop(schema.validate(values));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn metadata() {
+    fuzz(METADATA_FILES, &[METADATA], |bytes| check(bytes, COMPOSITION_JSON.as_bytes()));
+}
+
+#[test]
+fn compositions() {
+    fuzz(COMPOSITIONS, &[COMPOSITION, COMPOSITION_JSON], |bytes| check(METADATA.as_bytes(), bytes));
+}
+
+/// A catalog's check, with files that are read fast for those that are not tried.
+fn check(metadata: &[u8], composition: &[u8]) -> Result<(), String> {
+    let files = Files { metadata, xrd: XRD_JSON.as_bytes(), composition };
+    let (blueprint, problems) = catalog::check("vm", files);
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    blueprint.map(drop).ok_or_else(|| lines.join("; "))
+}

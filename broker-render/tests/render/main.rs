@@ -1,9 +1,12 @@
 //! The render crate from outside: what it makes of good input, of bad input, and of any input.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+
 mod bad_input;
 mod bounds;
 mod catalog;
 mod cloud_init;
+mod composite;
 mod fuzz;
 mod goldens;
 mod pairs;

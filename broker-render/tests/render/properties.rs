@@ -1,1 +1,386 @@
-//! x
+//! What holds for any input.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use broker_domain::Parameters;
+use broker_render::{
+    Armed, CloudTags, InjectionStrategy, Manifest, ParameterSchema, Precondition, Provider, Scope,
+    cloud_tags, inject_bootstrap, is_applied, owned_digest, preserve_injection, references, scrub,
+    xr,
+};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::support::{Given, Injected, token_id};
+
+/// Any JSON value that a parameter may have.
+fn any_value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1000_i32..1000).prop_map(|number| json!(f64::from(number) / 8.0)),
+        any::<String>().prop_map(Value::from),
+    ];
+    scalar.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(any_key(), inner, 1..4).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+/// Names that a caller might choose, the hostile ones among them.
+fn any_key() -> impl Strategy<Value = String> {
+    const HOSTILE: [&str; 9] =
+        ["crossplane", "metadata", "spec", "userData", "../x", "a.b", "", "$", "labels"];
+    prop_oneof![
+        "[a-z]{1,6}",
+        any::<String>(),
+        prop::sample::select(&HOSTILE[..]).prop_map(str::to_owned),
+    ]
+}
+
+fn any_parameters() -> impl Strategy<Value = BTreeMap<String, Value>> {
+    prop::collection::btree_map(any_key(), any_value(), 0..5).prop_map(|mut map| {
+        map.retain(|name, _| !["helmValues", "providerSecret"].contains(&name.as_str()));
+        map
+    })
+}
+
+/// A blueprint that takes every parameter there is.
+fn validated(text: &str) -> Parameters {
+    ParameterSchema::parse(br#"{"type": "object"}"#).unwrap().validate(text).unwrap()
+}
+
+fn given(parameters: &BTreeMap<String, Value>) -> Given {
+    let mut given = Given::node(InjectionStrategy::CloudInitUserData);
+    given.parameters = validated(&json!(parameters).to_string());
+    given
+}
+
+fn value(manifest: &Manifest) -> Value {
+    serde_json::from_slice(&manifest.to_bytes()).unwrap()
+}
+
+/// What `managedFields` says after an apply of this object: one leaf per scalar, array and empty object.
+fn with_managed_fields(mut object: Value) -> Value {
+    let mut fields = field_set(&object);
+    for known in ["f:apiVersion", "f:kind"] {
+        fields.as_object_mut().unwrap().remove(known);
+    }
+    let metadata = fields["f:metadata"].as_object_mut().unwrap();
+    metadata.retain(|key, _| ["f:labels", "f:annotations"].contains(&key.as_str()));
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "plexsphere-provisioning-broker", "operation": "Apply", "fieldsV1": fields},
+        {"manager": "crossplane", "operation": "Update", "fieldsV1": {"f:spec": {"f:crossplane": {}}}},
+    ]);
+    object
+}
+
+fn field_set(value: &Value) -> Value {
+    let Value::Object(object) = value else { return json!({}) };
+    object.iter().map(|(key, value)| (format!("f:{key}"), field_set(value))).collect()
+}
+
+/// The paths of all fields that we send, down to scalars and arrays.
+fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+    match value.as_object().filter(|object| !object.is_empty()) {
+        Some(object) => {
+            for (key, value) in object {
+                path.push(key.clone());
+                leaves(value, path, found);
+                path.pop();
+            }
+        }
+        None => found.push(path.clone()),
+    }
+}
+
+fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
+    path.iter().fold(value, |value, key| &mut value[key.as_str()])
+}
+
+/// Everything that others add to a live object, at every level.
+fn grow(object: &mut Value) {
+    if let Value::Object(fields) = object {
+        fields.values_mut().for_each(grow);
+        fields.insert("added-by-others".to_owned(), json!({"a": [1, 2]}));
+    }
+}
+
+fn grown(mut object: Value) -> Value {
+    let managed =
+        object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
+    grow(&mut object);
+    object["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    object["spec"]["crossplane"] = json!({"resourceRefs": []});
+    object["metadata"]["generation"] = json!(4);
+    if let Some(managed) = managed {
+        object["metadata"]["managedFields"] = managed;
+    }
+    object
+}
+
+proptest! {
+    #[test]
+    fn rendering_does_not_depend_on_order(parameters in any_parameters()) {
+        let entry = |(key, value): (&String, &Value)| format!("{}: {value}", json!(key));
+        let forward: Vec<_> = parameters.iter().map(entry).collect();
+        let backward: Vec<_> = forward.iter().rev().cloned().collect();
+        let one = validated(&format!("{{{}}}", forward.join(", ")));
+        let other = validated(&format!("{{ {} }}", backward.join(" , ")));
+        prop_assert_eq!(one.as_json(), other.as_json());
+        let again = validated(one.as_json());
+        prop_assert_eq!(again.as_json(), one.as_json(), "canonical text stays");
+        let (one, other) = (given(&parameters), given(&parameters));
+        let (one, other) = (xr(&one.input()).unwrap(), xr(&other.input()).unwrap());
+        prop_assert_eq!(one.shell(3).to_bytes(), other.shell(3).to_bytes());
+        prop_assert_eq!(one.shell(3).digest(), other.shell(3).digest());
+    }
+
+    /// Invariant: nothing that a caller supplies lands outside of `spec.parameters`.
+    #[test]
+    fn values_of_a_caller_stay_in_their_place(parameters in any_parameters()) {
+        let (with, without) = (given(&parameters), given(&BTreeMap::new()));
+        let mut with = value(&xr(&with.input()).unwrap().armed(&Armed::Standalone));
+        let without = value(&xr(&without.input()).unwrap().armed(&Armed::Standalone));
+        let sent = with["spec"].as_object_mut().unwrap().remove("parameters").unwrap_or(json!({}));
+        prop_assert_eq!(&with, &without);
+        prop_assert!(with["spec"].get("crossplane").is_none());
+        let expected: Value = serde_json::from_str(given(&parameters).parameters.as_json()).unwrap();
+        prop_assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn what_was_applied_is_applied(parameters in any_parameters()) {
+        let given = given(&parameters);
+        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let live = value(&desired);
+        prop_assert!(is_applied(&live, &desired));
+        let live = with_managed_fields(live);
+        prop_assert!(is_applied(&live, &desired));
+        prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
+        let conditional = desired.clone().with_precondition(&Precondition::Absent);
+        prop_assert!(is_applied(&live, &conditional), "a precondition is no field");
+        prop_assert_eq!(conditional.digest(), desired.digest());
+    }
+
+    #[test]
+    fn what_others_add_does_not_count(parameters in any_parameters()) {
+        let given = given(&parameters);
+        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        prop_assert!(is_applied(&grown(value(&desired)), &desired));
+        let live = grown(with_managed_fields(value(&desired)));
+        prop_assert!(is_applied(&live, &desired));
+        prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
+    }
+
+    #[test]
+    fn any_change_to_what_we_send_counts(
+        parameters in any_parameters(),
+        pick in any::<prop::sample::Index>(),
+        replacement in any_value(),
+    ) {
+        let given = given(&parameters);
+        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let applied = value(&desired);
+        let mut paths = Vec::new();
+        leaves(&applied, &mut Vec::new(), &mut paths);
+        // An empty spec says nothing, so that nothing can differ.
+        paths.retain(|path| path != &["spec"]);
+        let path = pick.get(&paths);
+
+        let mut changed = applied.clone();
+        let field = at(&mut changed, path);
+        let same_number = field.as_f64().is_some() && field.as_f64() == replacement.as_f64();
+        // An object in the place of an empty one is what others would add to it.
+        let added = field.is_object() && replacement.is_object();
+        prop_assume!(*field != replacement && !same_number && !added);
+        *field = replacement;
+        prop_assert!(!is_applied(&changed, &desired), "changed {path:?}");
+
+        let mut removed = applied.clone();
+        let (last, parent) = path.split_last().unwrap();
+        at(&mut removed, parent).as_object_mut().unwrap().remove(last);
+        prop_assert!(!is_applied(&removed, &desired), "removed {path:?}");
+        let before = owned_digest(&with_managed_fields(applied));
+        if ["spec", "metadata"].contains(&path[0].as_str()) && path.len() > 2 {
+            prop_assert_ne!(owned_digest(&with_managed_fields(removed)), before);
+            prop_assert_ne!(owned_digest(&with_managed_fields(changed)), before);
+        }
+    }
+
+    /// A field that we applied once and no longer send has to go.
+    #[test]
+    fn a_stale_field_of_ours_counts(parameters in any_parameters()) {
+        let given = given(&parameters);
+        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let mut live = value(&desired);
+        live["spec"]["cloudTags"] = json!({"plexsphere:gone": "x"});
+        prop_assert!(is_applied(&live, &desired), "somebody else's");
+        let live = with_managed_fields(live);
+        prop_assert!(!is_applied(&live, &desired), "ours");
+        prop_assert_ne!(owned_digest(&live), Some(desired.digest()));
+    }
+
+    #[test]
+    fn a_preserved_injection_is_applied(
+        parameters in any_parameters(),
+        token in "[ -~]{1,64}",
+        strategy in prop::sample::select(&InjectionStrategy::ALL[..]),
+    ) {
+        let mut given = given(&parameters);
+        given.strategy = strategy;
+        let rendered = xr(&given.input()).unwrap();
+        let injected = Injected::token(&token);
+        let armed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
+        let live: Value = serde_json::from_slice(&armed.expose_for_apply()).unwrap();
+        let live = grown(with_managed_fields(live));
+        let again = preserve_injection(&live, &rendered, token_id());
+        prop_assert_eq!(again.expose_for_apply(), armed.expose_for_apply());
+        let desired = rendered.armed(&Armed::Token(token_id()));
+        prop_assert!(is_applied(&live, &desired));
+        prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
+        prop_assert!(!is_applied(&live, &rendered.shell(1)));
+    }
+
+    #[test]
+    fn tags_keep_the_rules_and_no_label_is_lost(
+        labels in prop::collection::btree_map("[a-zA-Z0-9:/._ ä<-]{0,80}|[a-z]{1,200}", "[a-z0-9-]{0,70}|.{0,20}|[é-ü]{250,260}", 0..70),
+        provider in prop::sample::select(&["aws", "azure", "gcp", "hcloud", "openstack", "other"][..]),
+    ) {
+        let CloudTags { tags, skipped, .. } = cloud_tags(&Provider::new(provider).unwrap(), &labels);
+        let (prefix, count, key_chars, value_chars) = match provider {
+            "aws" | "azure" => ("plexsphere:", 50, 128, 256),
+            "openstack" => ("plexsphere:", 128, 255, 255),
+            "hcloud" => ("plexsphere.io/", 64, 77, 63),
+            "gcp" => ("plexsphere-", 64, 63, 63),
+            _ => ("plexsphere-", 50, 63, 63),
+        };
+        prop_assert!(tags.len() <= count);
+        for (key, value) in &tags {
+            let label = key.strip_prefix(prefix).unwrap();
+            prop_assert_eq!(labels.get(label), Some(value), "nothing is rewritten");
+            prop_assert!(key.chars().count() <= key_chars && value.chars().count() <= value_chars);
+            let allowed = |c: char| match provider {
+                "aws" => c.is_alphanumeric() || " +-=._:/@".contains(c),
+                "azure" => !c.is_control() && !"<>%&\\?/".contains(c),
+                "openstack" => c.is_ascii_alphanumeric() || "-_:. ".contains(c),
+                "hcloud" => c.is_ascii_alphanumeric() || "-_.".contains(c),
+                _ => c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c),
+            };
+            prop_assert!(label.chars().all(allowed), "{key}");
+            prop_assert!(!value.chars().any(char::is_control), "{value:?}");
+        }
+        if provider == "azure" {
+            let distinct: BTreeSet<_> = tags.keys().map(|key| key.to_lowercase()).collect();
+            prop_assert_eq!(distinct.len(), tags.len());
+        }
+        let sent = tags.keys().map(|key| key.strip_prefix(prefix).unwrap().to_owned());
+        let accounted: BTreeSet<_> =
+            sent.chain(skipped.iter().map(|skip| skip.key.clone())).collect();
+        prop_assert_eq!(tags.len() + skipped.len(), labels.len());
+        prop_assert_eq!(accounted, labels.keys().cloned().collect::<BTreeSet<_>>());
+    }
+
+    #[test]
+    fn scrub_leaves_no_trace(
+        token in "[ -~]{1,64}",
+        before in ".{0,40}",
+        after in ".{0,40}",
+        padding in "[ -~]{0,5}",
+    ) {
+        let document = format!("{padding}{token}{after}");
+        let escaped = |text: &str| {
+            let quoted = json!(text).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        };
+        let encodings = [
+            token.clone(),
+            escaped(&token),
+            escaped(&escaped(&token)),
+            STANDARD.encode(&token),
+            URL_SAFE.encode(&token),
+            escaped(&document),
+            STANDARD.encode(&document),
+            URL_SAFE.encode(&document),
+        ];
+        let message = encodings.iter().fold(before, |text, encoding| format!("{text} {encoding} {after}"));
+        let scrubbed = scrub(&message, &[&token]);
+        prop_assert!(scrubbed.len() <= 1024);
+        prop_assert!(!scrubbed.contains(&token), "{scrubbed}");
+        prop_assert!(!scrubbed.contains(&escaped(&token)), "{scrubbed}");
+        prop_assert!(!scrubbed.contains(&escaped(&escaped(&token))), "{scrubbed}");
+        prop_assert!(!scrubbed.contains(&STANDARD.encode(&token)), "{scrubbed}");
+        prop_assert!(!scrubbed.contains(&URL_SAFE.encode(&token)), "{scrubbed}");
+        // A base64 digit that also depends on a neighbour may stay. Decoding what is left, at each of the
+        // three alignments, must not give the token back.
+        if token.len() >= 6 {
+            for word in scrubbed.split(|c: char| !(c.is_ascii_alphanumeric() || "+/-_".contains(c))) {
+                let word = word.replace('-', "+").replace('_', "/");
+                for skip in 0..4.min(word.len()) {
+                    let whole = (word.len() - skip) / 4 * 4;
+                    if let Ok(bytes) = STANDARD.decode(&word[skip..skip + whole]) {
+                        let found = bytes.windows(token.len()).any(|window| window == token.as_bytes());
+                        prop_assert!(!found, "{scrubbed}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn references_of_anything_are_read_without_panic(live in any_value()) {
+        for scope in Scope::ALL {
+            let wrapped = json!({"metadata": live, "spec": {"resourceRefs": live, "crossplane": live}});
+            drop(references(&wrapped, scope));
+            drop(references(&live, scope));
+        }
+        let _ = owned_digest(&json!({"metadata": {"managedFields": live}}));
+        let fields = json!([{"manager": "plexsphere-provisioning-broker", "operation": "Apply", "fieldsV1": live}]);
+        let _ = owned_digest(&json!({"metadata": {"managedFields": fields}, "spec": live}));
+    }
+}
+
+/// Lists that are told apart by key or by value: only our items count.
+#[test]
+fn items_that_others_add_to_a_list_of_ours_do_not_change_the_digest() {
+    let object = |items: Value, fields: Value| {
+        json!({
+            "metadata": {"managedFields": [{
+                "manager": "plexsphere-provisioning-broker", "operation": "Apply",
+                "fieldsV1": {"f:spec": {"f:items": fields}},
+            }]},
+            "spec": {"items": items},
+        })
+    };
+    let by_key = json!({"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:size": {}}});
+    let alone = object(json!([{"name": "a", "size": 1}]), by_key.clone());
+    let among =
+        object(json!([{"name": "b"}, {"name": "a", "size": 1, "note": "x"}]), by_key.clone());
+    assert_eq!(owned_digest(&alone), owned_digest(&among));
+    let changed = object(json!([{"name": "a", "size": 2}]), by_key);
+    assert_ne!(owned_digest(&alone), owned_digest(&changed));
+    let members = json!({"v:\"x\"": {}});
+    let alone = object(json!(["x"]), members.clone());
+    assert_eq!(owned_digest(&alone), owned_digest(&object(json!(["y", "x"]), members)));
+}
+
+/// Without an entry of ours there is nothing to compare with.
+#[test]
+fn an_object_that_we_never_applied_has_no_digest() {
+    assert_eq!(owned_digest(&json!({})), None);
+    assert_eq!(owned_digest(&json!({"metadata": {"managedFields": []}})), None);
+    let others = json!([
+        {"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
+        {"manager": "plexsphere-provisioning-broker", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+        {"manager": "plexsphere-provisioning-broker", "operation": "Apply", "subresource": "status",
+         "fieldsV1": {"f:status": {}}},
+    ]);
+    assert_eq!(
+        owned_digest(&json!({"metadata": {"managedFields": others}, "spec": Map::new()})),
+        None
+    );
+}

@@ -7,7 +7,7 @@ use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, MeshRole, Parameters, ProjectId, ProvisionedResourceId,
 };
 use broker_render::{
-    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, Xrd, XrInput,
+    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, XrInput, Xrd,
 };
 use secrecy::SecretString;
 use serde_json::Value;
@@ -152,49 +152,32 @@ pub(crate) fn write_yaml(value: &Value) -> String {
 }
 
 fn write_nested(value: &Value, indent: usize, out: &mut String) {
-    match value {
-        Value::Object(object) => {
-            for (key, value) in object.iter().collect::<BTreeMap<_, _>>() {
-                out.push_str(&" ".repeat(indent));
-                let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-                out.push_str(&if plain { key.clone() } else { Value::from(key.as_str()).to_string() });
-                out.push(':');
-                write_after_key(value, indent, out);
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                out.push_str(&" ".repeat(indent));
-                out.push('-');
-                write_after_key(item, indent, out);
-            }
-        }
-        _ => out.push_str(&value.to_string()),
+    let start = " ".repeat(indent);
+    for (key, value) in value.as_object().into_iter().flatten().collect::<BTreeMap<_, _>>() {
+        let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+        let key = if plain { key.clone() } else { Value::from(key.as_str()).to_string() };
+        out.extend([start.as_str(), &key, ":"]);
+        write_after_key(value, indent, out);
+    }
+    for item in value.as_array().into_iter().flatten() {
+        out.extend([start.as_str(), "-"]);
+        write_after_key(item, indent, out);
     }
 }
 
 fn write_after_key(value: &Value, indent: usize, out: &mut String) {
-    match value {
-        Value::Object(object) if !object.is_empty() => {
-            out.push('\n');
-            write_nested(value, indent + 2, out);
+    let is_nested = value.as_object().is_some_and(|object| !object.is_empty())
+        || value.as_array().is_some_and(|items| !items.is_empty());
+    if is_nested {
+        out.push('\n');
+        write_nested(value, indent + 2, out);
+    } else if let Some(text) = value.as_str().filter(|text| text.ends_with('\n')) {
+        out.push_str(" |\n");
+        for line in text.lines() {
+            let start = if line.is_empty() { String::new() } else { " ".repeat(indent + 2) };
+            out.extend([start.as_str(), line, "\n"]);
         }
-        Value::Array(items) if !items.is_empty() => {
-            out.push('\n');
-            write_nested(value, indent + 2, out);
-        }
-        Value::String(text) if text.contains('\n') && text.ends_with('\n') => {
-            out.push_str(" |\n");
-            for line in text.lines() {
-                if !line.is_empty() {
-                    out.push_str(&" ".repeat(indent + 2));
-                    out.push_str(line);
-                }
-                out.push('\n');
-            }
-        }
-        _ => {
-            out.push_str(&format!(" {value}\n"));
-        }
+    } else {
+        out.extend([" ", &value.to_string(), "\n"]);
     }
 }

@@ -47,7 +47,7 @@ pub enum ServersError {
     },
 
     /// A server ended although it should have gone on.
-    #[error("{server} ended with {status} before it was ready; its log ends:\n{tail}")]
+    #[error("{server} ended with {status} before it was ready; its log ends: {tail}")]
     Ended {
         /// The server.
         server: &'static str,
@@ -58,7 +58,7 @@ pub enum ServersError {
     },
 
     /// A server found its port taken. The start is tried again with another one.
-    #[error("{server} found its port taken; its log ends:\n{tail}")]
+    #[error("{server} found its port taken; its log ends: {tail}")]
     PortTaken {
         /// The server.
         server: &'static str,
@@ -67,7 +67,7 @@ pub enum ServersError {
     },
 
     /// A server runs, but is not ready.
-    #[error("{server} was not ready after {seconds} s; its log ends:\n{tail}")]
+    #[error("{server} was not ready after {seconds} s; its log ends: {tail}")]
     NotReady {
         /// The server.
         server: &'static str,

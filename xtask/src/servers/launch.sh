@@ -1,10 +1,6 @@
-# Becomes a server. It tells the reaper its process number before it is one, so that there is no
-# instant at which a server runs that nobody would end. Standard output is the reaper's pipe, which
-# the server itself must not hold; standard error is its log.
+# Becomes a server. Arguments: the program and its arguments.
 #
-# Arguments: the signal that ends it, the program, the program's arguments.
+# Standard output is the reaper's pipe, held open until this very line, by when the server can be found
+# by its standard error. The server itself gets its log for both.
 
-read -r stat <"/proc/$$/stat"
-echo "$1 $$ $stat"
-shift
-exec "$@" >&2
+exec "$@"

@@ -130,7 +130,6 @@ fn initialise(
         ],
         env: tools.postgres_env.clone(),
         stop: Signal::TERM,
-        end: Signal::KILL,
     };
     super::process::Process::start(run, &initdb)?.wait_for_success()
 }
@@ -151,8 +150,6 @@ fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Pro
         env: tools.postgres_env.clone(),
         // A fast shutdown: open transactions are rolled back, sessions closed, everything is written.
         stop: Signal::INT,
-        // An immediate shutdown: writes nothing, but gives its shared memory back, unlike a kill.
-        end: Signal::QUIT,
     }
 }
 

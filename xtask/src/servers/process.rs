@@ -1,4 +1,4 @@
-//! One started program: in a process group of its own, its output in a log of the run, known to the reaper.
+//! One started program: deaf to Ctrl-C, its output in a log of the run, and findable by that log.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
 };
 
 use super::{error::ServersError, run::Run, server::Program};
@@ -25,8 +25,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a server that was asked to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How much of a log goes into an error.
-const TAIL_LINES: usize = 12;
+/// How many of a log's last lines go into an error, and how much of each.
+const TAIL_LINES: usize = 8;
+const TAIL_WIDTH: usize = 400;
 
 /// A started program. Dropping it ends it, with everything it started itself.
 #[derive(Debug)]
@@ -35,8 +36,6 @@ pub struct Process {
     child: Child,
     /// How it ended. Until this is known its process number is ours, afterwards it may be anybody's.
     status: Option<ExitStatus>,
-    /// The signal that ends it when nobody waits for more than its end.
-    end: Signal,
     log: PathBuf,
     /// Where this process's part of the log begins: a restarted server goes on in the same file.
     log_start: u64,
@@ -61,26 +60,18 @@ impl Process {
         let cannot_start = |source| ServersError::Start { program: program.path.clone(), source };
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", LAUNCH, "provisioning-broker-launch", signal_name(program.end)])
+            .args(["-c", LAUNCH, "provisioning-broker-launch"])
             .arg(&program.path)
             .args(&program.args)
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .current_dir(run.directory())
             .stdin(Stdio::null())
-            .stdout(run.announcements().map_err(cannot_start)?)
+            .stdout(run.pipe().map_err(cannot_start)?)
             .stderr(log_file)
             .process_group(0);
         run.user().run(&mut command);
         let child = command.spawn().map_err(cannot_start)?;
-        Ok(Self {
-            name: program.name,
-            child,
-            status: None,
-            end: program.end,
-            log,
-            log_start,
-            _run: Arc::clone(run),
-        })
+        Ok(Self { name: program.name, child, status: None, log, log_start, _run: Arc::clone(run) })
     }
 
     /// Its process id, which is also that of its group.
@@ -140,8 +131,7 @@ impl Process {
         if self.status.is_some() {
             return Err(ServersError::NotRunning { server: self.name });
         }
-        rustix::process::kill_process(Pid::from_child(&self.child), signal)
-            .map_err(|errno| self.lost(errno))
+        kill_process(Pid::from_child(&self.child), signal).map_err(|errno| self.lost(errno))
     }
 
     /// Sends a signal to it and to everything that it started.
@@ -149,14 +139,15 @@ impl Process {
     /// # Errors
     ///
     /// When it has ended.
-    pub fn signal_group(&self, signal: Signal) -> Result<(), ServersError> {
-        if self.status.is_some() {
-            return Err(ServersError::NotRunning { server: self.name });
-        }
-        kill_process_group(Pid::from_child(&self.child), signal).map_err(|errno| self.lost(errno))
+    pub fn signal_all(&self, signal: Signal) -> Result<(), ServersError> {
+        // While it is stopped it starts nothing that would be missed.
+        self.signal(Signal::STOP)?;
+        self.signal_others(signal);
+        self.signal(signal)?;
+        if signal == Signal::STOP { Ok(()) } else { self.signal(Signal::CONT) }
     }
 
-    /// Sends a signal to it and waits for its end; whatever is left after a grace is killed.
+    /// Asks it to end by a signal and waits for that; whatever is left after a grace is killed.
     ///
     /// # Errors
     ///
@@ -165,7 +156,7 @@ impl Process {
         if !self.has_ended()? {
             self.signal(signal)?;
             // A stopped process takes no signal but KILL until it is continued.
-            self.signal_group(Signal::CONT)?;
+            self.signal_all(Signal::CONT)?;
         }
         let started = Instant::now();
         while !self.has_ended()? && started.elapsed() < GRACE {
@@ -181,13 +172,31 @@ impl Process {
     /// When it cannot be signalled or waited for.
     pub fn kill(&mut self) -> Result<(), ServersError> {
         if self.status.is_none() {
-            self.signal_group(Signal::KILL)?;
+            self.signal_all(Signal::KILL)?;
             self.wait()?;
+        }
+        // What it started may outlive it for a moment, or longer if it ended by itself.
+        let started = Instant::now();
+        while self.signal_others(Signal::KILL) > 0 && started.elapsed() < GRACE {
+            std::thread::sleep(POLL);
         }
         Ok(())
     }
 
-    /// Whether it has ended, without giving its number back: the rest of its group is still to be killed by it.
+    /// Signals what it started, and says how many they were. They are found by their standard error, the log:
+    /// a Postgres session, for one, has a process group of its own and may outlive its parent.
+    fn signal_others(&self, signal: Signal) -> usize {
+        let itself = Pid::from_child(&self.child);
+        let mut count = 0;
+        for pid in processes_logging_to(&self.log).filter(|pid| *pid != itself) {
+            // One that has just ended by itself needs no signal.
+            let _ = kill_process(pid, signal);
+            count += 1;
+        }
+        count
+    }
+
+    /// Whether it has ended, without giving its process number back.
     fn has_ended(&self) -> Result<bool, ServersError> {
         if self.status.is_some() {
             return Ok(true);
@@ -223,31 +232,29 @@ impl Process {
         }
     }
 
+    /// The end of its log in one line.
     fn tail(&self) -> String {
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(TAIL_LINES)..]
-            .iter()
-            .map(|line| format!("    {line}"))
-            .collect::<Vec<_>>()
-            .join("\n")
+        let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+        let cut = |line: &&str| line.chars().take(TAIL_WIDTH).collect::<String>();
+        last.iter().map(cut).collect::<Vec<_>>().join(" | ")
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // Nobody is left to be told of a failure, and the reaper comes after us.
-        let _ = self.end_by(self.end);
+        let _ = self.kill();
     }
 }
 
-/// What `kill` calls the signals that end a server.
-fn signal_name(signal: Signal) -> &'static str {
-    match signal {
-        Signal::QUIT => "QUIT",
-        Signal::TERM => "TERM",
-        _ => "KILL",
-    }
+fn processes_logging_to(log: &Path) -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(move |pid| {
+        fs::read_link(format!("/proc/{}/fd/2", pid.as_raw_pid())).is_ok_and(|target| target == log)
+    })
 }
 
 fn read_from(path: &Path, start: u64) -> std::io::Result<String> {
@@ -270,7 +277,6 @@ mod tests {
             args: vec!["-c".into(), text.into()],
             env: Vec::new(),
             stop: Signal::TERM,
-            end: Signal::KILL,
         }
     }
 
@@ -291,7 +297,7 @@ mod tests {
         let alive = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
         let started = Instant::now();
         while alive() {
-            assert!(started.elapsed() < Duration::from_secs(60), "process {number} is still there");
+            assert!(started.elapsed() < Duration::from_mins(1), "process {number} is still there");
             std::thread::sleep(POLL);
         }
     }
@@ -299,7 +305,8 @@ mod tests {
     #[test]
     fn what_a_process_started_ends_with_it() {
         let run = Arc::new(Run::start().unwrap());
-        let (process, grandchild) = start_and_read_number(&run, "sleep 1000 & echo $!; wait");
+        let (process, grandchild) =
+            start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
         drop(process);
         wait_until_gone(grandchild);
     }
@@ -308,7 +315,7 @@ mod tests {
     fn what_a_process_started_ends_even_if_the_process_ended_before() {
         let run = Arc::new(Run::start().unwrap());
         let (mut process, grandchild) =
-            start_and_read_number(&run, "sleep 1000 & echo $!; read never; wait");
+            start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
         process.signal(Signal::KILL).unwrap();
         process.end_by(Signal::TERM).unwrap();
         wait_until_gone(grandchild);
@@ -318,7 +325,7 @@ mod tests {
     fn a_paused_process_can_be_ended() {
         let run = Arc::new(Run::start().unwrap());
         let (mut process, number) = start_and_read_number(&run, "echo $$; exec sleep 1000");
-        process.signal_group(Signal::STOP).unwrap();
+        process.signal_all(Signal::STOP).unwrap();
         process.end_by(Signal::TERM).unwrap();
         wait_until_gone(number);
         assert!(matches!(
@@ -339,7 +346,7 @@ mod tests {
         let message = failed.unwrap_err().to_string();
         assert_eq!(
             message,
-            "script ended with exit status: 7 before it was ready; its log ends:\n    first\n    bad flag",
+            "script ended with exit status: 7 before it was ready; its log ends: first | bad flag",
         );
     }
 

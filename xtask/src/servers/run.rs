@@ -3,9 +3,9 @@
 //!
 //! Guarantees:
 //!
-//! - Every process that [`super::Process::start`] makes is known to the reaper before it becomes a server.
-//!   The reaper lives in a session of its own and waits for the end of a pipe, so it acts on success, panic,
-//!   Ctrl-C and SIGKILL alike.
+//! - The reaper lives in a session of its own and waits for the end of a pipe, so it acts on success, panic,
+//!   Ctrl-C and SIGKILL alike. Every process that [`super::Process::start`] makes holds the pipe until it can be
+//!   found by its log, so there is none that the reaper would miss.
 //! - The lock is held by the owner and, as its standard output, by the reaper: it is free only when the
 //!   servers are gone. No server inherits it.
 //! - A directory whose lock is free was left by a power cut; the next run removes it.
@@ -53,6 +53,8 @@ impl Run {
     }
 
     fn start_below(parent: &Path) -> Result<Self, ServersError> {
+        // Open files are compared with it, and those are known by their real names.
+        let parent = &parent.canonicalize().map_err(ServersError::file("find", parent))?;
         remove_leftovers(parent);
         let user = User::for_servers()?;
         let (directory, lock) = create_locked(parent)?;
@@ -107,8 +109,8 @@ impl Run {
         &self.user
     }
 
-    /// The write end of the reaper's pipe, for a process that announces itself there.
-    pub(super) fn announcements(&self) -> io::Result<Stdio> {
+    /// The write end of the reaper's pipe, for a process to hold until it can be found.
+    pub(super) fn pipe(&self) -> io::Result<Stdio> {
         let reaper = self.reaper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let pipe = reaper.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(pipe.as_fd().try_clone_to_owned()?.into())
@@ -164,15 +166,15 @@ fn is_abandoned(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::unix::process::CommandExt, sync::Arc, time::Duration};
+    use std::{sync::Arc, time::Duration};
 
-    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+    use rustix::process::Signal;
 
     use super::*;
     use crate::servers::{Process, Program};
 
     /// A process that sleeps for ever after it did what `script` says.
-    fn sleeper(run: &Arc<Run>, end: Signal, script: &str) -> Process {
+    fn sleeper(run: &Arc<Run>, script: &str) -> Process {
         let script = format!("{script}; echo asleep; while :; do sleep 1; done");
         let program = Program {
             name: "sleeper",
@@ -180,21 +182,20 @@ mod tests {
             args: vec!["-c".into(), script.into()],
             env: Vec::new(),
             stop: Signal::TERM,
-            end,
         };
         let mut process = Process::start(run, &program).unwrap();
         let asleep = |process: &Process| process.log().contains("asleep");
-        process.wait_until_ready(Duration::from_secs(60), asleep).unwrap();
+        process.wait_until_ready(Duration::from_mins(1), asleep).unwrap();
         process
     }
 
     /// What the death of the owner looks like to the reaper: only the pipe ends, nobody tidies up.
-    fn lose_owner(run: &Run) -> std::process::ExitStatus {
-        run.reaper.lock().unwrap().wait().unwrap()
+    fn lose_owner(run: &Run) {
+        run.reaper.lock().unwrap().wait().unwrap();
     }
 
-    fn is_alive(process: &Process) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()));
+    fn is_alive(id: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat"));
         stat.is_ok_and(|stat| !stat.contains(") Z "))
     }
 
@@ -202,15 +203,54 @@ mod tests {
     fn the_reaper_ends_what_its_owner_left() {
         let parent = tempfile::tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
-        let polite = sleeper(&run, Signal::TERM, "true");
-        let deaf = sleeper(&run, Signal::QUIT, "trap '' QUIT");
-        let paused = sleeper(&run, Signal::TERM, "true");
-        paused.signal_group(Signal::STOP).unwrap();
-        assert!([&polite, &deaf, &paused].into_iter().all(is_alive));
+        let deaf = sleeper(&run, "trap '' HUP INT QUIT TERM");
+        let parental = sleeper(&run, "setsid sleep 1000 & echo child $!");
+        let log = parental.log();
+        let child = log.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let paused = sleeper(&run, "true");
+        paused.signal_all(Signal::STOP).unwrap();
+        let processes = [deaf.id(), parental.id(), child, paused.id()];
+        assert!(processes.into_iter().all(is_alive));
 
         lose_owner(&run);
 
-        assert!(![&polite, &deaf, &paused].into_iter().any(is_alive));
+        assert!(!processes.into_iter().any(is_alive));
+        assert!(!run.directory().exists());
+    }
+
+    #[test]
+    fn the_reaper_spares_who_only_looks_around() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Run::start_below(parent.path()).unwrap();
+        let mut visitor = Command::new("sleep");
+        let mut visitor = visitor.arg("1000").current_dir(run.directory()).spawn().unwrap();
+
+        lose_owner(&run);
+
+        assert!(is_alive(visitor.id()));
+        visitor.kill().unwrap();
+        visitor.wait().unwrap();
+    }
+
+    #[test]
+    fn the_reaper_waits_for_a_server_that_is_about_to_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = Run::start_below(parent.path()).unwrap();
+        let pipe = run.pipe().unwrap();
+        let mut reaper = run.reaper.lock().unwrap();
+        drop(reaper.stdin.take());
+        // It could not have been found yet.
+        let mut starting = Command::new("sh")
+            .args(["-c", "read go"])
+            .stdin(Stdio::piped())
+            .stdout(pipe)
+            .spawn()
+            .unwrap();
+        assert!(reaper.try_wait().unwrap().is_none());
+        assert!(run.directory().exists());
+        drop(starting.stdin.take());
+        starting.wait().unwrap();
+        reaper.wait().unwrap();
         assert!(!run.directory().exists());
     }
 
@@ -218,7 +258,7 @@ mod tests {
     fn a_server_holds_neither_the_lock_nor_the_reapers_pipe() {
         let parent = tempfile::tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
-        let server = sleeper(&run, Signal::KILL, "true");
+        let server = sleeper(&run, "true");
         let reaper = run.reaper.lock().unwrap().id();
         let pipe = fs::read_link(format!("/proc/{reaper}/fd/0")).unwrap();
         let lock = fs::read_link(format!("/proc/{reaper}/fd/1")).unwrap();
@@ -229,34 +269,6 @@ mod tests {
         assert_eq!(lock, run.directory().join(LOCK));
         assert!(open.contains(&run.directory().join("sleeper.log")), "{open:?}");
         assert!(!open.contains(&pipe) && !open.contains(&lock), "{open:?}");
-    }
-
-    #[test]
-    fn the_reaper_spares_a_process_that_has_the_number_of_an_earlier_one() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Run::start_below(parent.path()).unwrap();
-        let mut bystander = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let pid = bystander.id();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let (head, tail) = stat.rsplit_once(") ").unwrap();
-        let mut fields: Vec<_> = tail.split(' ').collect();
-        fields[19] = "1";
-        {
-            let mut reaper = run.reaper.lock().unwrap();
-            let pipe = reaper.stdin.as_mut().unwrap();
-            write!(pipe, "KILL {pid} {head}) {}", fields.join(" ")).unwrap();
-        }
-
-        lose_owner(&run);
-
-        let number = Pid::from_child(&bystander);
-        assert!(
-            bystander.try_wait().unwrap().is_none(),
-            "the reaper killed somebody else's process"
-        );
-        test_kill_process(number).unwrap();
-        kill_process(number, Signal::KILL).unwrap();
-        bystander.wait().unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::{error::ServersError, process::Process, run::Run};
 
 /// A server that is not ready by then will never be, even on a machine that is busy with other builds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How a program is called.
 #[derive(Debug, Clone)]
@@ -23,8 +23,6 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// The signal on which it ends in good order.
     pub stop: Signal,
-    /// The quickest signal after which nothing of it is left: `QUIT`, `TERM` or `KILL`.
-    pub end: Signal,
 }
 
 /// How to tell that a process is ready.
@@ -95,7 +93,7 @@ impl Server {
     ///
     /// When it is not running.
     pub fn pause(&self) -> Result<(), ServersError> {
-        self.running()?.signal_group(Signal::STOP)
+        self.running()?.signal_all(Signal::STOP)
     }
 
     /// Lets a paused server go on.
@@ -104,7 +102,7 @@ impl Server {
     ///
     /// When it is not running.
     pub fn resume(&self) -> Result<(), ServersError> {
-        self.running()?.signal_group(Signal::CONT)
+        self.running()?.signal_all(Signal::CONT)
     }
 
     /// Sends any signal to the server's first process.

@@ -129,14 +129,7 @@ impl Layout {
 }
 
 fn program<const N: usize>(name: &'static str, path: &Path, args: [OsString; N]) -> Program {
-    Program {
-        name,
-        path: path.to_owned(),
-        args: args.into(),
-        env: Vec::new(),
-        stop: Signal::TERM,
-        end: Signal::KILL,
-    }
+    Program { name, path: path.to_owned(), args: args.into(), env: Vec::new(), stop: Signal::TERM }
 }
 
 fn text(option: &str, value: &str) -> OsString {

@@ -1,0 +1,197 @@
+//! One pass over one resource: claim, prepare, observe, decide, act, persist, give back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use broker_domain::{
+    Action, Change, Phase, ProvisionedResource, ProvisionedResourceId, Version, next,
+};
+use broker_ports::{
+    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome, PortName,
+    ReconcilerPorts,
+};
+use tokio::time::Instant;
+
+use crate::act::converse;
+use crate::call::{Kind, call};
+use crate::config::ReconcilerConfig;
+use crate::error::{Error, in_words};
+use crate::observe::observe;
+use crate::step::{Ending, PassState};
+
+/// Reconciles resources, one pass at a time.
+#[derive(Clone)]
+pub struct Reconciler {
+    ports: ReconcilerPorts,
+    config: ReconcilerConfig,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Passed {
+    /// It went through; the resource was decided to be here.
+    Through {
+        /// What was decided to be done.
+        action: Action,
+        /// The phase before.
+        from: Phase,
+        /// The phase that was decided.
+        to: Phase,
+    },
+    /// It ended early, quietly.
+    Ended(Ending),
+    /// Somebody else holds the resource, or it is paused or at rest, or there is none.
+    NotClaimed,
+}
+
+/// A pass under way: what it holds, and how long it may go on.
+pub(crate) struct Pass<'a> {
+    pub(crate) ports: &'a ReconcilerPorts,
+    pub(crate) config: &'a ReconcilerConfig,
+    pub(crate) lease: Lease,
+    pub(crate) by: Attribution,
+    /// When the lease was asked for: a worker counts from before it asked.
+    asked: Instant,
+    /// The version of the row as this pass last knew it, for giving the lease back.
+    version: AtomicU64,
+}
+
+/// Why a pass did not go through.
+pub(crate) enum Stop {
+    Failed(Error),
+    Ended(Ending),
+}
+
+impl<E: Into<Error>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// After a lost race the world has moved: look again soon, but let the other one finish.
+const SOON: Duration = Duration::from_millis(200);
+
+impl Reconciler {
+    /// A reconciler over its ports.
+    pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
+        Self { ports, config }
+    }
+
+    /// Runs one pass over a resource, due or not, if nobody else is at it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that failed. It is on the resource's schedule, too, with the time of the next attempt.
+    pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+        let asked = Instant::now();
+        let request = ClaimRequest {
+            worker: self.config.worker.clone(),
+            target: ClaimTarget::One(id),
+            lease_for: self.config.lease,
+        };
+        let claimed = self.ports.schedule.claim(&request);
+        let claimed =
+            call(PortName::Schedule, Kind::Write, self.config.deadlines.store, claimed).await?;
+        match claimed.into_iter().next() {
+            Some(lease) => self.work(lease, asked).await,
+            None => Ok(Passed::NotClaimed),
+        }
+    }
+
+    /// Runs the pass that a lease was claimed for, and gives the lease back.
+    pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<Passed, Error> {
+        let correlation = format!("pass:{}:{}", lease.resource, lease.epoch);
+        let by = Attribution {
+            actor: Actor::system(),
+            correlation_id: CorrelationId::new(correlation)?,
+        };
+        let version = AtomicU64::new(Version::UNSTORED.get());
+        let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
+        let outcome = match pass.run().await {
+            Ok(passed) => Ok(passed),
+            Err(Stop::Ended(ending)) => Ok(Passed::Ended(ending)),
+            Err(Stop::Failed(error)) => Err(error),
+        };
+        pass.give_back(&outcome).await?;
+        outcome
+    }
+}
+
+impl Pass<'_> {
+    /// The pass itself, top to bottom.
+    #[tracing::instrument(name = "broker.pass", skip_all, fields(resource = %self.lease.resource))]
+    async fn run(&self) -> Result<Passed, Stop> {
+        let Pass { ports, config, .. } = self;
+        let mode = config.mode;
+        let Some(resource) = self.reread().await? else { return Ok(Passed::NotClaimed) };
+        let from = resource.phase();
+
+        let resource = converse(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
+        let observed = observe(ports, config, &resource).await?; // I/O: cluster and mesh, read only
+        let (action, to) = next(&observed.seen.facts, resource.phase()); // pure
+        let acting = PassState::act(resource, mode, observed.seen.clone(), action);
+        let resource = converse(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
+        let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
+        converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
+        Ok(Passed::Through { action, from, to })
+    }
+
+    /// The row as it is now that the lease is ours: what was read before proves nothing.
+    async fn reread(&self) -> Result<Option<ProvisionedResource>, Error> {
+        let row = self.ports.repository.get_by_id(self.lease.resource);
+        let row = call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await?;
+        if let Some(resource) = &row {
+            self.version.store(resource.version().get(), Ordering::Relaxed);
+        }
+        Ok(row)
+    }
+
+    /// How long a call may take: its own deadline, but never into the margin before the lease ends.
+    pub(crate) fn patience(&self, deadline: Duration) -> Result<Duration, Error> {
+        let usable = self.config.lease.saturating_sub(self.config.lease_margin);
+        match usable.checked_sub(self.asked.elapsed()) {
+            Some(left) if !left.is_zero() => Ok(deadline.min(left)),
+            Some(_) | None => Err(Error::LeaseRanOut),
+        }
+    }
+
+    /// Notes a committed change, and tells the log if the phase changed.
+    pub(crate) fn committed(&self, change: &Change) {
+        let resource = change.resource();
+        self.version.store(resource.version().get(), Ordering::Relaxed);
+        if let Some(from) = change.previous_phase().filter(|from| *from != resource.phase()) {
+            tracing::info!(resource = %resource.id(), %from, to = %resource.phase(), "the phase changed");
+        }
+    }
+
+    /// Gives the lease back. If that fails the lease ends by itself, so it is no reason to fail the pass,
+    /// unless the pass went well and nobody would hear of the store's trouble otherwise.
+    async fn give_back(&self, outcome: &Result<Passed, Error>) -> Result<(), Error> {
+        let Ok(seen) = Version::new(self.version.load(Ordering::Relaxed)) else {
+            // The row could not even be read.
+            return Ok(());
+        };
+        let outcome_for_schedule = match outcome {
+            // Nothing moved: the next facts come with a hint, or the sweep finds them.
+            Ok(Passed::Through { from, to, .. }) if from == to => {
+                PassOutcome::Succeeded { due_in: None }
+            }
+            Ok(Passed::Through { .. } | Passed::Ended(_) | Passed::NotClaimed) => {
+                PassOutcome::Succeeded { due_in: Some(SOON) }
+            }
+            Err(error) => PassOutcome::Failed {
+                reason: error.reason().to_owned(),
+                message: in_words(error),
+                retry_after: error.retry_after(),
+            },
+        };
+        let released = self.ports.schedule.release(&self.lease, seen, &outcome_for_schedule);
+        let patience = self.config.deadlines.store;
+        let released = call(PortName::Schedule, Kind::Write, patience, released).await;
+        match (released, outcome) {
+            (Err(error), Ok(_)) => Err(error),
+            (Ok(_) | Err(_), _) => Ok(()),
+        }
+    }
+}

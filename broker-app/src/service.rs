@@ -1,0 +1,177 @@
+//! The facade that an embedder calls: declare, delete, look, and steer.
+//!
+//! **The broker does not authorise.** Whoever builds a [`RequestContext`] has decided that its actor may do
+//! what it asks for. The service checks the scope and nothing else: what lies outside of it does not exist.
+//!
+//! Every call answers at once with the resource as it is; the work is done by the reconciler, which a new
+//! declaration or deletion wakes up.
+
+mod provision;
+mod steer;
+
+use std::time::Duration;
+
+use broker_domain::Stamp;
+use broker_domain::{
+    Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
+};
+use broker_ports::{
+    Deadlines, ListPage, ListQuery, PortName, RequestContext, Scope, ServicePorts, WorkerId, Write,
+    Written,
+};
+use broker_render::ProviderProfiles;
+use tokio::time::Instant;
+
+use crate::call::{Kind, call};
+use crate::error::Error;
+
+/// Configuration of the service.
+#[derive(Debug, Clone)]
+pub struct ServiceConfig {
+    /// How long each collaborator may take.
+    pub deadlines: Deadlines,
+    /// How the providers' configuration objects look.
+    pub profiles: ProviderProfiles,
+    /// This replica's name for itself, under which it claims a resource that is given up.
+    pub worker: WorkerId,
+    /// How long such a claim lasts.
+    pub lease: Duration,
+    /// How often [`Service::wait_for`] looks.
+    pub poll: Duration,
+}
+
+/// The broker, as its callers see it.
+#[derive(Clone)]
+pub struct Service {
+    ports: ServicePorts,
+    config: ServiceConfig,
+}
+
+/// What became of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waited {
+    /// It got there.
+    Reached(ProvisionedResource),
+    /// It can never get there: it failed, or it is being deleted.
+    Never(ProvisionedResource),
+    /// Time ran out; this is how far it got.
+    TimedOut(ProvisionedResource),
+}
+
+/// A deletion request meets a pass under way: how often it is made again from the new version.
+const MOST_RACES: usize = 16;
+
+impl Service {
+    /// A service over its ports.
+    pub fn new(ports: ServicePorts, config: ServiceConfig) -> Self {
+        Self { ports, config }
+    }
+
+    /// The resource of that id.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found` when there is none within the scope; `repository_…`.
+    pub async fn get(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<ProvisionedResource, Error> {
+        let found = self.ports.repository.get_by_id(id);
+        let found =
+            call(PortName::Repository, Kind::Read, self.config.deadlines.store, found).await?;
+        found
+            .filter(|resource| context.scope().covers(resource.project_id()))
+            .ok_or_else(|| id.not_found().into())
+    }
+
+    /// A page of resources within the scope. With `updated_since`, the backstop of a caller that follows
+    /// events: see [`Repository::list`](broker_ports::Repository::list).
+    ///
+    /// # Errors
+    ///
+    /// `assignment_not_found` when the query names a Project outside of the scope; `repository_…`.
+    pub async fn list(
+        &self,
+        context: &RequestContext,
+        query: &ListQuery,
+    ) -> Result<ListPage, Error> {
+        let mut query = query.clone();
+        if let Scope::Project(own) = context.scope() {
+            match query.project {
+                Some(other) if other != own => return Err(other.not_found().into()),
+                Some(_) | None => query.project = Some(own),
+            }
+        }
+        let page = self.ports.repository.list(&query);
+        call(PortName::Repository, Kind::Read, self.config.deadlines.store, page).await
+    }
+
+    /// Accepts the deletion of a resource. Asking again, or for one that is gone, changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`; `stale_write` if the resource kept changing; `repository_…`.
+    pub async fn deprovision(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<ProvisionedResource, Error> {
+        let mut resource = self.get(context, id).await?;
+        for _ in 0..MOST_RACES {
+            let Some(change) = resource.request_deletion(self.stamp()) else { return Ok(resource) };
+            let write = Write::by_caller(&change, context.attribution());
+            let sent = self.ports.repository.record_deletion_intent(&write);
+            let patience = self.config.deadlines.store;
+            match call(PortName::Repository, Kind::Write, patience, sent).await? {
+                Written::Committed => return Ok(change.into_resource()),
+                // Doing it again is safe: the change is made anew, from what is stored now.
+                Written::Stale | Written::LeaseLost => resource = self.get(context, id).await?,
+            }
+        }
+        Err(DomainError::StaleWrite { resource: id, expected: resource.version() }.into())
+    }
+
+    /// Waits until a resource is in a phase, or cannot get there any more, or time is up.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`, also when it was purged meanwhile; `repository_…`.
+    pub async fn wait_for(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+        phase: Phase,
+        at_most: Duration,
+    ) -> Result<Waited, Error> {
+        let started = Instant::now();
+        loop {
+            let resource = self.get(context, id).await?;
+            if resource.phase() == phase {
+                return Ok(Waited::Reached(resource));
+            }
+            if !can_still_reach(&resource, phase) {
+                return Ok(Waited::Never(resource));
+            }
+            match at_most.checked_sub(started.elapsed()) {
+                Some(left) if !left.is_zero() => {
+                    tokio::time::sleep(self.config.poll.min(left)).await;
+                }
+                Some(_) | None => return Ok(Waited::TimedOut(resource)),
+            }
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp::new(self.ports.ids.event_id(), self.ports.clock.now())
+    }
+}
+
+/// Whether the machine alone can bring a resource into a phase: nobody is assumed to ask for its deletion.
+fn can_still_reach(resource: &ProvisionedResource, phase: Phase) -> bool {
+    if resource.at_rest() {
+        return false;
+    }
+    let leaves = resource.phase().is_teardown() || resource.phase() == Phase::Failed;
+    !leaves || phase.is_teardown()
+}

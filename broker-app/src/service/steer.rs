@@ -1,0 +1,229 @@
+//! What operators do by hand: pause, resume, look again, release the brake, take up events, give up.
+
+use broker_domain::{
+    ClusterId, Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
+};
+use broker_ports::{
+    AuditAction, AuditEntry, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome, PortName,
+    RequestContext, Resume, Scope, SetAside, Write, Written,
+};
+
+use super::Service;
+use crate::call::{Kind, call};
+use crate::error::Error;
+
+impl Service {
+    /// Lets a resource be: no pass looks at it until it is resumed. A pass under way goes on.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`; `schedule_…`.
+    pub async fn pause(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<(), Error> {
+        self.set_paused(context, id, true).await
+    }
+
+    /// Takes a paused resource up again, at once.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`; `schedule_…`.
+    pub async fn resume(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<(), Error> {
+        self.set_paused(context, id, false).await
+    }
+
+    /// Has a resource looked at at once, whatever its back-off says.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`; `schedule_…`.
+    pub async fn reconcile_now(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<(), Error> {
+        let resource = self.get(context, id).await?;
+        self.record(context, &resource, AuditAction::ReconcileRequested).await?;
+        let due = self.ports.schedule.schedule(id, Due::Now);
+        let known = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, due).await?;
+        if known { Ok(()) } else { Err(id.not_found().into()) }
+    }
+
+    /// Releases the brake of a cluster: what is absent there is believed again.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_input` unless the scope is everybody's; `schedule_…`.
+    pub async fn release_brake(
+        &self,
+        context: &RequestContext,
+        cluster: &ClusterId,
+    ) -> Result<(), Error> {
+        for_everybody(context)?;
+        let released = self.ports.schedule.set_brake(cluster, None, context.attribution());
+        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await
+    }
+
+    /// Takes up a resource's event that was set aside; answers which, if there was one.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found`; `outbox_…`.
+    pub async fn resume_events(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+        how: Resume,
+    ) -> Result<Option<SetAside>, Error> {
+        self.get(context, id).await?;
+        let resumed = self.ports.outbox.resume_events(id, how, context.attribution());
+        call(PortName::Outbox, Kind::Write, self.config.deadlines.store, resumed).await
+    }
+
+    /// Blanks what people wrote in a resource's audit; answers in how many lines. The resource may be purged
+    /// already.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_input` unless the scope is everybody's; `repository_…`.
+    pub async fn scrub_audit(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<u64, Error> {
+        for_everybody(context)?;
+        let scrubbed = self.ports.repository.scrub_audit(id, context.attribution());
+        call(PortName::Repository, Kind::Write, self.config.deadlines.store, scrubbed).await
+    }
+
+    /// Gives up a teardown: the resource is Deleted although nobody proved that everything is gone. Its
+    /// tokens are closed first, so that at least no Node can come of what is left.
+    ///
+    /// The only way to Deleted without proof, for operators of the platform alone. What is left on the
+    /// cluster is not touched any more.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_input` unless the scope is everybody's; `provisioned_resource_not_found`;
+    /// `illegal_transition` unless a teardown is under way; `stale_write` while a pass holds the resource;
+    /// a port's own.
+    pub async fn abandon(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+        reason: &str,
+    ) -> Result<ProvisionedResource, Error> {
+        for_everybody(context)?;
+        let resource = self.get(context, id).await?;
+        if !matches!(resource.phase(), Phase::Deregistering | Phase::Deprovisioning) {
+            let from = resource.phase();
+            return Err(DomainError::IllegalTransition { from, to: Phase::Deleted }.into());
+        }
+        let Some(lease) = self.claim(id).await? else { return Err(held(&resource)) };
+        let abandoned = self.give_up(context, &lease, reason).await;
+        if let Ok(resource) = &abandoned {
+            let done = PassOutcome::Succeeded { due_in: None };
+            let released = self.ports.schedule.release(&lease, resource.version(), &done);
+            // A lease that is not given back ends by itself, and nothing is left to be done.
+            let _ =
+                call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await;
+        }
+        abandoned
+    }
+
+    async fn give_up(
+        &self,
+        context: &RequestContext,
+        lease: &Lease,
+        reason: &str,
+    ) -> Result<ProvisionedResource, Error> {
+        let mut resource = self.get(context, lease.resource).await?;
+        if !resource.token_closed() {
+            self.record(context, &resource, AuditAction::TokensClose).await?;
+            let closed = self.ports.tokens.close(resource.id());
+            let patience = self.config.deadlines.token;
+            call(PortName::TokenIssuer, Kind::Write, patience, closed).await?;
+            if let Some(change) = resource.record_closed(self.ports.clock.now())? {
+                let write = Write::by_worker(&change, lease.epoch, context.attribution());
+                let sent = self.ports.repository.record_closed(&write);
+                self.committed(&resource, sent).await?;
+                resource = change.into_resource();
+            }
+        }
+        let change = resource.abandon(self.stamp())?;
+        let write = Write::by_worker(&change, lease.epoch, context.attribution());
+        let write = write.with_event_data(reason);
+        self.committed(&resource, self.ports.repository.update_phase(&write)).await?;
+        Ok(change.into_resource())
+    }
+
+    async fn committed(
+        &self,
+        resource: &ProvisionedResource,
+        sent: impl Future<Output = Result<Written, broker_ports::PortError>>,
+    ) -> Result<(), Error> {
+        match call(PortName::Repository, Kind::Write, self.config.deadlines.store, sent).await? {
+            Written::Committed => Ok(()),
+            Written::Stale | Written::LeaseLost => Err(held(resource)),
+        }
+    }
+
+    async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
+        let request = ClaimRequest {
+            worker: self.config.worker.clone(),
+            target: ClaimTarget::One(id),
+            lease_for: self.config.lease,
+        };
+        let claimed = self.ports.schedule.claim(&request);
+        let patience = self.config.deadlines.store;
+        Ok(call(PortName::Schedule, Kind::Write, patience, claimed).await?.into_iter().next())
+    }
+
+    async fn set_paused(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+        paused: bool,
+    ) -> Result<(), Error> {
+        self.get(context, id).await?;
+        let set = self.ports.schedule.set_paused(id, paused, context.attribution());
+        let known = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await?;
+        if known { Ok(()) } else { Err(id.not_found().into()) }
+    }
+
+    async fn record(
+        &self,
+        context: &RequestContext,
+        resource: &ProvisionedResource,
+        action: AuditAction,
+    ) -> Result<(), Error> {
+        let entry = AuditEntry::new(action, context.attribution().clone())
+            .in_project(resource.project_id())
+            .about(resource.id())
+            .in_phase(resource.phase());
+        let recorded = self.ports.audit.record(&entry);
+        call(PortName::AuditSink, Kind::Write, self.config.deadlines.store, recorded).await
+    }
+}
+
+fn held(resource: &ProvisionedResource) -> Error {
+    DomainError::StaleWrite { resource: resource.id(), expected: resource.version() }.into()
+}
+
+fn for_everybody(context: &RequestContext) -> Result<(), Error> {
+    match context.scope() {
+        Scope::All => Ok(()),
+        Scope::Project(_) => {
+            let problem =
+                "is one project's; this is for operators of the platform, whose scope is all";
+            Err(DomainError::invalid("scope", problem).into())
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The sweep's decision about one row, pure: is there anything to do?
+//!
+//! What a cache shows is a hint. It is enough to see that nothing has to be done; it is never acted on. A row
+//! that needs attention gets a pass, which reads everything anew.
+
+use broker_domain::{Action, MeshRole, NodeObservation, ObservedXr, OnFailure, Phase, next};
+use broker_ports::{Arming, CachedXr, CompactRow, Lane};
+use broker_render::{Armed, Digest};
+use time::OffsetDateTime;
+
+/// What a sweep knows about one row.
+pub(super) struct Glance<'a> {
+    pub(super) row: &'a CompactRow,
+    pub(super) cached: &'a CachedXr,
+    pub(super) node: NodeObservation,
+    /// The digest of what would be applied now, where the row has to be compared with it; `None` when it
+    /// could not be rendered.
+    pub(super) desired: Option<Digest>,
+    /// The Project's namespace takes objects.
+    pub(super) namespace_ready: bool,
+    /// The facts are those of the last sweep.
+    pub(super) unchanged: bool,
+    /// The store's clock.
+    pub(super) now: OffsetDateTime,
+}
+
+/// What to do about a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attention {
+    /// Nothing.
+    None,
+    /// Nothing now: somebody else is at it, it is paused, or it waits for its next attempt.
+    Waiting,
+    /// A pass.
+    Pass(Lane),
+}
+
+/// The composite resource should stand, and was not seen: what the brake counts.
+pub(super) fn is_missing(row: &CompactRow, cached: &CachedXr) -> bool {
+    let should_stand = matches!(row.phase, Phase::Provisioning | Phase::Enrolling | Phase::Ready);
+    should_stand && matches!(cached, CachedXr::Absent)
+}
+
+pub(super) fn attention(glance: &Glance<'_>) -> Attention {
+    let Glance { row, now, .. } = glance;
+    let leased = row.lease_until.is_some_and(|until| until > *now);
+    if row.paused || leased {
+        return Attention::Waiting;
+    }
+    if !needs_a_pass(glance) {
+        return Attention::None;
+    }
+    let backing_off = row.due_at.is_some_and(|due| due > *now);
+    if backing_off && glance.unchanged {
+        return Attention::Waiting;
+    }
+    Attention::Pass(if row.phase.is_teardown() { Lane::Teardown } else { Lane::Converge })
+}
+
+fn needs_a_pass(glance: &Glance<'_>) -> bool {
+    let Glance { row, cached, .. } = glance;
+    match row.phase {
+        Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
+            on_the_way_up(glance)
+        }
+        Phase::Failed => row.on_failure == OnFailure::Rollback,
+        // Whatever else is left shows only in a direct read; while the composite resource is on its way out
+        // there is nothing to do but wait.
+        Phase::Deprovisioning => {
+            let leaving = matches!(cached, CachedXr::Seen { status, .. } if status.deleting);
+            !(leaving && row.token_closed && glance.node != NodeObservation::Registered)
+        }
+        Phase::Deregistering => true,
+        Phase::Deleted => false,
+    }
+}
+
+fn on_the_way_up(glance: &Glance<'_>) -> bool {
+    let Glance { row, cached, node, desired, namespace_ready, .. } = glance;
+    let CachedXr::Seen { status, armed, owned, references, .. } = cached else {
+        // Absent, perhaps. A fresh declaration whose namespace is not ready has nothing to wait for here.
+        return row.phase != Phase::Pending || *namespace_ready;
+    };
+    let facts = ObservedXr {
+        xr_exists: true,
+        crossplane_ready: status.crossplane_ready(row.phase),
+        terminal_failure: status.terminal_failure(),
+        node: *node,
+        residue: true,
+    };
+    let (action, phase) = next(&facts, row.phase);
+    let references_recorded = row.references_digest == Some(*references);
+    if phase != row.phase || !references_recorded {
+        return true;
+    }
+    match action {
+        Action::Noop => false,
+        Action::Apply => {
+            // What is being deleted is left alone until it is gone.
+            !status.deleting && (own(row) != Some(*armed) || *desired != Some(*owned))
+        }
+        Action::DeregisterNode | Action::DeleteSubstrate => true,
+    }
+}
+
+/// What the row would be armed with.
+fn own(row: &CompactRow) -> Option<Arming> {
+    match row.mesh_role {
+        MeshRole::Standalone => Some(Arming::Armed(Armed::Standalone)),
+        MeshRole::Node => row.bootstrap_token_id.map(|token| Arming::Armed(Armed::Token(token))),
+    }
+}

@@ -1,0 +1,289 @@
+//! From an object as the API server spells it to the facts that the broker reasons about.
+//!
+//! Every adapter reads objects through here, so that a simulated and a real cluster cannot be understood
+//! differently.
+
+use broker_render::{
+    ARMED_ANNOTATION, Armed, BLUEPRINT_VERSION_LABEL, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
+    MANAGED_BY_LABEL, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, Scope, armed, injected,
+    owned_digest, references, references_digest, scrub,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::inspection::{Condition, ObjectReport};
+use super::live::{Arming, CachedXr, ConditionStatus, LiveObject, LiveXr, XrStatus};
+use super::write::ObjectVersion;
+use crate::error::PortError;
+
+/// Fields of a `spec` that Crossplane itself writes; the last seven directly there for legacy scope.
+const CROSSPLANE_FIELDS: [&str; 8] = [
+    "crossplane",
+    "compositionRef",
+    "compositionRevisionRef",
+    "compositionRevisionSelector",
+    "compositionSelector",
+    "compositionUpdatePolicy",
+    "publishConnectionDetailsTo",
+    "resourceRefs",
+];
+
+impl ObjectVersion {
+    /// The version of an object.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` when it has no uid or resource version: then it is no stored object.
+    pub fn of(object: &Value) -> Result<Self, PortError> {
+        let text = |key: &str| {
+            let text = metadata(object, key).and_then(Value::as_str).map(str::to_owned);
+            text.ok_or_else(|| PortError::rejected(format!("the object has no metadata.{key}")))
+        };
+        Ok(Self { uid: text("uid")?, resource_version: text("resourceVersion")? })
+    }
+}
+
+impl LiveObject {
+    /// An object that the API server sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectVersion::of`].
+    pub fn from_json(json: Value) -> Result<Self, PortError> {
+        Ok(Self::new(ObjectVersion::of(&json)?, json))
+    }
+}
+
+impl XrStatus {
+    /// What a composite resource says of itself.
+    pub fn of(object: &Value) -> Self {
+        let all = conditions(object, &[]);
+        let find = |kind: &str| all.iter().find(|condition| condition.kind == kind);
+        let failed =
+            find("ProvisioningFailed").filter(|failed| failed.status == ConditionStatus::True);
+        Self {
+            generation: generation(object),
+            deleting: metadata(object, "deletionTimestamp").is_some(),
+            ready: find("Ready").map(|ready| ready.status),
+            ready_generation: find("Ready").and_then(|ready| ready.observed_generation),
+            provisioning_failed: failed.map(|_| {
+                let hidden = injected(object);
+                let said = conditions(object, &hidden).into_iter();
+                let said = said.filter(|condition| condition.kind == "ProvisioningFailed");
+                said.map(|condition| condition.message).next().unwrap_or_default()
+            }),
+        }
+    }
+}
+
+impl Arming {
+    /// What the annotation of a composite resource says.
+    pub fn of(object: &Value) -> Self {
+        let standalone = Armed::Standalone.to_string();
+        match armed(object) {
+            None => Self::Shell,
+            Some(text) if text == standalone => Self::Armed(Armed::Standalone),
+            Some(text) => {
+                text.parse().map_or(Self::Unreadable, |token| Self::Armed(Armed::Token(token)))
+            }
+        }
+    }
+}
+
+impl LiveXr {
+    /// A composite resource that the API server sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectVersion::of`].
+    pub fn from_json(json: Value, scope: Scope) -> Result<Self, PortError> {
+        let references = references(&json, scope);
+        Ok(Self {
+            status: XrStatus::of(&json),
+            armed: Arming::of(&json),
+            references_digest: references_digest(&references),
+            references,
+            object: LiveObject::from_json(json)?,
+        })
+    }
+}
+
+impl CachedXr {
+    /// What a cache keeps of a composite resource.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectVersion::of`].
+    pub fn of(object: &Value, scope: Scope) -> Result<Self, PortError> {
+        Ok(Self::Seen {
+            version: ObjectVersion::of(object)?,
+            status: XrStatus::of(object),
+            armed: Arming::of(object),
+            // An object without a field of ours equals nothing that we would send.
+            owned: owned_digest(object).unwrap_or(Digest::new([0; 32])),
+            references: references_digest(&references(object, scope)),
+        })
+    }
+}
+
+impl ObjectReport {
+    /// What an object says of itself, without whatever was injected.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectVersion::of`].
+    pub fn of(object: &Value, injected: &[SecretString]) -> Result<Self, PortError> {
+        let annotation = |key: &str| {
+            metadata(object, "annotations").and_then(|annotations| annotations.get(key)?.as_str())
+        };
+        let finalizers = metadata(object, "finalizers").and_then(Value::as_array);
+        Ok(Self {
+            uid: ObjectVersion::of(object)?.uid,
+            generation: generation(object),
+            conditions: conditions(object, injected),
+            finalizers: finalizers.into_iter().flatten().filter_map(text).collect(),
+            deleting_since: metadata(object, "deletionTimestamp").and_then(moment),
+            paused: annotation(PAUSED_ANNOTATION) == Some("true"),
+            armed: annotation(ARMED_ANNOTATION).map(str::to_owned),
+            rival_managers: rival_managers(object),
+        })
+    }
+}
+
+fn metadata<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(key)
+}
+
+fn generation(object: &Value) -> i64 {
+    metadata(object, "generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn moment(value: &Value) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(value.as_str()?, &Rfc3339).ok()
+}
+
+fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
+    let hidden: Vec<_> = injected.iter().map(ExposeSecret::expose_secret).collect();
+    let condition = |entry: &Value| {
+        let field = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        Some(Condition {
+            kind: entry.get("type").and_then(text)?,
+            status: match field("status") {
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
+            },
+            reason: field("reason").to_owned(),
+            message: scrub(field("message"), &hidden),
+            since: entry.get("lastTransitionTime").and_then(moment),
+            observed_generation: entry.get("observedGeneration").and_then(Value::as_i64),
+        })
+    };
+    let entries = object.get("status").and_then(|status| status.get("conditions")?.as_array());
+    entries.into_iter().flatten().filter_map(condition).collect()
+}
+
+/// Who else owns a field of those that we send: anything in `spec` but Crossplane's own, or one of our
+/// labels and annotations. The pause is nobody's rival: people may set it.
+fn rival_managers(object: &Value) -> Vec<String> {
+    let ours = [MANAGED_BY_LABEL, RESOURCE_LABEL, PROJECT_LABEL, BLUEPRINT_VERSION_LABEL];
+    let ours = ours.into_iter().map(|label| ("f:labels", label));
+    let ours =
+        ours.chain([("f:annotations", ARMED_ANNOTATION), ("f:annotations", EPOCH_ANNOTATION)]);
+    let ours: Vec<_> = ours.map(|(map, key)| (map, format!("f:{key}"))).collect();
+    let rivals = |fields: &Value| {
+        let spec = fields.get("f:spec").and_then(Value::as_object);
+        let below = |name: &String| name.strip_prefix("f:").map(str::to_owned);
+        let names = spec.into_iter().flat_map(Map::keys).filter_map(below);
+        let metadata = fields.get("f:metadata");
+        let marks = |(map, key): &(&str, String)| metadata?.get(map)?.get(key);
+        names.into_iter().any(|name| !CROSSPLANE_FIELDS.contains(&name.as_str()))
+            || ours.iter().any(|mark| marks(mark).is_some())
+    };
+    let managers = metadata(object, "managedFields").and_then(Value::as_array);
+    let mut names: Vec<_> = managers
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.get("fieldsV1").is_some_and(rivals))
+        .filter_map(|entry| entry.get("manager").and_then(text))
+        .filter(|manager| manager != FIELD_MANAGER)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "metadata": {
+                "uid": "u", "resourceVersion": "7", "generation": 3,
+                "deletionTimestamp": "2026-01-02T03:04:05Z",
+                "finalizers": ["a", "b"],
+                "annotations": {"crossplane.io/paused": "true"},
+                "managedFields": [
+                    {"manager": FIELD_MANAGER, "fieldsV1": {"f:spec": {"f:parameters": {}}}},
+                    {"manager": "crossplane", "fieldsV1": {"f:spec": {"f:crossplane": {}}}},
+                    {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:parameters": {}}}},
+                    {"manager": "pausing", "fieldsV1": {"f:metadata": {"f:annotations": {"f:crossplane.io/paused": {}}}}},
+                    {"manager": "relabel", "fieldsV1": {"f:metadata": {"f:labels": {"f:app.kubernetes.io/managed-by": {}}}}},
+                ],
+            },
+            "spec": {"userData": "canary-token-text"},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True", "observedGeneration": 2, "reason": "Available"},
+                {"type": "ProvisioningFailed", "status": "True", "message": "refused canary-token-text"},
+                {"type": "Odd", "status": "Perhaps", "lastTransitionTime": "yesterday"},
+                "nonsense",
+            ]},
+        })
+    }
+
+    #[test]
+    fn a_report_holds_what_the_object_says() {
+        let report = ObjectReport::of(&object(), &injected(&object())).unwrap();
+        assert_eq!((report.uid.as_str(), report.generation), ("u", 3));
+        assert_eq!(report.finalizers, ["a", "b"]);
+        assert!(report.paused && report.deleting_since.is_some() && report.armed.is_none());
+        assert_eq!(report.rival_managers, ["kubectl", "relabel"]);
+        let odd = &report.conditions[2];
+        assert_eq!((odd.status, odd.since), (ConditionStatus::Unknown, None));
+        assert!(!format!("{report:?}").contains("canary"));
+    }
+
+    #[test]
+    fn a_status_is_read_from_conditions_and_repeats_no_secret() {
+        let status = XrStatus::of(&object());
+        assert_eq!((status.generation, status.ready_generation), (3, Some(2)));
+        assert!(status.deleting && status.ready == Some(ConditionStatus::True));
+        assert_eq!(status.provisioning_failed.as_deref(), Some("refused █"));
+    }
+
+    #[test]
+    fn an_annotation_that_nobody_can_read_is_no_shell() {
+        let with = |text: &str| json!({"metadata": {"annotations": {ARMED_ANNOTATION: text}}});
+        let token = "00000000-0000-0000-0000-000000000007";
+        assert_eq!(Arming::of(&json!({})), Arming::Shell);
+        assert_eq!(Arming::of(&with("standalone")), Arming::Armed(Armed::Standalone));
+        assert_eq!(Arming::of(&with(token)), Arming::Armed(Armed::Token(token.parse().unwrap())));
+        assert_eq!(Arming::of(&with("by hand")), Arming::Unreadable);
+        assert_eq!(Arming::of(&with("")), Arming::Unreadable);
+    }
+
+    #[test]
+    fn what_has_no_version_is_no_object() {
+        let error = LiveObject::from_json(json!({"metadata": {"uid": "u"}})).unwrap_err();
+        assert_eq!(error.to_string(), "the object has no metadata.resourceVersion");
+    }
+}

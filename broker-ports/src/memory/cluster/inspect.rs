@@ -1,0 +1,98 @@
+//! Inspecting: every fact by itself, each with its own reason if it could not be learnt.
+
+use std::collections::BTreeSet;
+
+use broker_domain::ObjectReference;
+use broker_render::{injected, scrub};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::read::NAMESPACE_KIND;
+use super::state::{Caller, Lookup, Namespace, State, Verb};
+use crate::cluster::{ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, Target};
+use crate::error::PortError;
+
+impl State {
+    pub(super) fn inspect(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+    ) -> Result<Inspection, PortError> {
+        if self.down {
+            return Err(PortError::transient("inspect: connection refused"));
+        }
+        let reference = target.xr.reference()?;
+        let live = self.live(caller, &reference);
+        let hidden = live.as_ref().ok().and_then(Option::as_ref).map(injected).unwrap_or_default();
+        let names = self.composed_names(caller, target, &reference);
+        let report = |found: Fact<Option<Value>>| {
+            found?.map(|json| ObjectReport::of(&json, &hidden)).transpose()
+        };
+        Ok(Inspection {
+            cluster: self.identify(caller),
+            namespace: self.namespace_state(caller, target),
+            kind_installed: self
+                .get(caller, &reference)
+                .map(|found| !matches!(found, Lookup::NoKind)),
+            xr: report(live),
+            provider_config: report(self.live(caller, &target.provider_config)),
+            composed: names
+                .into_iter()
+                .map(|name| {
+                    let found = report(self.live(caller, &name));
+                    (name, found)
+                })
+                .collect(),
+            events: self.events_about(caller, &reference, &hidden),
+        })
+    }
+
+    fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Fact<Option<Value>> {
+        let found = self.get(caller, reference)?.object();
+        Ok(found.map(|object| object.to_json(reference)))
+    }
+
+    /// Composed objects from all three sources; one that cannot be asked adds nothing.
+    fn composed_names(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+        xr: &ObjectReference,
+    ) -> BTreeSet<ObjectReference> {
+        let mut names = target.recorded.clone();
+        if let Ok(Some(json)) = self.live(caller, xr) {
+            names.extend(broker_render::references(&json, target.xr.xrd.scope()));
+        }
+        names.extend(self.labelled(caller, target).unwrap_or_default());
+        names.remove(&target.provider_config);
+        names
+    }
+
+    fn namespace_state(&mut self, caller: &Caller, target: &Target) -> Fact<NamespaceState> {
+        let namespace = broker_render::namespace(target.xr.project);
+        let what = format!("Namespace {namespace}");
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
+        Ok(match self.namespaces.get(namespace.as_str()) {
+            Some(Namespace::Active) => NamespaceState::Active,
+            Some(Namespace::Terminating) => NamespaceState::Terminating,
+            None => NamespaceState::Absent,
+        })
+    }
+
+    fn events_about(
+        &mut self,
+        caller: &Caller,
+        about: &ObjectReference,
+        hidden: &[SecretString],
+    ) -> Fact<Vec<ClusterEvent>> {
+        self.request(caller, Verb::List, ("events.k8s.io/v1", "Event"), about)?;
+        let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
+        let said = self.events.iter().rev().filter(|(reference, _)| reference == about);
+        Ok(said
+            .map(|(_, event)| ClusterEvent {
+                message: scrub(&event.message, &hidden),
+                ..event.clone()
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,98 @@
+//! The providers: they make what was composed, say how far they are, and take it away again.
+
+use broker_domain::ObjectReference;
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+
+use super::behaviour::Behaviour;
+use super::crossplane::Part;
+use super::state::State;
+
+/// Holds a composed object until its provider has deleted the real thing.
+pub(super) const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
+
+const CONTROLLER: &str = "provider";
+
+/// A composed object in the care of a provider.
+pub(super) struct Managed {
+    pub(super) position: u64,
+    pub(super) behaviour: Behaviour,
+    pub(super) provider_config: String,
+    /// The tick at which it was composed.
+    pub(super) born: u64,
+    /// The tick at which the provider saw that it has to go.
+    pub(super) dying: Option<u64>,
+}
+
+impl State {
+    /// One round of the providers over everything that was composed.
+    pub(super) fn reconcile_managed(&mut self) {
+        let managed: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| self.crossplane.managed.contains_key(&object.uid))
+            .map(|(reference, object)| (reference.clone(), object.uid.clone()))
+            .collect();
+        for (reference, uid) in managed {
+            self.manage(&reference, &uid);
+        }
+    }
+
+    fn manage(&mut self, reference: &ObjectReference, uid: &str) {
+        let tick = self.crossplane.tick;
+        let Some(object) = self.objects.get(reference) else { return };
+        let deleting = object.deleting.is_some();
+        let Some(managed) = self.crossplane.managed.get_mut(uid) else { return };
+        if deleting {
+            managed.dying.get_or_insert(tick);
+        }
+        let Managed { position, behaviour, provider_config, born, dying } = &*managed;
+        let (age, dying) = (tick - born, *dying);
+        let ready = behaviour.outcome.ready(*position, age);
+        let finalized = dying.is_some_and(|since| tick - since >= behaviour.finalize_after);
+        let problem = behaviour.outcome.complaint().filter(|_| !deleting).map(str::to_owned);
+        let needs = behaviour.needs_provider_config.then(|| provider_config.clone());
+        let problem = problem.or_else(|| self.missing_provider_config(reference, &needs?));
+        if let Some(message) = &problem {
+            let unsynced = ("Synced", "False", "ReconcileError", message.as_str());
+            let unready = ("Ready", "False", if deleting { "Deleting" } else { "Creating" }, "");
+            self.set_conditions(reference, CONTROLLER, &[unready, unsynced]);
+        } else if finalized {
+            self.remove_finalizer(reference, MANAGED_FINALIZER);
+        } else {
+            let ready = match (deleting, ready) {
+                (true, _) => ("Ready", "False", "Deleting", ""),
+                (false, true) => ("Ready", "True", "Available", ""),
+                (false, false) => ("Ready", "False", "Creating", ""),
+            };
+            let synced = ("Synced", "True", "ReconcileSuccess", "");
+            self.set_conditions(reference, CONTROLLER, &[ready, synced]);
+        }
+    }
+
+    fn missing_provider_config(&self, composed: &ObjectReference, name: &str) -> Option<String> {
+        let stands = self.objects.iter().any(|(reference, object)| {
+            reference.name() == name
+                && object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER)
+                && self.kind(reference).is_some_and(|kind| kind.xrd.is_none())
+                && reference.namespace().is_none_or(|within| composed.namespace() == Some(within))
+        });
+        (!stands).then(|| format!("connect failed: cannot get ProviderConfig: {name:?} not found"))
+    }
+
+    /// Whether time alone will still change something.
+    pub(super) fn is_waiting(&self) -> bool {
+        if self.crossplane.stopped.contains(&Part::Provider) {
+            return false;
+        }
+        let tick = self.crossplane.tick;
+        self.objects.values().any(|object| {
+            self.crossplane.managed.get(&object.uid).is_some_and(|managed| {
+                let Managed { position, behaviour, born, dying, .. } = managed;
+                match dying {
+                    Some(since) => tick - since < behaviour.finalize_after,
+                    None => behaviour.outcome.is_pending(*position, tick - born),
+                }
+            })
+        })
+    }
+}

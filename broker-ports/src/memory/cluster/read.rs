@@ -1,0 +1,162 @@
+//! Reading: one resource directly, many from the cache, ours page by page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{ClusterId, ObjectReference, XrName};
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+
+use super::crossplane::COMPOSITE_LABEL;
+use super::state::{Caller, Lookup, State, Verb};
+use crate::cluster::{
+    CachedXr, LiveObject, LiveXr, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading, Standing,
+    Target, XrReading, XrTarget,
+};
+use crate::error::PortError;
+
+pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
+
+impl State {
+    pub(super) fn identify(&mut self, caller: &Caller) -> Result<ClusterId, PortError> {
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &"Namespace kube-system")?;
+        Ok(self.identity.clone())
+    }
+
+    pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Result<Reading, PortError> {
+        let cluster = self.identify(caller)?;
+        let xr = self.read_xr(caller, &target.xr)?;
+        let provider_config = self
+            .get(caller, &target.provider_config)?
+            .object()
+            .map(|object| LiveObject::from_json(object.to_json(&target.provider_config)))
+            .transpose()?;
+        let mut recorded = BTreeMap::new();
+        for reference in &target.recorded {
+            let standing = match self.get(caller, reference)? {
+                Lookup::Found(_) => Standing::Present,
+                Lookup::NotFound | Lookup::NoKind => Standing::Gone,
+            };
+            recorded.insert(reference.clone(), standing);
+        }
+        let labelled = self.labelled(caller, target)?;
+        Ok(Reading { cluster, xr, provider_config, recorded, labelled })
+    }
+
+    fn read_xr(&mut self, caller: &Caller, target: &XrTarget) -> Result<XrReading, PortError> {
+        let reference = target.reference()?;
+        match self.get(caller, &reference)? {
+            Lookup::Found(object) => {
+                let xr = LiveXr::from_json(object.to_json(&reference), target.xrd.scope())?;
+                return Ok(XrReading::Present(Box::new(xr)));
+            }
+            Lookup::NoKind => return Ok(XrReading::KindAbsent),
+            Lookup::NotFound => {}
+        }
+        // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
+        let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
+        let what = format!("Namespace {namespace}");
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
+        let exists = self.namespaces.contains_key(namespace);
+        Ok(if exists { XrReading::Absent } else { XrReading::NamespaceAbsent })
+    }
+
+    /// What carries the composite label of a resource among the blueprint's composed kinds.
+    pub(super) fn labelled(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+    ) -> Result<BTreeSet<ObjectReference>, PortError> {
+        let name = target.xr.resource.xr_name();
+        let home = target.xr.reference()?;
+        let mut found = BTreeSet::new();
+        for kind in target.composed_kinds.iter() {
+            let objects = self.list(caller, (&kind.api_version, &kind.kind))?;
+            let ours = objects
+                .filter(|(_, object)| object.label(COMPOSITE_LABEL) == Some(name.as_str()))
+                .filter(|(at, _)| home.namespace().is_none_or(|home| at.namespace() == Some(home)));
+            found.extend(ours.map(|(reference, _)| reference.clone()));
+        }
+        Ok(found)
+    }
+
+    /// What the cache shows. No request is made for it; a kind that may not be watched is in no cache.
+    pub(super) fn observe(
+        &self,
+        caller: &Caller,
+        target: &XrTarget,
+    ) -> Result<CachedXr, PortError> {
+        let reference = target.reference()?;
+        self.may_list(caller, &reference)?;
+        if self.watch.missed.contains(&reference) {
+            return Ok(CachedXr::Absent);
+        }
+        let live = || {
+            let object = self.objects.get(&reference)?;
+            let ours = object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER);
+            ours.then(|| object.to_json(&reference))
+        };
+        let seen = match &self.watch.lagging {
+            Some(cache) => cache.get(&reference).cloned(),
+            None => live(),
+        };
+        seen.map_or(Ok(CachedXr::Absent), |json| CachedXr::of(&json, target.xrd.scope()))
+    }
+
+    fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Result<(), PortError> {
+        let kind = (reference.api_version().to_owned(), reference.kind().to_owned());
+        let outside = caller.as_ref().is_some_and(|rights| !rights.contains(&kind));
+        if outside || self.forbidden.contains(&(Verb::List, kind.1.clone())) {
+            let (api_version, kind) = kind;
+            return Err(PortError::rejected(format!("list {kind} ({api_version}): forbidden")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn list_owned(
+        &mut self,
+        caller: &Caller,
+        query: &OwnedQuery,
+    ) -> Result<OwnedPage, PortError> {
+        let after = query.after.as_deref().map(cursor).transpose()?;
+        let xrds = query.kinds.xrds.iter();
+        let xrds = xrds.map(|xrd| (OwnedRole::Xr, (xrd.api_version(), xrd.kind().to_owned())));
+        let configs = query.kinds.provider_configs.iter();
+        let configs = configs.map(|kind| (OwnedRole::ProviderConfig, kind.clone()));
+        let mut objects = BTreeMap::new();
+        for (role, (api_version, kind)) in xrds.chain(configs) {
+            let ours = self
+                .list(caller, (&api_version, &kind))?
+                .filter(|(_, object)| object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER));
+            objects.extend(ours.map(|(reference, object)| {
+                let owned = OwnedObject {
+                    reference: reference.clone(),
+                    uid: object.uid.clone(),
+                    role,
+                    resource: XrName::id_of(reference.name()),
+                    deleting: object.deleting.is_some(),
+                };
+                (reference.clone(), owned)
+            }));
+        }
+        let mut rest: Vec<_> = objects
+            .into_values()
+            .filter(|object| after.as_ref().is_none_or(|after| object.reference > *after))
+            .collect();
+        let more = rest.len() > self.page_size;
+        rest.truncate(self.page_size);
+        let next = rest.last().filter(|_| more).map(|last| place(&last.reference));
+        Ok(OwnedPage { objects: rest, next })
+    }
+}
+
+/// Where a page ended, as text.
+fn place(last: &ObjectReference) -> String {
+    let parts = (last.api_version(), last.kind(), last.name(), last.namespace());
+    serde_json::to_string(&parts).unwrap_or_default()
+}
+
+fn cursor(text: &str) -> Result<ObjectReference, PortError> {
+    let parts: (String, String, String, Option<String>) = serde_json::from_str(text)
+        .map_err(|_| PortError::rejected("the page does not continue any other; begin anew"))?;
+    let (api_version, kind, name, namespace) = parts;
+    Ok(ObjectReference::new(api_version, kind, name, namespace.as_deref())?)
+}

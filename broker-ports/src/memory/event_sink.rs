@@ -1,0 +1,45 @@
+//! Stage 6, emit: a sink that remembers what it was given.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+
+use crate::error::PortError;
+use crate::event_sink::{Envelope, EventSink};
+
+/// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
+/// on the same record.
+///
+/// ```
+/// use broker_ports::memory::RecordingEventSink;
+///
+/// let sink = RecordingEventSink::default();
+/// assert!(sink.deliveries().is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RecordingEventSink(Arc<Mutex<Vec<Envelope>>>);
+
+impl RecordingEventSink {
+    /// Every delivery so far.
+    pub fn deliveries(&self) -> Vec<Envelope> {
+        self.lock().clone()
+    }
+
+    /// Every delivery of a resource's events so far.
+    pub fn deliveries_of(&self, resource: ProvisionedResourceId) -> Vec<Envelope> {
+        self.lock().iter().filter(|envelope| envelope.resource == resource).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Envelope>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl EventSink for RecordingEventSink {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        self.lock().push(envelope.clone());
+        Ok(())
+    }
+}

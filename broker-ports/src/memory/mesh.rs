@@ -1,0 +1,153 @@
+//! Stage 3, observe, and 5, act: a mesh in memory, with the agents that enrol into it.
+
+mod state;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::BootstrapTokenId;
+
+pub(super) use state::{DEFAULT_WINDOW, State};
+
+use super::tokens::MemoryTokens;
+use crate::clock::Clock;
+use crate::error::PortError;
+use crate::node_deregistrar::{
+    ChainedNodeDeregistrar, Consumer, NodeId, PeerCommander, PeerId, PeerResolver, Retired,
+    TokenReader,
+};
+
+/// The mesh that the tokens of a [`MemoryTokens`] open: its Nodes and their Peers.
+///
+/// An agent [enrols](Self::enrol) with the plaintext that it was started with, and its Node then
+/// [joins](Self::join) with a Peer. The broker sees the mesh through [`deregistrar`](Self::deregistrar).
+/// Clones are handles on the same mesh.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use broker_ports::memory::{ManualClock, MemoryMesh, MemoryTokens};
+/// use time::OffsetDateTime;
+///
+/// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
+/// let mesh = MemoryMesh::of(&MemoryTokens::seeded(7, Arc::new(clock)));
+/// assert_eq!(mesh.enrol("a guess").unwrap_err().to_string(), "no such token was ever issued");
+/// ```
+#[derive(Clone)]
+pub struct MemoryMesh {
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why an agent was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrolError {
+    /// The plaintext is none of ours.
+    #[error("no such token was ever issued")]
+    Unknown,
+    /// Somebody enrolled with it before.
+    #[error("the token was consumed before")]
+    Consumed,
+    /// Its time is over.
+    #[error("the token has expired")]
+    Expired,
+    /// A later issue or a close made it worthless.
+    #[error("the token was invalidated")]
+    Invalidated,
+}
+
+/// Why a Node got no Peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// No such Node has enrolled.
+    #[error("no such node has enrolled")]
+    Unknown,
+    /// It was deregistered, for good.
+    #[error("the node was deregistered")]
+    Deregistered,
+}
+
+impl MemoryMesh {
+    /// The mesh that these tokens open.
+    pub fn of(tokens: &MemoryTokens) -> Self {
+        let (state, clock) = tokens.shared();
+        Self { state, clock }
+    }
+
+    /// What an agent does first: consumes its token, and is a Node from then on.
+    ///
+    /// # Errors
+    ///
+    /// When the token is not live.
+    pub fn enrol(&self, plaintext: &str) -> Result<NodeId, EnrolError> {
+        self.lock().enrol(plaintext, self.clock.now())
+    }
+
+    /// What an agent does next: its Node gets a Peer. A Node that has one keeps it.
+    ///
+    /// # Errors
+    ///
+    /// When the Node is not allowed into the mesh.
+    pub fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
+        self.lock().join(node)
+    }
+
+    /// The Node's Peer goes away by itself, as on a reboot.
+    pub fn leave(&self, node: NodeId) {
+        self.lock().leave(node);
+    }
+
+    /// Who consumed a token.
+    pub fn consumer(&self, token: BootstrapTokenId) -> Option<Consumer> {
+        self.lock().consumer(token)
+    }
+
+    /// The Node's live Peer.
+    pub fn peer(&self, node: NodeId) -> Option<PeerId> {
+        self.lock().live_peer(node)
+    }
+
+    /// What the broker drains Nodes through.
+    pub fn deregistrar(&self) -> ChainedNodeDeregistrar {
+        let seams = Arc::new(self.clone());
+        ChainedNodeDeregistrar::new(Arc::clone(&seams) as _, Arc::clone(&seams) as _, seams)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryMesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryMesh").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TokenReader for MemoryMesh {
+    async fn consumers(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Option<Consumer>>, PortError> {
+        let state = self.lock();
+        Ok(tokens.iter().map(|token| state.consumer(*token)).collect())
+    }
+}
+
+#[async_trait]
+impl PeerResolver for MemoryMesh {
+    async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
+        Ok(self.peer(node))
+    }
+}
+
+#[async_trait]
+impl PeerCommander for MemoryMesh {
+    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
+        self.lock().retire(node, peer)
+    }
+}

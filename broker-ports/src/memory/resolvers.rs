@@ -1,0 +1,177 @@
+//! Stage 1, declare: what the neighbours know, in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
+};
+use broker_render::catalog::ComposedKind;
+use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+
+use crate::error::PortError;
+use crate::resolvers::{
+    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation,
+};
+
+/// The neighbours of the broker in one: catalog, inventory, assignments and labels. It implements all five
+/// resolvers. Clones are handles on the same neighbours.
+///
+/// ```
+/// use broker_domain::{ProjectId, ResourceId};
+/// use broker_ports::memory::MemoryNeighbours;
+/// use broker_ports::{AssignmentReader, NamespaceObservation};
+/// use uuid::Uuid;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let neighbours = MemoryNeighbours::default();
+/// let project = ProjectId::new(Uuid::from_u128(1))?;
+/// assert_eq!(neighbours.read(project).await?, None);
+/// neighbours.place(project, NamespaceObservation::new("plexsphere-project-1", true));
+/// assert!(neighbours.read(project).await?.unwrap().ready);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct MemoryNeighbours(Arc<Mutex<Known>>);
+
+/// A blueprint version as a catalog stores it: documents, which nobody has read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlueprintDocuments {
+    /// The XRD, in YAML or JSON.
+    pub xrd: Vec<u8>,
+    /// The schema of the parameters.
+    pub parameter_schema: Vec<u8>,
+    /// How a bootstrap token gets into it.
+    pub injection_strategy: InjectionStrategy,
+    /// Whether a Node comes of it.
+    pub mesh_role: MeshRole,
+    /// The kinds that its Composition makes.
+    pub composed_kinds: Vec<ComposedKind>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
+    clouds: BTreeMap<CloudId, CloudView>,
+    credentials: BTreeMap<CloudCredentialId, CredentialView>,
+    assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
+    namespaces: BTreeMap<ProjectId, NamespaceObservation>,
+    labels: BTreeMap<ResourceId, BTreeMap<String, String>>,
+}
+
+#[derive(Debug)]
+enum Blueprint {
+    Unread(BlueprintDocuments),
+    Read(Arc<BlueprintVersionView>),
+}
+
+impl MemoryNeighbours {
+    /// Publishes a blueprint version. What its documents are worth turns out when it is resolved.
+    pub fn publish(&self, id: BlueprintVersionId, documents: BlueprintDocuments) {
+        self.lock().blueprints.insert(id, Blueprint::Unread(documents));
+    }
+
+    /// Adds a cloud, or changes it.
+    pub fn add_cloud(&self, cloud: CloudView) {
+        self.lock().clouds.insert(cloud.id, cloud);
+    }
+
+    /// Adds a credential, or changes it. No Project may use it yet.
+    pub fn add_credential(&self, credential: CredentialView) {
+        self.lock().credentials.insert(credential.id, credential);
+    }
+
+    /// Lets a Project use a credential.
+    pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
+        self.lock().assigned.insert((project, credential));
+    }
+
+    /// Lets a Project no longer use a credential.
+    pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
+        self.lock().assigned.remove(&(project, credential));
+    }
+
+    /// Places a Project on the management cluster, or reports how its namespace is now.
+    pub fn place(&self, project: ProjectId, namespace: NamespaceObservation) {
+        self.lock().namespaces.insert(project, namespace);
+    }
+
+    /// Labels a Resource.
+    pub fn label(&self, resource: ResourceId, key: impl Into<String>, value: impl Into<String>) {
+        self.lock().labels.entry(resource).or_default().insert(key.into(), value.into());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl BlueprintResolver for MemoryNeighbours {
+    async fn resolve(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
+        let mut known = self.lock();
+        let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
+        let view = match blueprint {
+            Blueprint::Read(view) => Arc::clone(view),
+            Blueprint::Unread(documents) => Arc::new(read(id, documents).map_err(|error| {
+                PortError::rejected(format!("blueprint version {id} cannot be read"))
+                    .with_source(error)
+            })?),
+        };
+        *blueprint = Blueprint::Read(Arc::clone(&view));
+        Ok(Some(view))
+    }
+}
+
+fn read(
+    id: BlueprintVersionId,
+    documents: &BlueprintDocuments,
+) -> Result<BlueprintVersionView, Error> {
+    let BlueprintDocuments { xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds } =
+        documents;
+    let xrd = Arc::new(Xrd::parse(xrd)?);
+    let schema = Arc::new(ParameterSchema::parse(parameter_schema)?);
+    let view = BlueprintVersionView::new(id, xrd, schema, *injection_strategy, *mesh_role);
+    Ok(view.composing(composed_kinds.clone()))
+}
+
+#[async_trait]
+impl CloudResolver for MemoryNeighbours {
+    async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
+        Ok(self.lock().clouds.get(&id).cloned())
+    }
+}
+
+#[async_trait]
+impl CredentialResolver for MemoryNeighbours {
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Result<Option<CredentialView>, PortError> {
+        let known = self.lock();
+        let assigned = known.assigned.contains(&(project, id));
+        Ok(known.credentials.get(&id).filter(|_| assigned).cloned())
+    }
+}
+
+#[async_trait]
+impl AssignmentReader for MemoryNeighbours {
+    async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
+        Ok(self.lock().namespaces.get(&project).cloned())
+    }
+}
+
+#[async_trait]
+impl LabelTagResolver for MemoryNeighbours {
+    async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
+        Ok(self.lock().labels.get(&resource).cloned().unwrap_or_default())
+    }
+}

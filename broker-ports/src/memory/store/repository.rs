@@ -1,0 +1,163 @@
+//! Stage 2 in memory: writes of the aggregate. Row, event, audit line and schedule change together.
+
+use async_trait::async_trait;
+use broker_domain::{Error, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+
+use super::MemoryStore;
+use super::state::{Row, Slot, State};
+use crate::admitted::Admitted;
+use crate::context::Attribution;
+use crate::error::PortError;
+use crate::repository::{
+    AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Repository, StoredRequest, SweepPage,
+    SweepQuery, Write, WriteKind, Written,
+};
+
+impl State {
+    fn create(&mut self, admitted: &Admitted) -> Result<Created, PortError> {
+        let change = admitted.change();
+        let (id, project) = (change.resource().id(), change.resource().project_id());
+        if let Some((request, hash)) = admitted.request()
+            && let Some(first) = self.requested(project, request)
+        {
+            return Ok(match &first.request {
+                Some((_, stored)) if stored == hash => {
+                    Created::Replayed(Box::new(first.resource.clone()))
+                }
+                Some(_) | None => Created::Conflict,
+            });
+        }
+        if let Some(references) = &self.references {
+            references.check(change.resource())?;
+        }
+        if self.rows.contains_key(&id) {
+            return Err(Error::invalid("id", format!("{id} is taken; use a new one")).into());
+        }
+        self.check_event(change.event())?;
+        let resource = self.stamped(change.resource())?;
+
+        // Nothing refuses from here on.
+        let request = admitted.request().cloned();
+        if let Some((request, _)) = &request {
+            self.requests.insert((project, request.clone()), id);
+        }
+        self.append_audit(admitted.audit(), Some(resource.version()), None);
+        self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now) });
+        if let Some(event) = change.event() {
+            self.append_event(event);
+        }
+        self.wake(id);
+        Ok(Created::Stored)
+    }
+
+    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        let change = write.change;
+        let id = change.resource().id();
+        let Some(row) = self.rows.get(&id) else { return Ok(Written::Stale) };
+        if write.epoch.is_some_and(|epoch| epoch != row.slot.epoch) {
+            return Ok(Written::LeaseLost);
+        }
+        if row.resource.version() != change.expected_version() {
+            return Ok(Written::Stale);
+        }
+        let stored = row.resource.phase();
+        kind.check(stored, change)?;
+        self.check_event(change.event())?;
+        let resource = self.stamped(change.resource())?;
+
+        // Nothing refuses from here on.
+        let now = self.now;
+        self.append_audit(kind.audit(stored, write), Some(resource.version()), write.epoch);
+        if let Some(event) = change.event() {
+            self.append_event(event);
+        }
+        if let Some(row) = self.rows.get_mut(&id) {
+            if resource.phase() != stored {
+                row.slot.begin_anew(now);
+            }
+            row.resource = resource;
+        }
+        if kind == WriteKind::DeletionIntent {
+            self.wake(id);
+        }
+        Ok(Written::Committed)
+    }
+
+    fn requested(&self, project: ProjectId, request: &RequestId) -> Option<&Row> {
+        self.rows.get(self.requests.get(&(project, request.clone()))?)
+    }
+}
+
+#[async_trait]
+impl Repository for MemoryStore {
+    async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+        self.transact(|state| state.create(admitted))
+    }
+
+    async fn get_by_id(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.transact(|state| Ok(state.rows.get(&id).map(|row| row.resource.clone())))
+    }
+
+    async fn get_by_request(
+        &self,
+        project: ProjectId,
+        request: &RequestId,
+    ) -> Result<Option<StoredRequest>, PortError> {
+        self.transact(|state| {
+            Ok(state.requested(project, request).and_then(|row| {
+                let (_, hash) = row.request.as_ref()?;
+                Some(StoredRequest { resource: row.resource.clone(), hash: *hash })
+            }))
+        })
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
+        self.transact(|state| Ok(state.list(query)))
+    }
+
+    async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+        self.transact(|state| Ok(state.sweep_page(query)))
+    }
+
+    async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::Phase, write))
+    }
+
+    async fn record_token(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::Token, write))
+    }
+
+    async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::Closed, write))
+    }
+
+    async fn record_substrate(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::Substrate, write))
+    }
+
+    async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::DeletionIntent, write))
+    }
+
+    async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
+        self.transact(|state| Ok(state.history(id)))
+    }
+
+    async fn scrub_audit(
+        &self,
+        id: ProvisionedResourceId,
+        by: &Attribution,
+    ) -> Result<u64, PortError> {
+        self.transact(|state| Ok(state.scrub(id, by)))
+    }
+
+    async fn purge_deleted(
+        &self,
+        request: &PurgeRequest,
+    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+        self.transact(|state| state.purge(request))
+    }
+}

@@ -1,0 +1,247 @@
+//! Stage 2 in memory: who works on what, and when.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ProjectId, ProvisionedResourceId, Version};
+use futures_core::Stream;
+use rand::RngExt;
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+
+use super::MemoryStore;
+use super::state::{Row, State};
+use crate::audit::{AuditAction, AuditEntry};
+use crate::context::Attribution;
+use crate::error::PortError;
+use crate::lease::{Lane, Lease};
+use crate::repository::PageSize;
+use crate::schedule::{
+    Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry, Wakeups,
+};
+
+impl State {
+    fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let chosen = match request.target {
+            ClaimTarget::One(id) => {
+                let free = self.rows.get(&id).is_some_and(|row| self.is_free(row));
+                Vec::from_iter(free.then_some(id))
+            }
+            ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit),
+        };
+        chosen.into_iter().filter_map(|id| self.lease(id, request)).collect()
+    }
+
+    fn is_free(&self, row: &Row) -> bool {
+        row.lane().is_some() && !row.slot.paused && !row.slot.is_held(self.now)
+    }
+
+    /// What is due in a lane: one of each Project, then a second of each, and so on. The Project that was
+    /// served longest ago begins.
+    fn take_turns(&mut self, lane: Lane, limit: PageSize) -> Vec<ProvisionedResourceId> {
+        let mut due: BTreeMap<ProjectId, Vec<(OffsetDateTime, ProvisionedResourceId)>> =
+            BTreeMap::new();
+        for (id, row) in &self.rows {
+            if let Some(due_at) = row.slot.due_at
+                && due_at <= self.now
+                && row.lane() == Some(lane)
+                && self.is_free(row)
+            {
+                due.entry(row.resource.project_id()).or_default().push((due_at, *id));
+            }
+        }
+        let mut queues: Vec<_> = due.into_iter().collect();
+        for (_, queue) in &mut queues {
+            queue.sort_unstable();
+        }
+        queues.sort_by_key(|(project, queue)| {
+            (self.turns.get(&(lane, *project)).copied(), queue.first().copied())
+        });
+        let rounds = queues.iter().map(|(_, queue)| queue.len()).max().unwrap_or(0);
+        let in_turn = (0..rounds).flat_map(|round| {
+            queues.iter().filter_map(move |(project, queue)| Some((*project, queue.get(round)?.1)))
+        });
+        let chosen: Vec<_> = in_turn.take(usize::from(limit.get())).collect();
+        for (project, _) in &chosen {
+            self.last_turn += 1;
+            self.turns.insert((lane, *project), self.last_turn);
+        }
+        chosen.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn lease(&mut self, id: ProvisionedResourceId, request: &ClaimRequest) -> Option<Lease> {
+        let until = self.after(request.lease_for);
+        let slot = &mut self.rows.get_mut(&id)?.slot;
+        slot.epoch = slot.epoch.next();
+        let left_behind = slot.lease.replace((request.worker.clone(), until));
+        Some(Lease {
+            resource: id,
+            epoch: slot.epoch,
+            worker: request.worker.clone(),
+            until,
+            attempts: slot.attempts,
+            takeover: left_behind.is_some(),
+        })
+    }
+
+    fn release(&mut self, lease: &Lease, seen: Version, outcome: &PassOutcome) -> Released {
+        let drawn: f64 = self.jitter.random();
+        let Some(row) = self.rows.get(&lease.resource) else { return Released::LeaseLost };
+        if row.slot.epoch != lease.epoch || row.slot.lease.is_none() {
+            return Released::LeaseLost;
+        }
+        let unchanged = row.resource.version() == seen;
+        let attempts = row.slot.attempts.saturating_add(u32::from(unchanged));
+        let due_at = match outcome {
+            PassOutcome::Succeeded { due_in } => due_in.map(|wait| self.after(wait)),
+            PassOutcome::Failed { retry_after, .. } => {
+                let wait = self.backoff.ceiling(attempts).mul_f64(drawn);
+                Some(self.after(wait.max(retry_after.unwrap_or_default())))
+            }
+        };
+        let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
+        let slot = &mut row.slot;
+        slot.lease = None;
+        if unchanged {
+            slot.due_at = due_at;
+        } else {
+            slot.bring_forward(due_at);
+        }
+        match outcome {
+            PassOutcome::Succeeded { .. } => slot.forget_failures(),
+            PassOutcome::Failed { reason, message, .. } if unchanged => {
+                slot.attempts = attempts;
+                slot.last_error = Some((reason.clone(), message.clone()));
+            }
+            PassOutcome::Failed { .. } => {}
+        }
+        Released::Done
+    }
+
+    fn schedule(&mut self, id: ProvisionedResourceId, due: Due) -> bool {
+        let due_at = match due {
+            Due::Now => self.now,
+            Due::After(wait) => self.after(wait),
+        };
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        row.slot.bring_forward(Some(due_at));
+        if due == Due::Now {
+            self.wake(id);
+        }
+        true
+    }
+
+    fn set_paused(&mut self, id: ProvisionedResourceId, paused: bool, by: &Attribution) -> bool {
+        let now = self.now;
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        if row.slot.paused == paused {
+            return true;
+        }
+        row.slot.paused = paused;
+        let action = if paused { AuditAction::Paused } else { AuditAction::Resumed };
+        let entry = AuditEntry::new(action, by.clone())
+            .in_project(row.resource.project_id())
+            .about(id)
+            .in_phase(row.resource.phase());
+        if !paused {
+            row.slot.bring_forward(Some(now));
+        }
+        self.append_audit(entry, None, None);
+        if !paused {
+            self.wake(id);
+        }
+        true
+    }
+
+    fn set_brake(&mut self, cluster: &ClusterId, brake: Option<&Brake>, by: &Attribution) {
+        let action = match brake {
+            Some(_) if self.brakes.contains_key(cluster) => return,
+            Some(brake) => {
+                self.brakes.insert(cluster.clone(), brake.clone());
+                AuditAction::BrakeSet
+            }
+            None if self.brakes.remove(cluster).is_none() => return,
+            None => AuditAction::BrakeReleased,
+        };
+        self.append_audit(AuditEntry::new(action, by.clone()), None, None);
+    }
+
+    fn entry(&self, id: ProvisionedResourceId) -> Option<ScheduleEntry> {
+        let slot = &self.rows.get(&id)?.slot;
+        Some(ScheduleEntry {
+            due_at: slot.due_at,
+            attempts: slot.attempts,
+            last_error: slot.last_error.clone(),
+            paused: slot.paused,
+            epoch: slot.epoch,
+            lease: slot.lease.clone(),
+            now: self.now,
+        })
+    }
+}
+
+#[async_trait]
+impl Schedule for MemoryStore {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        self.transact(|state| Ok(state.claim(request)))
+    }
+
+    async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError> {
+        self.transact(|state| Ok(state.release(lease, seen, outcome)))
+    }
+
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.schedule(id, due)))
+    }
+
+    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
+        self.transact(|state| Ok(state.entry(id)))
+    }
+
+    async fn set_paused(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution,
+    ) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.set_paused(id, paused, by)))
+    }
+
+    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
+        self.transact(|state| Ok(state.brakes.get(cluster).cloned()))
+    }
+
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: Option<&Brake>,
+        by: &Attribution,
+    ) -> Result<(), PortError> {
+        self.transact(|state| {
+            state.set_brake(cluster, brake, by);
+            Ok(())
+        })
+    }
+
+    async fn wakeups(&self) -> Result<Wakeups, PortError> {
+        self.transact(|state| Ok(Box::pin(Hints(state.listen())) as Wakeups))
+    }
+}
+
+/// What a listener has not heard yet. Ends with the store.
+struct Hints(mpsc::Receiver<ProvisionedResourceId>);
+
+impl Stream for Hints {
+    type Item = ProvisionedResourceId;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}

@@ -1,0 +1,106 @@
+//! Answers that are given again, and arguments that outlive their call, where `Clone` is not enough.
+
+use broker_domain::{Change, ObjectReference, ProjectId};
+
+use crate::cluster::{CachedXr, DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
+use crate::context::Attribution;
+use crate::error::{FailureClass, PortError};
+use crate::lease::LeaseEpoch;
+use crate::repository::Write;
+
+/// [`Write`], owned.
+pub(super) struct KeptWrite {
+    change: Change,
+    epoch: Option<LeaseEpoch>,
+    by: Attribution,
+    event_data: Option<String>,
+}
+
+impl KeptWrite {
+    pub(super) fn of(write: &Write<'_>) -> Self {
+        let Write { change, epoch, by, event_data } = *write;
+        let event_data = event_data.map(str::to_owned);
+        Self { change: change.clone(), epoch, by: by.clone(), event_data }
+    }
+
+    pub(super) fn lend(&self) -> Write<'_> {
+        let Self { change, epoch, by, event_data } = self;
+        Write { change, epoch: *epoch, by, event_data: event_data.as_deref() }
+    }
+}
+
+/// [`DeleteRequest`], owned.
+pub(super) struct KeptDelete {
+    project: ProjectId,
+    target: ObjectReference,
+    uid: String,
+}
+
+impl KeptDelete {
+    pub(super) fn of(request: &DeleteRequest<'_>) -> Self {
+        let DeleteRequest { project, target, uid } = *request;
+        Self { project, target: target.clone(), uid: uid.to_owned() }
+    }
+
+    pub(super) fn lend(&self) -> DeleteRequest<'_> {
+        let Self { project, target, uid } = self;
+        DeleteRequest { project: *project, target, uid }
+    }
+}
+
+pub(super) fn registrations(
+    answers: &Vec<Result<bool, PortError>>,
+) -> Vec<Result<bool, PortError>> {
+    answers.iter().map(|answer| answer.as_ref().map_err(error).copied()).collect()
+}
+
+pub(super) fn cached(
+    answers: &Vec<Result<CachedXr, PortError>>,
+) -> Vec<Result<CachedXr, PortError>> {
+    answers.iter().map(|answer| answer.as_ref().map_err(error).cloned()).collect()
+}
+
+/// A live object is not copied, for it may hold a token; a stale read is the one thing that needs to.
+pub(super) fn reading(reading: &Reading) -> Reading {
+    let Reading { cluster, xr, provider_config, recorded, labelled } = reading;
+    Reading {
+        cluster: cluster.clone(),
+        xr: match xr {
+            XrReading::Present(live) => XrReading::Present(Box::new(live_xr(live))),
+            XrReading::Absent => XrReading::Absent,
+            XrReading::NamespaceAbsent => XrReading::NamespaceAbsent,
+            XrReading::KindAbsent => XrReading::KindAbsent,
+        },
+        provider_config: provider_config.as_ref().map(live_object),
+        recorded: recorded.clone(),
+        labelled: labelled.clone(),
+    }
+}
+
+fn live_xr(live: &LiveXr) -> LiveXr {
+    let LiveXr { object, status, armed, references, references_digest } = live;
+    LiveXr {
+        object: live_object(object),
+        status: status.clone(),
+        armed: armed.clone(),
+        references: references.clone(),
+        references_digest: references_digest.clone(),
+    }
+}
+
+fn live_object(object: &LiveObject) -> LiveObject {
+    LiveObject::new(object.version().clone(), object.expose().clone())
+}
+
+fn error(error: &PortError) -> PortError {
+    let message = error.to_string();
+    let copy = match error.class() {
+        FailureClass::Rejected => PortError::rejected(message),
+        FailureClass::Transient => PortError::transient(message),
+        FailureClass::Unknown => PortError::unknown(message),
+    };
+    match error.retry_after() {
+        Some(wait) => copy.with_retry_after(wait),
+        None => copy,
+    }
+}

@@ -1,0 +1,182 @@
+//! What the broker relies on when it looks up clouds, credentials, assignments and labels.
+
+use std::collections::BTreeMap;
+
+use broker_render::Provider;
+
+use super::{
+    AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
+    LabelTagResolverUnderTest, nobodys,
+};
+use crate::resolvers::NamespaceObservation;
+use crate::testing::Violation;
+use crate::testing::cases::require;
+
+type Outcome = Result<(), Violation>;
+
+pub(super) async fn a_cloud_is_found(world: &dyn CloudResolverUnderTest) -> Outcome {
+    let provider = Provider::new("hetzner")?;
+    let clouds = [
+        world.add(&provider, r#"{"region":"fsn1"}"#).await?,
+        world.add(&provider, r#"{"region":"nbg1"}"#).await?,
+    ];
+    for cloud in clouds {
+        let found = world.resolver().resolve(cloud.id).await?;
+        let same = found.as_ref().is_some_and(|found| {
+            found.id == cloud.id
+                && found.provider == cloud.provider
+                && json(&found.endpoint) == json(&cloud.endpoint)
+        });
+        require(same, &format!("instead of {cloud:?}, {found:?} is found"))?;
+    }
+    Ok(())
+}
+
+/// A store may keep a document and not its text.
+fn json(text: &str) -> Option<serde_json::Value> {
+    serde_json::from_str(text).ok()
+}
+
+pub(super) async fn a_cloud_that_does_not_exist_is_none(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let found = world.resolver().resolve(nobodys()?).await?;
+    require(found.is_none(), "a cloud that does not exist is found")
+}
+
+pub(super) async fn an_assigned_credential_is_found(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let (one, other) = (world.project().await?, world.project().await?);
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    for project in [one, other] {
+        world.assign(project, credential.id).await?;
+        let found = world.resolver().resolve(project, credential.id).await?;
+        require(
+            found.as_ref() == Some(&credential),
+            &format!("instead of {credential:?}, {found:?} is found"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_credential_that_does_not_exist_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let found = world.resolver().resolve(project, nobodys()?).await?;
+    require(found.is_none(), "a credential that does not exist is found")
+}
+
+pub(super) async fn a_credential_that_nobody_was_assigned_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    let found = world.resolver().resolve(project, credential.id).await?;
+    require(found.is_none(), "a credential that no project was assigned is found")
+}
+
+pub(super) async fn a_credential_of_another_project_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let (owner, stranger) = (world.project().await?, world.project().await?);
+    let (theirs, ours) =
+        (world.add("kv", "clouds/one").await?, world.add("kv", "clouds/two").await?);
+    world.assign(owner, theirs.id).await?;
+    world.assign(stranger, ours.id).await?;
+    // Asked for by its owner before, so that whoever caches by credential alone is found out.
+    world.resolver().resolve(owner, theirs.id).await?;
+    let found = world.resolver().resolve(stranger, theirs.id).await?;
+    require(found.is_none(), "a credential leaks into a project that was not assigned it")
+}
+
+pub(super) async fn a_credential_that_was_withdrawn_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    world.assign(project, credential.id).await?;
+    world.resolver().resolve(project, credential.id).await?;
+    world.withdraw(project, credential.id).await?;
+    let found = world.resolver().resolve(project, credential.id).await?;
+    require(found.is_none(), "a credential that was withdrawn is found")
+}
+
+pub(super) async fn a_project_that_was_not_placed_is_none(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    for project in [world.project().await?, nobodys()?] {
+        let found = world.reader().read(project).await?;
+        require(found.is_none(), "a project that was not placed has a namespace")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_placed_project_has_its_namespace(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    for ready in [true, false] {
+        let project = world.project().await?;
+        let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found.as_ref() == Some(&namespace),
+            &format!("instead of {namespace:?}, {found:?} is read"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+    let project = world.project().await?;
+    for ready in [false, true, false] {
+        let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found == Some(namespace),
+            &format!("a change of readiness to {ready} is not seen"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let labels = labels(&[("team", "payments"), ("tier", "gold")]);
+    let resource = world.resource(&labels).await?;
+    let found = world.resolver().resolve(resource).await?;
+    require(found == labels, &format!("instead of {labels:?}, {found:?} are found"))
+}
+
+pub(super) async fn a_resource_without_labels_has_none(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let resource = world.resource(&BTreeMap::new()).await?;
+    let found = world.resolver().resolve(resource).await?;
+    require(found.is_empty(), &format!("a resource without labels has {found:?}"))
+}
+
+pub(super) async fn a_resource_that_does_not_exist_has_none(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let found = world.resolver().resolve(nobodys()?).await?;
+    require(found.is_empty(), &format!("a resource that does not exist has {found:?}"))
+}
+
+pub(super) async fn labels_stay_with_their_resource(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let (one, other) = (labels(&[("team", "payments")]), labels(&[("team", "search")]));
+    let resources = [(world.resource(&one).await?, one), (world.resource(&other).await?, other)];
+    for (resource, labels) in resources {
+        let found = world.resolver().resolve(resource).await?;
+        require(found == labels, &format!("instead of {labels:?}, {found:?} are found"))?;
+    }
+    Ok(())
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}

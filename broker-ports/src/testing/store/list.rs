@@ -1,0 +1,272 @@
+//! Promises of `list` and `sweep_page`.
+
+use std::collections::BTreeSet;
+
+use broker_domain::{OnFailure, Phase, ProvisionedResourceId};
+use futures_util::future::try_join;
+
+use super::bench::{HOUR, deletion, same, to, went_well};
+use super::{Outcome, StoreUnderTest};
+use crate::repository::{CompactRow, ListQuery, SweepQuery, Watermark, WriteKind};
+use crate::testing::Violation;
+use crate::testing::builders::{attribution, declaration, id, project, resource, rows};
+use crate::testing::cases::require;
+
+/// Follows a listing to its end.
+async fn listed(
+    world: &dyn StoreUnderTest,
+    query: ListQuery,
+) -> Result<Vec<ProvisionedResourceId>, Violation> {
+    let mut query = query;
+    let mut seen = Vec::new();
+    loop {
+        let page = world.repository().list(&query).await?;
+        let size = page.resources.len();
+        require(size <= usize::from(query.limit.get()), "a page holds more than was asked for")?;
+        seen.extend(page.resources.iter().map(|resource| resource.id()));
+        let Some(next) = page.next else { return Ok(seen) };
+        require(size > 0, "an empty page is followed by another")?;
+        query = query.after(next);
+    }
+}
+
+/// Follows a sweep to its end.
+async fn swept(world: &dyn StoreUnderTest, limit: u16) -> Result<Vec<CompactRow>, Violation> {
+    let mut query = SweepQuery { after: None, limit: rows(limit) };
+    let mut seen = Vec::new();
+    loop {
+        let page = world.repository().sweep_page(&query).await?;
+        require(page.rows.len() <= usize::from(limit), "a page holds more than was asked for")?;
+        seen.extend(page.rows);
+        let Some(next) = page.next else { return Ok(seen) };
+        query.after = Some(next);
+    }
+}
+
+async fn watermark(world: &dyn StoreUnderTest) -> Result<Watermark, Violation> {
+    Ok(world.repository().list(&ListQuery::new(rows(1))).await?.watermark)
+}
+
+pub(super) async fn pages_come_in_the_order_of_ids_and_visit_each_once(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in [4, 2, 6, 1, 5, 3] {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    let everything: Vec<ProvisionedResourceId> = (1..=6).map(id).collect();
+    for size in [1, 2, 3, 4, 5, 6, 7] {
+        let seen = listed(world, ListQuery::new(rows(size))).await?;
+        same(&format!("pages of {size} visit"), &seen, &everything)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_full_page_that_is_the_last_has_no_next(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=4 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    let page = world.repository().list(&ListQuery::new(rows(4))).await?;
+    same("the next page begins after", &page.next, &None)?;
+    let page = world.repository().list(&ListQuery::new(rows(3))).await?;
+    same("the next page begins after", &page.next, &Some(id(3)))
+}
+
+pub(super) async fn an_empty_store_lists_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    same("there are", &listed(world, ListQuery::new(rows(10))).await?, &vec![])
+}
+
+pub(super) async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=8 {
+        let phase = if number % 4 < 2 { Phase::Provisioning } else { Phase::Pending };
+        let builder = resource().numbered(number).in_project(project(1 + number % 2));
+        world.stored(&builder.in_phase(phase)).await?;
+    }
+    let ids = |numbers: &[u128]| numbers.iter().map(|number| id(*number)).collect::<Vec<_>>();
+    for size in [1, 2, 3] {
+        let everything = ListQuery::new(rows(size));
+        let of_project = everything.clone().in_project(project(2));
+        same("a Project has", &listed(world, of_project.clone()).await?, &ids(&[1, 3, 5, 7]))?;
+        let in_phase = everything.in_phase(Phase::Provisioning);
+        same("a phase has", &listed(world, in_phase).await?, &ids(&[1, 4, 5, 8]))?;
+        let both = of_project.in_phase(Phase::Pending);
+        same("both have", &listed(world, both).await?, &ids(&[3, 7]))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=6 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    let mut query = ListQuery::new(rows(2));
+    let mut seen = Vec::new();
+    for round in 1.. {
+        let page = world.repository().list(&query).await?;
+        seen.extend(page.resources.iter().map(|resource| resource.id()));
+        let Some(next) = page.next else { break };
+        query = query.after(next);
+        let visited = world.get(id(round)).await?;
+        world.commit(WriteKind::Phase, &to(&visited, Phase::Provisioning, round)?).await?;
+        let ahead = world.get(id(7 - round)).await?;
+        world.commit(WriteKind::DeletionIntent, &deletion(&ahead, 100 + round)?).await?;
+    }
+    same("the pages visit", &seen, &(1..=6).map(id).collect())
+}
+
+pub(super) async fn updated_since_leaves_out_what_did_not_change(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=3 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    world.advance(HOUR).await?;
+    let since = watermark(world).await?;
+    let stored = world.get(id(2)).await?;
+    world.commit(WriteKind::Phase, &to(&stored, Phase::Provisioning, 1)?).await?;
+    let changed = listed(world, ListQuery::new(rows(10)).updated_since(since)).await?;
+    same("since then changed", &changed, &vec![id(2)])
+}
+
+pub(super) async fn following_the_watermark_misses_no_change(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let mut stored = world.stored(&resource()).await?;
+    let mut since = watermark(world).await?;
+    let phases = [Phase::Provisioning, Phase::Enrolling, Phase::Pending];
+    for (number, phase) in (1..).zip(phases.into_iter().cycle().take(9)) {
+        let change = to(&stored, phase, number)?;
+        world.commit(WriteKind::Phase, &change).await?;
+        stored = change.into_resource();
+        let query = ListQuery::new(rows(10)).updated_since(since);
+        let page = world.repository().list(&query).await?;
+        let found: Vec<_> = page.resources.iter().map(|found| found.version()).collect();
+        same("since then there is version", &found, &vec![stored.version()])?;
+        since = page.watermark;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_reader_beside_writers_misses_no_change(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=8 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    let since = watermark(world).await?;
+    let writer = async {
+        for number in 1..=8 {
+            let stored = world.get(id(number)).await?;
+            world.commit(WriteKind::Phase, &to(&stored, Phase::Provisioning, number)?).await?;
+        }
+        Ok::<_, Violation>(())
+    };
+    let reader = async {
+        let mut since = since;
+        let mut seen = BTreeSet::new();
+        for _ in 0..16 {
+            let query = ListQuery::new(rows(100)).updated_since(since);
+            let page = world.repository().list(&query).await?;
+            since = page.watermark;
+            let changed = page.resources.into_iter();
+            seen.extend(changed.filter(|found| found.version().get() > 1).map(|found| found.id()));
+        }
+        Ok::<_, Violation>((since, seen))
+    };
+    let ((), (since, mut seen)) = try_join(writer, reader).await?;
+    seen.extend(listed(world, ListQuery::new(rows(100)).updated_since(since)).await?);
+    same("the reader saw", &seen, &(1..=8).map(id).collect())
+}
+
+pub(super) async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> Outcome {
+    for (number, phase) in (1..).zip(Phase::ALL) {
+        world.stored(&resource().numbered(number).in_phase(phase)).await?;
+    }
+    world.stored(&resource().numbered(9).rolling_back().failed()).await?;
+    let rows = swept(world, 100).await?;
+    let phases: Vec<_> = rows.iter().map(|row| (row.phase, row.on_failure)).collect();
+    let expected: Vec<_> = Phase::ALL
+        .into_iter()
+        .filter(|phase| !matches!(phase, Phase::Failed | Phase::Deleted))
+        .map(|phase| (phase, OnFailure::Retain))
+        .chain([(Phase::Failed, OnFailure::Rollback)])
+        .collect();
+    same("the sweep sees", &phases, &expected)
+}
+
+pub(super) async fn sweep_pages_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=9 {
+        let phase = if number % 3 == 0 { Phase::Deleted } else { Phase::Pending };
+        world.stored(&resource().numbered(number).in_phase(phase)).await?;
+    }
+    let expected: Vec<ProvisionedResourceId> = [1, 2, 4, 5, 7, 8].map(id).to_vec();
+    for size in [1, 2, 3, 4, 6, 7] {
+        let seen: Vec<_> = swept(world, size).await?.iter().map(|row| row.id).collect();
+        same(&format!("pages of {size} visit"), &seen, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_compact_row_says_what_its_resource_says(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for (number, phase) in (1..).zip(Phase::ALL) {
+        let spoken = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
+        let builder = resource().numbered(number).declared_as(spoken.rolling_back());
+        world.stored(&builder.with_token().with_substrate().in_phase(phase)).await?;
+    }
+    for row in swept(world, 100).await? {
+        let resource = world.get(row.id).await?;
+        let entry = world.entry(row.id).await?;
+        let renders = matches!(row.phase, Phase::Pending | Phase::Provisioning | Phase::Enrolling);
+        let expected = CompactRow {
+            id: resource.id(),
+            project_id: resource.project_id(),
+            resource_id: resource.resource_id(),
+            blueprint_version_id: resource.blueprint_version_id(),
+            cloud_credential_id: resource.cloud_credential_id(),
+            phase: resource.phase(),
+            version: resource.version(),
+            mesh_role: resource.mesh_role(),
+            on_failure: resource.on_failure(),
+            bootstrap_token_id: resource.bootstrap_token_id(),
+            token_closed: resource.token_closed(),
+            cluster: resource.substrate().cluster().cloned(),
+            references_digest: resource.substrate().references_digest().copied(),
+            parameters: renders.then(|| resource.parameters().clone()),
+            due_at: entry.due_at,
+            lease_until: None,
+            paused: false,
+        };
+        same("the compact row is", &row, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_compact_row_shows_due_time_lease_and_pause(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let held = world.stored(&resource()).await?;
+    let paused = world.stored(&resource().numbered(2)).await?;
+    let at_ease = world.stored(&resource().numbered(3)).await?;
+    world.pass(&at_ease, &went_well()).await?;
+    world.hold("a", held.id()).await?;
+    world.schedule().set_paused(paused.id(), true, &attribution()).await?;
+    let page = world.repository().sweep_page(&SweepQuery { after: None, limit: rows(10) }).await?;
+    let shown: Vec<_> = page
+        .rows
+        .iter()
+        .map(|row| {
+            let held = row.lease_until.is_some_and(|until| until > page.now);
+            let due = row.due_at.map(|due_at| due_at <= page.now);
+            (row.id, due, held, row.paused)
+        })
+        .collect();
+    let expected = vec![
+        (held.id(), Some(true), true, false),
+        (paused.id(), Some(true), false, true),
+        (at_ease.id(), None, false, false),
+    ];
+    same("the sweep sees id, due, held, paused", &shown, &expected)
+}

@@ -1,0 +1,78 @@
+//! Promises about failure: a store that cannot be reached says so, and never that there is nothing.
+
+use broker_domain::{Phase, RequestId};
+
+use super::bench::{HOUR, require_outage, to, went_well};
+use super::{Outcome, StoreUnderTest};
+use crate::lease::Lane;
+use crate::outbox::{ClaimEvents, Resume};
+use crate::repository::{ListQuery, PurgeRequest, SweepQuery, WriteKind};
+use crate::schedule::{ClaimRequest, ClaimTarget, Due};
+use crate::testing::builders::{attribution, cluster, resource, rows, worker};
+
+pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().requested_as("order-1")).await?;
+    let repository = world.repository();
+    let request = RequestId::new("order-1")?;
+    world.cut_off().await?;
+    require_outage(repository.get_by_id(stored.id()).await, "get_by_id")?;
+    require_outage(
+        repository.get_by_request(stored.project_id(), &request).await,
+        "get_by_request",
+    )?;
+    require_outage(repository.list(&ListQuery::new(rows(10))).await, "list")?;
+    let sweep = SweepQuery { after: None, limit: rows(10) };
+    require_outage(repository.sweep_page(&sweep).await, "sweep_page")?;
+    require_outage(repository.history(stored.id()).await, "history")?;
+    let purge = PurgeRequest { retention: HOUR, limit: rows(10) };
+    require_outage(repository.purge_deleted(&purge).await, "purge_deleted")?;
+    require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
+}
+
+pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let change = to(&stored, Phase::Provisioning, 1)?;
+    let admitted = resource().numbered(2).admitted();
+    world.cut_off().await?;
+    require_outage(world.repository().create(&admitted).await, "create")?;
+    for kind in WriteKind::ALL {
+        require_outage(world.attempt(kind, &change, None).await, &format!("{kind:?}"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let schedule = world.schedule();
+    let lease = world.hold("a", stored.id()).await?;
+    world.cut_off().await?;
+    let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
+    let request = ClaimRequest { worker: worker("a"), target, lease_for: HOUR };
+    require_outage(schedule.claim(&request).await, "claim")?;
+    require_outage(schedule.entry(stored.id()).await, "entry")?;
+    require_outage(schedule.brake(&cluster(1)).await, "brake")?;
+    require_outage(schedule.schedule(stored.id(), Due::Now).await, "schedule")?;
+    require_outage(schedule.set_paused(stored.id(), true, &attribution()).await, "set_paused")?;
+    let outcome = went_well();
+    require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
+}
+
+pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let event = world.claim_event("relay").await?;
+    let outbox = world.outbox();
+    world.cut_off().await?;
+    let request = ClaimEvents { worker: worker("a"), limit: rows(1), claim_for: HOUR };
+    require_outage(outbox.claim_events(&request).await, "claim_events")?;
+    require_outage(outbox.acknowledge_event(&event.claim).await, "acknowledge_event")?;
+    require_outage(outbox.set_aside_event(&event.claim, "away").await, "set_aside_event")?;
+    let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
+    require_outage(resumed, "resume_events")?;
+    require_outage(outbox.backlog().await, "backlog")
+}

@@ -1,0 +1,117 @@
+//! Promises of `set_aside_event` and `resume_events`.
+
+use broker_domain::EventType;
+
+use super::bench::{LONG, same};
+use super::{Outcome, StoreUnderTest};
+use crate::audit::AuditAction;
+use crate::outbox::{Acknowledged, ClaimedEvent, Resume, SetAside};
+use crate::testing::Violation;
+use crate::testing::builders::{attribution, id, resource};
+use crate::testing::cases::require;
+
+/// A resource with three events, of which the first was set aside.
+async fn set_aside(world: &dyn StoreUnderTest) -> Result<ClaimedEvent, Violation> {
+    world.stored(&resource().deregistering()).await?;
+    let event = world.claim_event("relay").await?;
+    let answer = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
+    same("setting aside is answered", &answer, &Acknowledged::Done)?;
+    Ok(event)
+}
+
+pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let event = set_aside(world).await?;
+    world.stored(&resource().numbered(2).ready()).await?;
+    world.advance(LONG).await?;
+    let delivered = world.deliver_all().await?;
+    let others = delivered.iter().all(|delivered| delivered.resource != event.resource);
+    require(others, "an event behind one that was set aside was delivered")?;
+    same("so many of the other resource were delivered", &delivered.len(), &2)?;
+    let backlog = world.outbox().backlog().await?;
+    same("there are", &(backlog.depth, backlog.set_aside), &(3, 1))
+}
+
+pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {
+    let event = set_aside(world).await?;
+    let before = world.facts(event.resource).await?;
+    for answer in [
+        world.outbox().set_aside_event(&event.claim, "again").await?,
+        world.outbox().acknowledge_event(&event.claim).await?,
+    ] {
+        same("after that it is answered", &answer, &Acknowledged::ClaimLost)?;
+    }
+    world.require_untouched(event.resource, &before).await?;
+    let taken_up =
+        world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
+    same("the reason is", &taken_up.map(|taken| taken.reason), &Some("HTTP 410".to_owned()))
+}
+
+pub(super) async fn a_retry_delivers_again_with_fresh_attempts(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let event = set_aside(world).await?;
+    let taken_up =
+        world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
+    let expected = SetAside {
+        event_id: event.claim.event_id,
+        event_type: EventType::Requested,
+        reason: "HTTP 410".to_owned(),
+    };
+    same("it took up", &taken_up, &Some(expected))?;
+    let again = world.claim_event("relay").await?;
+    same("it delivers", &again.claim.event_id, &event.claim.event_id)?;
+    same("the attempt is", &again.claim.attempt, &1)?;
+    same("the bytes are", &again.payload, &event.payload)?;
+    world.acknowledge(&again).await?;
+    same("then come", &world.deliver_all().await?.len(), &2)
+}
+
+pub(super) async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {
+    let event = set_aside(world).await?;
+    let taken_up =
+        world.outbox().resume_events(event.resource, Resume::Skip, &attribution()).await?;
+    require(taken_up.is_some(), "there was nothing to take up")?;
+    let sequences: Vec<_> =
+        world.deliver_all().await?.into_iter().map(|event| event.sequence).collect();
+    same("then come", &sequences, &vec![2, 3])?;
+    let backlog = world.outbox().backlog().await?;
+    same("there are", &(backlog.depth, backlog.set_aside), &(0, 0))
+}
+
+pub(super) async fn taking_up_is_audited(world: &dyn StoreUnderTest) -> Outcome {
+    for (number, how, action) in [
+        (1, Resume::Retry, AuditAction::EventsResumed),
+        (2, Resume::Skip, AuditAction::EventsSkipped),
+    ] {
+        let stored = world.stored(&resource().numbered(number)).await?;
+        let event = world.claim_event("relay").await?;
+        let _ = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
+        let before = world.audit_trail().await?.len();
+        world.outbox().resume_events(stored.id(), how, &attribution()).await?;
+        let lines = world.audit_trail().await?.split_off(before);
+        let said: Vec<_> = lines
+            .iter()
+            .map(|line| (line.entry.resource, line.entry.project, line.entry.action))
+            .collect();
+        let expected = vec![(Some(stored.id()), Some(stored.project_id()), action)];
+        same("the audit says", &said, &expected)?;
+        world.deliver_all().await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn taking_up_nothing_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource().ready()).await?;
+    world.claim_event("relay").await?;
+    let before = world.facts(stored.id()).await?;
+    for how in [Resume::Retry, Resume::Skip] {
+        for resource in [stored.id(), id(2)] {
+            let taken_up = world.outbox().resume_events(resource, how, &attribution()).await?;
+            same("it took up", &taken_up, &None)?;
+        }
+    }
+    world.require_untouched(stored.id(), &before).await?;
+    same("the claim is kept, another gets", &world.claim_events("b", 10).await?, &vec![])
+}

@@ -1,0 +1,159 @@
+//! Each flaw is caught by the case that was written against it, and an adapter without one by none.
+
+use std::fmt::Debug;
+
+use broker_ports::testing::{
+    Suite, clock, event_sink, node_deregistrar, resolvers, token_issuer,
+};
+
+use super::flawed_issuer::{self as issuer, FlawedIssuer};
+use super::flawed_mesh::{self as mesh, FlawedMesh};
+use super::flawed_others::{self as others, FlawedWorld};
+
+/// Runs a suite on each flawed world, prints what caught it, and wants the named case among that. An empty
+/// name means that nothing may be caught.
+async fn check<F: Copy + Debug, W>(
+    suite: Suite<W>,
+    with: impl Fn(F) -> W,
+    table: &[(F, &'static str)],
+) {
+    let names: Vec<_> = suite.names().collect();
+    for (flaw, expected) in table {
+        let report = suite.run(async || with(*flaw)).await;
+        let caught: Vec<_> = report.failures().map(|(name, _)| name).collect();
+        println!("{flaw:?}: {}", caught.join(", "));
+        if expected.is_empty() {
+            assert!(caught.is_empty(), "{flaw:?} is no flaw, and is caught by\n{report}");
+        } else {
+            assert!(names.contains(expected), "there is no case {expected}");
+            assert!(caught.contains(expected), "{flaw:?} is not caught by {expected}\n{report}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flawed_issuer_is_caught() {
+    use issuer::Flaw::*;
+    let table = [
+        (None, ""),
+        (ReusesTheToken, "issue_whose_answer_was_lost_is_replaced_by_the_next"),
+        (IssuesWithoutInvalidating, "late_arm_carries_a_dead_token"),
+        (InvalidatesItsOwnOrdinalOnly, "another_ordinal_invalidates_what_is_unconsumed"),
+        (AcceptsAnOlderEpoch, "issue_by_a_worker_that_lost_its_lease_is_rejected"),
+        (HasOneEpochForAll, "resources_do_not_disturb_each_other"),
+        (ForgetsTheEpochOfConsumed, "an_epoch_that_was_told_consumed_was_seen"),
+        (InvalidatesOnRejection, "late_shell_gets_no_token"),
+        (RejectsAsTransient, "issue_by_a_worker_that_lost_its_lease_is_rejected"),
+        (IssuesAfterClose, "close_before_issue_rejects_it"),
+        (CloseLeavesLiveTokens, "close_after_issue_invalidates_it"),
+        (CloseClosesEverybody, "resources_do_not_disturb_each_other"),
+        (CloseErasesConsumption, "close_keeps_what_was_consumed"),
+        (CloseNeedsAToken, "close_without_a_token_rejects_later_issues"),
+        (CloseWorksOnce, "close_twice_is_once"),
+        (ConsumedInvalidates, "record_lost_after_issue_leaves_one_live_token"),
+        (ReissuesAConsumedOrdinal, "consumption_between_observation_and_reissue_is_answered"),
+        (NamesAnotherConsumedToken, "a_consumed_ordinal_stays_consumed"),
+        (IgnoresTheWindow, "ttl_outside_of_the_window_is_rejected"),
+        (TokensNeverExpire, "a_token_expires"),
+        (ConsumesTwice, "a_token_is_consumed_once"),
+        (ChecksFirstAndActsLater, "close_against_issue_leaves_nothing_live"),
+        (PlaintextsHoldSpaces, "plaintexts_are_printable_and_new"),
+        (KnowsEveryToken, "a_token_that_was_never_issued_has_no_state"),
+    ];
+    check(token_issuer::suite(), FlawedIssuer::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_mesh_is_caught_by_the_deregistrar_s_suite() {
+    use mesh::Flaw::*;
+    let table = [
+        (None, ""),
+        (RegisteredNeedsAPeer, "a_peer_does_not_change_that"),
+        (BatchIsSorted, "a_batch_equals_its_questions_in_order"),
+        (BatchAnswersATokenOnce, "a_batch_equals_its_questions_in_order"),
+        (UnknownTokensAreErrors, "an_unknown_token_is_not_registered"),
+        (RetireForgetsTheMark, "a_deregistered_node_gets_no_peer"),
+        (RetireNeedsAPeer, "deregister_without_a_peer_is_success"),
+        (RetireWorksOnce, "deregister_twice_is_once"),
+        (MarkedNodesJoin, "a_deregistered_node_gets_no_peer"),
+    ];
+    check(node_deregistrar::suite(), FlawedMesh::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_mesh_is_caught_by_the_seams_suite() {
+    use mesh::Flaw::*;
+    let table = [
+        (None, ""),
+        (BatchIsSorted, "consumers_answer_in_order"),
+        (ForgetsDeregisteredNodes, "consumers_answer_in_order"),
+        (RetireMarksWhileAPeerLives, "retire_leaves_a_node_whose_peer_was_not_named"),
+        (RetireDrainsWhateverLives, "retire_leaves_a_node_whose_peer_is_another"),
+        (RetireForgetsTheMark, "retire_drains_the_named_peer_and_marks"),
+        (RetireNeedsAPeer, "retire_with_a_peer_that_is_gone_marks"),
+        (RetireWorksOnce, "retire_twice_is_once"),
+        (MarkedNodesJoin, "a_marked_node_gets_no_peer"),
+        (FindsPeersThatWentAway, "a_live_peer_is_found"),
+    ];
+    check(node_deregistrar::seams_suite(), FlawedMesh::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_sink_is_caught() {
+    use others::Flaw::*;
+    let table = [
+        (None, ""),
+        (SinkSaysYesAndDrops, "what_was_delivered_is_there"),
+        (SinkPrintsJsonAgain, "bytes_arrive_as_they_are"),
+        (SinkDeliversBackwards, "events_of_a_resource_keep_their_order"),
+        (SinkRefusesASecondDelivery, "a_second_delivery_is_no_error"),
+    ];
+    check(event_sink::suite(), FlawedWorld::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_clock_is_caught() {
+    use others::Flaw::*;
+    let table =
+        [(None, ""), (ClockShowsLocalTime, "the_time_is_utc"), (ClockStandsStill, "time_passes")];
+    check(clock::clock_suite(), FlawedWorld::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_id_source_is_caught() {
+    use others::Flaw::*;
+    let table = [
+        (None, ""),
+        (IdsAreVersion4, "ids_of_resources_are_version_7"),
+        (IdsShrink, "ids_of_resources_grow"),
+        (IdsRepeat, "no_id_is_given_twice"),
+        (ReplicasShareASeed, "replicas_never_give_the_same_id"),
+    ];
+    check(clock::id_source_suite(), FlawedWorld::with, &table).await;
+}
+
+#[tokio::test]
+async fn flawed_credentials_are_caught() {
+    use others::Flaw::*;
+    let table = [
+        (None, ""),
+        (CredentialsLeakAcrossProjects, "a_credential_of_another_project_is_none"),
+        (CredentialsNeedNoAssignment, "a_credential_that_nobody_was_assigned_is_none"),
+        (WithdrawalIsIgnored, "a_credential_that_was_withdrawn_is_none"),
+        (MissingCredentialIsAnError, "a_credential_that_does_not_exist_is_none"),
+    ];
+    check(resolvers::credential_suite(), FlawedWorld::with, &table).await;
+}
+
+#[tokio::test]
+async fn a_flawed_catalog_is_caught() {
+    use others::Flaw::*;
+    let table = [
+        (None, ""),
+        (UnreadableBlueprintIsAbsent, "a_version_whose_xrd_does_not_parse_is_rejected"),
+        (UnreadableBlueprintIsTransient, "a_version_whose_schema_does_not_parse_is_rejected"),
+        (RejectionHidesTheDomainError, "a_version_whose_xrd_does_not_parse_is_rejected"),
+        (MissingBlueprintIsAnError, "a_version_that_was_not_published_is_none"),
+    ];
+    check(resolvers::blueprint_suite(), FlawedWorld::with, &table).await;
+}

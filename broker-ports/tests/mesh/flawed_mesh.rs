@@ -1,0 +1,214 @@
+//! A mesh that is right but for one flaw.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use broker_domain::BootstrapTokenId;
+use broker_ports::memory::SequentialIds;
+use broker_ports::testing::node_deregistrar::{
+    MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest,
+};
+use broker_ports::{
+    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId,
+    PeerResolver, PortError, Retired, TokenReader,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    None,
+    RegisteredNeedsAPeer,
+    BatchIsSorted,
+    BatchAnswersATokenOnce,
+    UnknownTokensAreErrors,
+    ForgetsDeregisteredNodes,
+    RetireMarksWhileAPeerLives,
+    RetireDrainsWhateverLives,
+    RetireForgetsTheMark,
+    RetireNeedsAPeer,
+    RetireWorksOnce,
+    MarkedNodesJoin,
+    FindsPeersThatWentAway,
+}
+
+/// Seams and agents; the deregistrar is the shipped chain over it.
+pub(super) struct FlawedMesh {
+    seams: Arc<Seams>,
+    deregistrar: ChainedNodeDeregistrar,
+}
+
+struct Seams {
+    flaw: Flaw,
+    ids: SequentialIds,
+    books: Mutex<Books>,
+}
+
+#[derive(Default)]
+struct Books {
+    consumers: BTreeMap<BootstrapTokenId, Option<NodeId>>,
+    nodes: BTreeMap<NodeId, Node>,
+}
+
+#[derive(Default)]
+struct Node {
+    marked: bool,
+    peer: Option<PeerId>,
+    last_peer: Option<PeerId>,
+}
+
+impl FlawedMesh {
+    pub(super) fn with(flaw: Flaw) -> Self {
+        let seams =
+            Arc::new(Seams { flaw, ids: SequentialIds::seeded(5), books: Mutex::default() });
+        let deregistrar =
+            ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
+        Self { seams, deregistrar }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.seams.books()
+    }
+
+    fn issue(&self, consumer: Option<NodeId>) -> BootstrapTokenId {
+        let token = BootstrapTokenId::new(self.seams.ids.uuid()).unwrap();
+        self.books().consumers.insert(token, consumer);
+        token
+    }
+}
+
+impl Seams {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
+    }
+}
+
+impl Books {
+    fn node(&mut self, token: BootstrapTokenId) -> &mut Node {
+        let id = self.consumers[&token].unwrap();
+        self.nodes.entry(id).or_default()
+    }
+}
+
+#[async_trait]
+impl TokenReader for Seams {
+    async fn consumers(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Option<Consumer>>, PortError> {
+        let mut tokens = tokens.to_vec();
+        if self.has(Flaw::BatchIsSorted) {
+            tokens.sort_unstable();
+        }
+        let books = self.books();
+        let mut asked = BTreeSet::new();
+        let mut answers = Vec::new();
+        for token in tokens {
+            if self.has(Flaw::UnknownTokensAreErrors) && !books.consumers.contains_key(&token) {
+                return Err(PortError::rejected("no such token"));
+            }
+            let node = books.consumers.get(&token).copied().flatten();
+            let consumer = node.map(|id| (id, &books.nodes[&id])).filter(|(_, node)| {
+                !(self.has(Flaw::RegisteredNeedsAPeer) && node.peer.is_none())
+                    && !(self.has(Flaw::ForgetsDeregisteredNodes) && node.marked)
+                    && (asked.insert(token) || !self.has(Flaw::BatchAnswersATokenOnce))
+            });
+            answers
+                .push(consumer.map(|(id, node)| Consumer { node: id, deregistered: node.marked }));
+        }
+        Ok(answers)
+    }
+}
+
+#[async_trait]
+impl PeerResolver for Seams {
+    async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
+        let books = self.books();
+        let node = &books.nodes[&node];
+        Ok(if self.has(Flaw::FindsPeersThatWentAway) { node.last_peer } else { node.peer })
+    }
+}
+
+#[async_trait]
+impl PeerCommander for Seams {
+    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
+        let mut books = self.books();
+        let node = books.nodes.get_mut(&node).unwrap();
+        if self.has(Flaw::RetireWorksOnce) && node.marked {
+            return Err(PortError::rejected("it left before"));
+        }
+        if self.has(Flaw::RetireNeedsAPeer) && node.peer.is_none() {
+            return Err(PortError::rejected("it has no peer"));
+        }
+        if node.peer.is_some() && node.peer != peer {
+            match self.flaw {
+                Flaw::RetireMarksWhileAPeerLives => {
+                    node.marked = true;
+                    return Ok(Retired::Done);
+                }
+                Flaw::RetireDrainsWhateverLives => {}
+                _ => return Ok(Retired::PeerAppeared),
+            }
+        }
+        node.peer = None;
+        node.marked = !self.has(Flaw::RetireForgetsTheMark);
+        Ok(Retired::Done)
+    }
+}
+
+#[async_trait]
+impl MeshAgents for FlawedMesh {
+    async fn issued_token(&self) -> Result<BootstrapTokenId, PortError> {
+        Ok(self.issue(None))
+    }
+
+    async fn enrolled_token(&self) -> Result<BootstrapTokenId, PortError> {
+        let node = NodeId(self.seams.ids.uuid());
+        self.books().nodes.insert(node, Node::default());
+        Ok(self.issue(Some(node)))
+    }
+
+    async fn join(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        let fresh = PeerId(self.seams.ids.uuid());
+        let mut books = self.books();
+        let node = books.node(token);
+        let allowed = !node.marked || self.seams.has(Flaw::MarkedNodesJoin);
+        if allowed {
+            node.peer = node.peer.or(Some(fresh));
+            node.last_peer = node.peer;
+        }
+        Ok(allowed)
+    }
+
+    async fn leave(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        self.books().node(token).peer = None;
+        Ok(())
+    }
+
+    async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        Ok(self.books().node(token).peer.is_some())
+    }
+}
+
+impl NodeDeregistrarUnderTest for FlawedMesh {
+    fn deregistrar(&self) -> &dyn NodeDeregistrar {
+        &self.deregistrar
+    }
+}
+
+impl SeamsUnderTest for FlawedMesh {
+    fn tokens(&self) -> &dyn TokenReader {
+        &*self.seams
+    }
+
+    fn peers(&self) -> &dyn PeerResolver {
+        &*self.seams
+    }
+
+    fn commander(&self) -> &dyn PeerCommander {
+        &*self.seams
+    }
+}

@@ -1,0 +1,27 @@
+//! The in-memory store keeps its contract, the contract notices every way to break it, and what many tasks
+//! see of the store at once could have been seen one after the other.
+
+mod world;
+
+use broker_ports::testing::store::{audit_suite, outbox_suite, repository_suite, schedule_suite};
+use world::World;
+
+#[tokio::test]
+async fn the_memory_store_keeps_the_repositorys_contract() {
+    repository_suite().run(World::fresh).await.assert_passed();
+}
+
+#[tokio::test]
+async fn the_memory_store_keeps_the_schedules_contract() {
+    schedule_suite().run(World::fresh).await.assert_passed();
+}
+
+#[tokio::test]
+async fn the_memory_store_keeps_the_outbox_contract() {
+    outbox_suite().run(World::fresh).await.assert_passed();
+}
+
+#[tokio::test]
+async fn the_memory_store_keeps_the_audits_contract() {
+    audit_suite().run(World::fresh).await.assert_passed();
+}

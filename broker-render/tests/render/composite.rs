@@ -1,0 +1,216 @@
+//! Composite resources: versions, scopes, shells, tags without a place, and preconditions.
+
+use broker_domain::MeshRole;
+use broker_render::{
+    Armed, InjectionStrategy, Precondition, Provider, Scope, TagSkip, Xrd, armed, cloud_tags,
+    inject_bootstrap, preserve_injection, xr,
+};
+use serde_json::{Value, json};
+
+use crate::support::{Given, Injected, labels, token_id, xrd_document, xrd_for};
+
+fn value(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+#[test]
+fn the_served_version_is_taken_and_among_several_the_referenceable_one() {
+    let version = |name: &str, served: bool, referenceable: bool| {
+        json!({"name": name, "served": served, "referenceable": referenceable,
+               "schema": {"openAPIV3Schema": {"type": "object"}}})
+    };
+    for (why, versions, expected) in [
+        (
+            "the only served one",
+            json!([version("v1", false, true), version("v2", true, false)]),
+            "v2",
+        ),
+        (
+            "the referenceable one",
+            json!([version("v1", true, false), version("v2", true, true)]),
+            "v2",
+        ),
+        ("the first one", json!([version("v1", true, false), version("v2", true, false)]), "v1"),
+    ] {
+        let mut document = xrd_document(&json!({}));
+        document["spec"]["versions"] = versions;
+        let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
+        assert_eq!(xrd.version(), expected, "{why}");
+        assert_eq!(xrd.api_version(), format!("example.org/{expected}"));
+        assert_eq!((xrd.group(), xrd.plural(), xrd.kind()), ("example.org", "machines", "Machine"));
+    }
+}
+
+#[test]
+fn a_scope_that_is_left_out_depends_on_the_api_version() {
+    for (api, scope, expected) in [
+        ("v2", None, Scope::Namespaced),
+        ("v2", Some("Cluster"), Scope::Cluster),
+        ("v1", None, Scope::LegacyCluster),
+        ("v1", Some("Namespaced"), Scope::Namespaced),
+        ("v1", Some("LegacyCluster"), Scope::LegacyCluster),
+    ] {
+        let mut document = xrd_document(&json!({}));
+        document["apiVersion"] = json!(format!("apiextensions.crossplane.io/{api}"));
+        if let Some(scope) = scope {
+            document["spec"]["scope"] = json!(scope);
+        }
+        let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
+        assert_eq!(xrd.scope(), expected, "{api} {scope:?}");
+    }
+}
+
+#[test]
+fn a_shell_is_paused_and_says_nothing_of_a_token() {
+    for strategy in InjectionStrategy::ALL {
+        let given = Given::node(strategy);
+        let rendered = xr(&given.input()).unwrap();
+        let shell = value(&rendered.shell(41).to_bytes());
+        assert_eq!(
+            shell["metadata"]["annotations"],
+            json!({"crossplane.io/paused": "true", "plexsphere.io/epoch": "41"})
+        );
+        assert_eq!(armed(&shell), None);
+        assert_eq!(shell["spec"], json!({"parameters": {"size": "small"}}), "no site, {strategy}");
+        assert_ne!(
+            rendered.shell(41).to_bytes(),
+            rendered.shell(42).to_bytes(),
+            "a touch changes it"
+        );
+    }
+}
+
+#[test]
+fn arming_names_the_token_and_drops_pause_and_epoch() {
+    let given = Given::node(InjectionStrategy::ProviderSecret);
+    let rendered = xr(&given.input()).unwrap();
+    let injected = Injected::token("token");
+    let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
+    let live = value(&sealed.expose_for_apply());
+    assert_eq!(
+        live["metadata"]["annotations"],
+        json!({"plexsphere.io/armed": token_id().to_string()})
+    );
+    assert_eq!(armed(&live), Some(Armed::Token(token_id()).to_string().as_str()));
+    assert_eq!(live["spec"]["parameters"]["providerSecret"], json!({"bootstrapToken": "token"}));
+
+    let standalone = Given { mesh_role: MeshRole::Standalone, ..given };
+    let rendered = xr(&standalone.input()).unwrap();
+    let live = value(&rendered.armed(&Armed::Standalone).to_bytes());
+    assert_eq!(armed(&live), Some("standalone"));
+    assert_eq!(live["spec"], json!({"parameters": {"size": "small"}}));
+}
+
+#[test]
+fn helm_values_hold_the_three_that_a_release_needs() {
+    let given = Given::node(InjectionStrategy::HelmValues);
+    let rendered = xr(&given.input()).unwrap();
+    let injected = Injected::token("token");
+    let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
+    assert_eq!(
+        value(&sealed.expose_for_apply())["spec"]["parameters"]["helmValues"],
+        json!({
+            "bootstrapToken": "token",
+            "apiUrl": "https://api.plexsphere.example",
+            "plexdImage": "plexsphere/plexd:stable",
+        })
+    );
+}
+
+#[test]
+fn every_apply_is_conditional() {
+    let given = Given::node(InjectionStrategy::HelmValues);
+    let rendered = xr(&given.input()).unwrap();
+    let first = value(&rendered.shell(1).with_precondition(&Precondition::Absent).to_bytes());
+    assert_eq!(first["metadata"]["resourceVersion"], "1");
+    assert_eq!(first["metadata"].get("uid"), None);
+    let seen = Precondition::Unchanged { uid: "u-1".to_owned(), resource_version: "77".to_owned() };
+    let injected = Injected::token("token");
+    let sealed =
+        inject_bootstrap(&rendered, &injected.bootstrap()).unwrap().with_precondition(&seen);
+    let again = value(&sealed.expose_for_apply());
+    assert_eq!(again["metadata"]["resourceVersion"], "77");
+    assert_eq!(again["metadata"]["uid"], "u-1");
+}
+
+/// Only what we injected is taken over, so that fields of others stay theirs.
+#[test]
+fn a_re_apply_takes_over_our_own_fields_only() {
+    let given = Given::node(InjectionStrategy::HelmValues);
+    let rendered = xr(&given.input()).unwrap();
+    let live = json!({"spec": {
+        "userData": "of somebody else",
+        "parameters": {"helmValues": {"bootstrapToken": "token", "replicas": 3}},
+    }});
+    let sealed = preserve_injection(&live, &rendered, token_id());
+    let again = value(&sealed.expose_for_apply());
+    assert_eq!(again["spec"]["parameters"]["helmValues"], json!({"bootstrapToken": "token"}));
+    assert_eq!(again["spec"].get("userData"), None);
+    assert_eq!(sealed.scrub("it said token"), "it said █");
+}
+
+#[test]
+fn tags_without_a_place_become_skip_records() {
+    let string = json!({"type": "string"});
+    let site = json!({"type": "object", "properties": {"size": string}});
+    let tags =
+        cloud_tags(&Provider::new("aws").unwrap(), &labels(&[("team", "blue"), ("tier", "1")]));
+    let render = |cloud_tags: Option<Value>| {
+        let mut schema =
+            json!({"type": "object", "properties": {"parameters": site, "userData": string}});
+        if let Some(cloud_tags) = cloud_tags {
+            schema["properties"]["cloudTags"] = cloud_tags;
+        }
+        let mut given =
+            Given::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd_for(&schema));
+        given.tags = tags.clone();
+        let rendered = xr(&given.input()).unwrap();
+        let sent = value(&rendered.armed(&Armed::Standalone).to_bytes());
+        let skipped: Vec<_> = rendered.skipped_tags().to_vec();
+        (sent["spec"].get("cloudTags").cloned(), skipped)
+    };
+    let (sent, skipped) = render(None);
+    assert_eq!(sent, None, "absent when empty");
+    assert_eq!(skipped.len(), 2);
+    assert!(skipped.iter().all(|skip| skip.reason == TagSkip::Undeclared));
+    assert_eq!(skipped[0].to_string(), "label \"plexsphere:team\" is no cloud tag: undeclared");
+    let declared = json!({"type": "object", "properties": {"plexsphere:team": string}});
+    let (sent, skipped) = render(Some(declared));
+    assert_eq!(sent, Some(json!({"plexsphere:team": "blue"})));
+    assert_eq!(skipped[0].key, "plexsphere:tier");
+    let (sent, skipped) = render(Some(json!({"type": "object", "additionalProperties": string})));
+    assert_eq!(sent, Some(json!({"plexsphere:team": "blue", "plexsphere:tier": "1"})));
+    assert_eq!(skipped, []);
+}
+
+#[test]
+fn each_reason_for_a_skipped_label() {
+    let long = "k".repeat(200);
+    for (provider, key, text, reason) in [
+        ("aws", long.as_str(), "v", "key_too_long"),
+        ("aws", "a<b", "v", "key_invalid"),
+        ("aws", "", "v", "key_invalid"),
+        ("aws", "k", " padded", "value_invalid"),
+        ("gcp", "k", "Capital", "value_invalid"),
+        ("gcp", "Key", "v", "key_invalid"),
+        ("hcloud", "team/a", "v", "key_invalid"),
+        ("hcloud", "k", "-v", "value_invalid"),
+        ("hcloud", "k", &long, "value_too_long"),
+        ("azure", "a/b", "v", "key_invalid"),
+        ("openstack", "a/b", "v", "key_invalid"),
+        ("somewhere", "a.b", "v", "key_invalid"),
+    ] {
+        let result = cloud_tags(&Provider::new(provider).unwrap(), &labels(&[(key, text)]));
+        assert!(result.tags.is_empty(), "{provider} {key}");
+        assert_eq!(result.skipped[0].reason.as_str(), reason, "{provider} {key}={text}");
+    }
+    let azure =
+        cloud_tags(&Provider::new("azure").unwrap(), &labels(&[("Team", "a"), ("team", "b")]));
+    assert_eq!(azure.tags, labels(&[("plexsphere:Team", "a")]));
+    assert_eq!(azure.skipped[0].reason, TagSkip::KeyTaken);
+    let many: Vec<(String, String)> =
+        (0..51).map(|n| (format!("k{n:02}"), "v".to_owned())).collect();
+    let aws = cloud_tags(&Provider::new("aws").unwrap(), &many.into_iter().collect());
+    assert_eq!(aws.tags.len(), 50);
+    assert_eq!((aws.skipped[0].key.as_str(), aws.skipped[0].reason), ("k50", TagSkip::TooMany));
+}

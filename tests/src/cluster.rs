@@ -1,0 +1,187 @@
+//! A Kubernetes API for tests: one control plane for all, a namespace for each, and as many identities as a
+//! test likes. There are no nodes and no Crossplane; what a controller would do, the test does.
+
+mod audit;
+mod crd;
+mod namespace;
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex},
+};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use xtask::servers::{ControlPlane, ControlPlaneAccess, Credentials, MASTERS, Run};
+
+pub use audit::{AuditLog, AuditedRequest, Mark};
+pub use namespace::TestNamespace;
+
+use crate::{control::Control, failure::OrFail, shared};
+
+/// A control plane that tests may fill with objects, but not disturb.
+#[derive(Debug, Clone)]
+pub struct TestCluster {
+    access: ControlPlaneAccess,
+}
+
+impl TestCluster {
+    /// The one that all tests share.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn shared() -> Self {
+        Self { access: shared::servers().await.control_plane.clone() }
+    }
+
+    /// One of its own for a test that kills, stops or floods it, or counts what everybody does.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn dedicated() -> DedicatedCluster {
+        let start = || {
+            let run = Arc::new(Run::start()?);
+            ControlPlane::start(&shared::tools(), &run)
+        };
+        let servers = tokio::task::spawn_blocking(start)
+            .await
+            .or_fail("a dedicated control plane cannot be had")
+            .or_fail("a dedicated control plane cannot be had");
+        DedicatedCluster {
+            cluster: Self { access: servers.access() },
+            servers: Arc::new(Mutex::new(servers)),
+        }
+    }
+
+    /// A client that may do everything.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn admin(&self) -> Client {
+        client(&self.kubeconfig_in("admin", Some(MASTERS))).await
+    }
+
+    /// A client that the API server knows by this name. It may do what RBAC lets it, at first nothing.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn identity(&self, name: &str) -> Client {
+        client(&self.kubeconfig(name)).await
+    }
+
+    /// The same as a member of a group.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn identity_in(&self, name: &str, group: &str) -> Client {
+        client(&self.kubeconfig_in(name, Some(group))).await
+    }
+
+    /// The content of a kubeconfig for another process, which needs no other file.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub fn kubeconfig(&self, name: &str) -> String {
+        self.kubeconfig_in(name, None)
+    }
+
+    /// A new namespace.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be created.
+    pub async fn namespace(&self) -> TestNamespace {
+        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        self.namespace_named(&format!("test-{random:016x}")).await
+    }
+
+    /// A new namespace of a given name, which has to be unique among all tests.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be created.
+    pub async fn namespace_named(&self, name: &str) -> TestNamespace {
+        TestNamespace::create(self, name).await
+    }
+
+    /// Installs a `CustomResourceDefinition`, or changes it to this, and waits until its objects are served.
+    /// Tests that share a cluster share its definitions too: one that needs another schema takes another
+    /// group.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn install_crd(&self, definition: serde_json::Value) {
+        crd::install(&self.admin().await, definition).await;
+    }
+
+    /// What the API server was asked for.
+    pub fn audit_log(&self) -> AuditLog {
+        AuditLog::new(self.access.audit_log.clone())
+    }
+
+    /// Whether the run that it belongs to has not ended.
+    fn is_there(&self) -> bool {
+        self.access.authority().is_ok()
+    }
+
+    fn kubeconfig_in(&self, name: &str, group: Option<&str>) -> String {
+        let authority = self.access.authority().or_fail("the run's authority cannot be read");
+        let identity: Credentials =
+            authority.identity(name, group).or_fail(format_args!("cannot become {name}"));
+        self.access.kubeconfig(&authority, &identity)
+    }
+}
+
+/// A client for a kubeconfig. It sends each request once: kube's own client would repeat some.
+pub(crate) async fn client(kubeconfig: &str) -> Client {
+    let make = async {
+        let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        config.default_retry = false;
+        Ok::<_, kube::config::KubeconfigError>(config)
+    };
+    let config = make.await.or_fail("a Kubernetes client cannot be configured");
+    Client::try_from(config).or_fail("a Kubernetes client cannot be made")
+}
+
+/// A control plane that one test has for itself. Dropping it ends it.
+#[derive(Debug)]
+pub struct DedicatedCluster {
+    cluster: TestCluster,
+    servers: Arc<Mutex<ControlPlane>>,
+}
+
+impl DedicatedCluster {
+    /// Power over the store.
+    pub fn etcd(&self) -> Control {
+        Control::new("etcd", &self.servers, ControlPlane::etcd)
+    }
+
+    /// Power over the API server.
+    pub fn api_server(&self) -> Control {
+        Control::new("kube-apiserver", &self.servers, ControlPlane::api_server)
+    }
+
+    /// Power over garbage collection and the deletion of namespaces.
+    pub fn controller_manager(&self) -> Control {
+        Control::new("kube-controller-manager", &self.servers, ControlPlane::controller_manager)
+    }
+}
+
+impl Deref for DedicatedCluster {
+    type Target = TestCluster;
+
+    fn deref(&self) -> &TestCluster {
+        &self.cluster
+    }
+}

@@ -1,0 +1,213 @@
+//! What the API server was really asked for, from its own audit log.
+//!
+//! The server writes a line when a request arrives, before it does anything, and another one when it has answered,
+//! which may be after the client has the answer. So the reader waits until every request that has arrived was
+//! answered too: after that it has missed none that a client got an answer to.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::PathBuf,
+};
+
+use serde::Deserialize;
+
+use crate::{failure::OrFail, wait::until};
+
+/// The requests of one API server.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    path: PathBuf,
+}
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
+/// One request that was answered. A watch is answered when it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditedRequest {
+    /// Who asked.
+    pub user: String,
+    /// The API's verb: `patch`, `list`, `watch`, …
+    pub verb: String,
+    /// The plural, followed by a slash and the subresource if there is one; empty for anything but objects.
+    pub resource: String,
+    /// The API group, empty for the core.
+    pub group: String,
+    /// The namespace, if the request names one.
+    pub namespace: Option<String>,
+    /// The object's name, if the request names one.
+    pub name: Option<String>,
+    /// Path and query.
+    pub uri: String,
+    /// The HTTP status of the answer. An apply that created is a `patch` with 201.
+    pub code: u16,
+}
+
+impl AuditLog {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The beginning of the log.
+    pub fn start(&self) -> Mark {
+        Mark(0)
+    }
+
+    /// The end of the log as it is now.
+    ///
+    /// # Panics
+    ///
+    /// When the log cannot be read.
+    pub fn mark(&self) -> Mark {
+        Mark(self.path.metadata().or_fail("the audit log cannot be read").len())
+    }
+
+    /// Everything that `user` has asked for since the mark and got an answer to, in the order of arrival.
+    ///
+    /// # Panics
+    ///
+    /// When the log cannot be read, or a request stays without an answer.
+    pub async fn since(&self, mark: Mark, user: &str) -> Vec<AuditedRequest> {
+        until(format_args!("all requests of {user} to be answered"), || async {
+            answered(&self.read(mark), user)
+        })
+        .await
+    }
+
+    fn read(&self, Mark(start): Mark) -> String {
+        let read = || {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(start))?;
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            Ok::<_, std::io::Error>(text)
+        };
+        read().or_fail("the audit log cannot be read")
+    }
+}
+
+/// The user's requests, unless one of them was not answered yet.
+fn answered(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
+    let mut order = Vec::new();
+    let mut answers = HashMap::new();
+    // The last line may be half written.
+    for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let event: Event = serde_json::from_str(line).or_fail("an audit line cannot be read");
+        if event.user.username != user {
+            continue;
+        }
+        if event.stage == "RequestReceived" {
+            order.push(event.audit_id);
+        } else {
+            // The end of a watch follows its beginning; the first answer counts.
+            answers.entry(event.audit_id.clone()).or_insert_with(|| event.into_request());
+        }
+    }
+    order.into_iter().map(|id| answers.remove(&id)).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: EventUser,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+#[derive(Deserialize)]
+struct EventUser {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    api_group: String,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseStatus {
+    code: u16,
+}
+
+impl Event {
+    fn into_request(self) -> AuditedRequest {
+        let ObjectRef { mut resource, subresource, api_group, namespace, name } = self.object_ref;
+        if !subresource.is_empty() {
+            resource = format!("{resource}/{subresource}");
+        }
+        AuditedRequest {
+            user: self.user.username,
+            verb: self.verb,
+            resource,
+            group: api_group,
+            namespace,
+            name,
+            uri: self.request_uri,
+            code: self.response_status.code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: &str, stage: &str, user: &str, code: u16) -> String {
+        format!(
+            r#"{{"auditID":"{id}","stage":"{stage}","requestURI":"/api/v1/x","verb":"get","user":{{"username":"{user}"}},"objectRef":{{"resource":"pods","subresource":"status"}},"responseStatus":{{"code":{code}}}}}"#
+        ) + "\n"
+    }
+
+    #[test]
+    fn a_request_counts_once_it_is_answered() {
+        let received = line("1", "RequestReceived", "ann", 0);
+        assert_eq!(answered(&received, "ann"), None, "not answered yet");
+        assert_eq!(answered(&received, "bob"), Some(Vec::new()), "somebody else's");
+
+        let log = received + &line("1", "ResponseComplete", "ann", 200);
+        let requests = answered(&log, "ann").unwrap();
+        assert_eq!(requests.len(), 1);
+        assert_eq!((requests[0].resource.as_str(), requests[0].code), ("pods/status", 200));
+    }
+
+    #[test]
+    fn a_watch_counts_once_and_when_it_begins() {
+        let mut log =
+            line("1", "RequestReceived", "ann", 0) + &line("1", "ResponseStarted", "ann", 200);
+        assert_eq!(answered(&log, "ann").unwrap().len(), 1);
+        log += &line("1", "ResponseComplete", "ann", 200);
+        assert_eq!(answered(&log, "ann").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn requests_keep_their_order_and_half_a_line_is_left_for_later() {
+        let log = [
+            line("2", "RequestReceived", "ann", 0),
+            line("1", "RequestReceived", "ann", 0),
+            line("1", "ResponseComplete", "ann", 201),
+            line("2", "ResponseComplete", "ann", 409),
+            r#"{"auditID":"3","sta"#.to_owned(),
+        ]
+        .concat();
+        let codes: Vec<_> =
+            answered(&log, "ann").unwrap().iter().map(|request| request.code).collect();
+        assert_eq!(codes, [409, 201]);
+    }
+}

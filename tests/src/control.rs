@@ -1,0 +1,103 @@
+//! Power over a server that a test has for itself.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use xtask::servers::{Server, ServersError, Signal};
+
+use crate::failure::OrFail;
+
+/// A handle on one server of a dedicated group. Clones control the same server.
+#[derive(Clone)]
+pub struct Control {
+    name: &'static str,
+    act: Arc<dyn Fn(Action) -> Result<Option<u32>, ServersError> + Send + Sync>,
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Look,
+    Kill,
+    Stop,
+    Restart,
+    Signal(Signal),
+    Pause,
+    Resume,
+}
+
+impl Control {
+    /// Controls the server that `pick` finds in `owner`.
+    pub(crate) fn new<Owner: Send + 'static>(
+        name: &'static str,
+        owner: &Arc<Mutex<Owner>>,
+        pick: fn(&mut Owner) -> &mut Server,
+    ) -> Self {
+        let owner = Arc::clone(owner);
+        let act = move |action| {
+            let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
+            let server = pick(&mut owner);
+            match action {
+                Action::Look => {}
+                Action::Kill => server.kill()?,
+                Action::Stop => server.stop()?,
+                Action::Restart => server.start_again()?,
+                Action::Signal(signal) => server.signal(signal)?,
+                Action::Pause => server.pause()?,
+                Action::Resume => server.resume()?,
+            }
+            Ok(server.id())
+        };
+        Self { name, act: Arc::new(act) }
+    }
+
+    /// The server's process id, while it runs.
+    pub async fn id(&self) -> Option<u32> {
+        self.perform(Action::Look).await
+    }
+
+    /// Kills it, with everything that it started, and waits for its end: a power cut.
+    pub async fn kill(&self) {
+        self.perform(Action::Kill).await;
+    }
+
+    /// Ends it in good order.
+    pub async fn stop(&self) {
+        self.perform(Action::Stop).await;
+    }
+
+    /// Starts it, after ending it if need be, on the same port and data, and waits until it is ready.
+    pub async fn restart(&self) {
+        self.perform(Action::Restart).await;
+    }
+
+    /// Sends a signal to its first process.
+    pub async fn signal(&self, signal: Signal) {
+        self.perform(Action::Signal(signal)).await;
+    }
+
+    /// Freezes it: connections stay open and nothing is answered.
+    pub async fn pause(&self) {
+        self.perform(Action::Pause).await;
+    }
+
+    /// Lets it go on after a pause.
+    pub async fn resume(&self) {
+        self.perform(Action::Resume).await;
+    }
+
+    async fn perform(&self, action: Action) -> Option<u32> {
+        let act = Arc::clone(&self.act);
+        tokio::task::spawn_blocking(move || act(action))
+            .await
+            .or_fail(self.name)
+            .or_fail(format_args!("cannot control {}", self.name))
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Control").field("name", &self.name).finish_non_exhaustive()
+    }
+}

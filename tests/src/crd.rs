@@ -1,0 +1,164 @@
+//! The `CustomResourceDefinition` that Crossplane would derive from an XRD, so that composite resources
+//! can be tried on an API server without Crossplane.
+//!
+//! Crossplane takes over little of the XRD's schema: of `spec` and `status` their fields, what is required,
+//! rules in CEL and `oneOf`, of `spec` also whether unknown fields are kept. Everything else is its own.
+
+use serde_json::{Map, Value, json};
+
+/// Derives the definition. Of the XRD only what an API server would have checked is relied on.
+pub fn from_xrd(xrd: &Value) -> Value {
+    let spec = &xrd["spec"];
+    let scope = scope(xrd);
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let versions: Vec<Value> = versions.map(|version| derive_version(spec, scope, version)).collect();
+    let mut names = spec["names"].clone();
+    let mut categories = names["categories"].as_array().cloned().unwrap_or_default();
+    categories.push(json!("composite"));
+    names["categories"] = Value::from(categories);
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": xrd["metadata"]["name"]},
+        "spec": {
+            "group": spec["group"],
+            "names": names,
+            "scope": if scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+            "versions": versions,
+        },
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Namespaced,
+    Cluster,
+    LegacyCluster,
+}
+
+fn scope(xrd: &Value) -> Scope {
+    let is_v1 = xrd["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1"));
+    match xrd["spec"]["scope"].as_str() {
+        Some("Cluster") => Scope::Cluster,
+        Some("Namespaced") => Scope::Namespaced,
+        Some(_) => Scope::LegacyCluster,
+        None if is_v1 => Scope::LegacyCluster,
+        None => Scope::Namespaced,
+    }
+}
+
+fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
+    let given = &version["schema"]["openAPIV3Schema"];
+    let mut schema = json!({
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            // The name becomes the value of a label.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 63}}},
+        },
+    });
+    copy(given, &mut schema, &["description", "x-kubernetes-validations"]);
+
+    let given_spec = &given["properties"]["spec"];
+    let mut spec = json!({"type": "object"});
+    let kept = ["description", "required", "oneOf", "x-kubernetes-validations"];
+    copy(given_spec, &mut spec, &kept);
+    copy(given_spec, &mut spec, &["x-kubernetes-preserve-unknown-fields"]);
+    spec["properties"] = merged(&given_spec["properties"], spec_fields(xrd_spec, scope));
+
+    let given_status = &given["properties"]["status"];
+    let mut status = json!({"type": "object"});
+    copy(given_status, &mut status, &kept);
+    status["properties"] = merged(&given_status["properties"], status_fields(scope));
+
+    schema["properties"]["spec"] = spec;
+    schema["properties"]["status"] = status;
+    json!({
+        "name": version["name"],
+        "served": version["served"],
+        "storage": version["referenceable"],
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    })
+}
+
+fn copy(from: &Value, to: &mut Value, keywords: &[&str]) {
+    for keyword in keywords {
+        if let Some(value) = from.get(keyword) {
+            to[*keyword] = value.clone();
+        }
+    }
+}
+
+/// Crossplane's own fields win over those of the XRD.
+fn merged(given: &Value, own: Value) -> Value {
+    let mut fields = given.as_object().cloned().unwrap_or_default();
+    fields.extend(own.as_object().cloned().unwrap_or_default());
+    Value::Object(fields)
+}
+
+fn spec_fields(xrd_spec: &Value, scope: Scope) -> Value {
+    let mut policy = json!({"type": "string", "enum": ["Automatic", "Manual"]});
+    if let Some(default) = xrd_spec.get("defaultCompositionUpdatePolicy") {
+        policy["default"] = default.clone();
+    }
+    let mut reference = strings(&["apiVersion", "kind", "name"], &["apiVersion", "kind"]);
+    if scope != Scope::Namespaced {
+        // What stands in a namespace composes within it.
+        reference["properties"]["namespace"] = json!({"type": "string"});
+    }
+    let mut fields = json!({
+        "compositionRef": strings(&["name"], &["name"]),
+        "compositionSelector": label_selector(),
+        "compositionRevisionRef": strings(&["name"], &["name"]),
+        "compositionRevisionSelector": label_selector(),
+        "compositionUpdatePolicy": policy,
+        "resourceRefs": {"type": "array", "items": reference, "x-kubernetes-list-type": "atomic"},
+    });
+    if scope != Scope::LegacyCluster {
+        return json!({"crossplane": {"type": "object", "properties": fields}});
+    }
+    let claim = ["apiVersion", "kind", "namespace", "name"];
+    fields["claimRef"] = strings(&claim, &claim);
+    fields["writeConnectionSecretToRef"] = strings(&["name", "namespace"], &["name", "namespace"]);
+    fields
+}
+
+fn status_fields(scope: Scope) -> Value {
+    let mut condition = strings(
+        &["lastTransitionTime", "message", "reason", "status", "type"],
+        &["lastTransitionTime", "reason", "status", "type"],
+    );
+    condition["properties"]["lastTransitionTime"]["format"] = json!("date-time");
+    condition["properties"]["observedGeneration"] = json!({"type": "integer", "format": "int64"});
+    let mut fields = json!({"conditions": {
+        "type": "array",
+        "items": condition,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }});
+    if scope == Scope::LegacyCluster {
+        let published = json!({"type": "string", "format": "date-time"});
+        fields["connectionDetails"] =
+            json!({"type": "object", "properties": {"lastPublishedTime": published}});
+        fields["claimConditionTypes"] = json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "x-kubernetes-list-type": "set",
+        });
+    }
+    fields
+}
+
+fn strings(fields: &[&str], required: &[&str]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))).collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn label_selector() -> Value {
+    let labels = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({"type": "object", "required": ["matchLabels"], "properties": {"matchLabels": labels}})
+}

@@ -1,0 +1,111 @@
+//! Postgres for tests: one server for all, a database for each.
+
+mod database;
+mod template;
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex},
+};
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use xtask::servers::{Durability, Postgres, PostgresAccess, Run};
+
+pub use database::TestDatabase;
+pub use template::Template;
+
+use crate::{control::Control, failure::OrFail, shared};
+
+/// A Postgres that tests may fill with databases, but not disturb.
+#[derive(Debug, Clone)]
+pub struct TestPostgres {
+    access: PostgresAccess,
+}
+
+impl TestPostgres {
+    /// The one that all tests share.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn shared() -> Self {
+        Self { access: shared::servers().await.postgres.clone() }
+    }
+
+    /// One of its own for a test that kills, stops or floods it. What it committed survives.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn dedicated() -> DedicatedPostgres {
+        let start = || {
+            let run = Arc::new(Run::start()?);
+            Postgres::start(&shared::tools(), &run, Durability::On)
+        };
+        let server = tokio::task::spawn_blocking(start)
+            .await
+            .or_fail("a dedicated Postgres cannot be had")
+            .or_fail("a dedicated Postgres cannot be had");
+        let postgres = Self { access: server.access() };
+        let server = Control::new("postgres", &Arc::new(Mutex::new(server)), Postgres::server);
+        DedicatedPostgres { postgres, server }
+    }
+
+    /// A new, empty database.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be created.
+    pub async fn database(&self) -> TestDatabase {
+        self.database_from(&Template::empty()).await
+    }
+
+    /// A new database that holds what the template does. The template is filled once per server, whoever
+    /// asks first.
+    ///
+    /// # Panics
+    ///
+    /// When the template cannot be filled or the database not be created.
+    pub async fn database_from(&self, template: &Template) -> TestDatabase {
+        let template = template.provide(self).await;
+        TestDatabase::create(self, &template).await
+    }
+
+    /// How to connect to one of its databases, as superuser.
+    pub fn options(&self, database: &str) -> PgConnectOptions {
+        let PostgresAccess { host, port, user, password } = &self.access;
+        PgConnectOptions::new_without_pgpass()
+            .host(host)
+            .port(*port)
+            .username(user)
+            .password(password)
+            .database(database)
+            .ssl_mode(PgSslMode::Disable)
+    }
+
+    pub(crate) fn access(&self) -> &PostgresAccess {
+        &self.access
+    }
+}
+
+/// A Postgres that one test has for itself. Dropping it ends it.
+#[derive(Debug)]
+pub struct DedicatedPostgres {
+    postgres: TestPostgres,
+    server: Control,
+}
+
+impl DedicatedPostgres {
+    /// Power over the server.
+    pub fn server(&self) -> &Control {
+        &self.server
+    }
+}
+
+impl Deref for DedicatedPostgres {
+    type Target = TestPostgres;
+
+    fn deref(&self) -> &TestPostgres {
+        &self.postgres
+    }
+}

@@ -1,0 +1,96 @@
+//! What a new database holds. Filling one takes long, copying one does not: so each content is made once per
+//! server and copied for every test.
+
+use std::{fmt, future::Future, hash::BuildHasher, pin::Pin, sync::Arc};
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnectOptions};
+
+use super::TestPostgres;
+use crate::failure::OrFail;
+
+type Filled = Pin<Box<dyn Future<Output = Result<(), sqlx::Error>> + Send>>;
+
+/// The content of a new database.
+#[derive(Clone)]
+pub struct Template {
+    name: String,
+    fill: Arc<dyn Fn(PgConnectOptions) -> Filled + Send + Sync>,
+}
+
+impl Template {
+    /// Nothing at all.
+    pub fn empty() -> Self {
+        Self::new("empty", |_| async { Ok(()) })
+    }
+
+    /// What `fill` puts into the database that it is told to connect to. Templates of the same name are
+    /// the same to a server, so a name has to change with the content: end it with a fingerprint. `fill`
+    /// has to close its connections.
+    pub fn new<F>(
+        name: impl Into<String>,
+        fill: impl Fn(PgConnectOptions) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), sqlx::Error>> + Send + 'static,
+    {
+        Self { name: name.into(), fill: Arc::new(move |options| Box::pin(fill(options))) }
+    }
+
+    /// The name of the database to copy; fills it if it is not there.
+    pub(super) async fn provide(&self, postgres: &TestPostgres) -> String {
+        let name = format!("template_{}", self.name);
+        self.try_provide(postgres, &name)
+            .await
+            .or_fail(format_args!("the database template {:?} cannot be filled", self.name));
+        name
+    }
+
+    async fn try_provide(&self, postgres: &TestPostgres, name: &str) -> Result<(), sqlx::Error> {
+        let mut admin = PgConnection::connect_with(&postgres.options("postgres")).await?;
+        // Held by this session until it is closed; other processes fill other templates meanwhile.
+        sqlx::query("SELECT pg_advisory_lock(hashtextextended($1, 0))")
+            .bind(name)
+            .execute(&mut admin)
+            .await?;
+        let exists: bool =
+            sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
+                .bind(name)
+                .fetch_one(&mut admin)
+                .await?;
+        if !exists {
+            // It gets its name when it is full: what a failed attempt left is not taken for a template.
+            let unfinished = format!("{name}_unfinished");
+            statement(
+                &mut admin,
+                format!(r#"DROP DATABASE IF EXISTS "{unfinished}" WITH (FORCE)"#),
+            )
+            .await?;
+            statement(&mut admin, format!(r#"CREATE DATABASE "{unfinished}" TEMPLATE template0"#))
+                .await?;
+            (self.fill)(postgres.options(&unfinished)).await?;
+            statement(&mut admin, format!(r#"ALTER DATABASE "{unfinished}" RENAME TO "{name}""#))
+                .await?;
+        }
+        admin.close().await
+    }
+}
+
+/// A statement about databases, whose names cannot be parameters. They are ours, not a stranger's.
+pub(super) async fn statement(
+    connection: &mut PgConnection,
+    sql: String,
+) -> Result<(), sqlx::Error> {
+    connection.execute(AssertSqlSafe(sql)).await.map(drop)
+}
+
+/// A name that no other test, process or run has.
+pub(super) fn unique_name() -> String {
+    let random = std::hash::RandomState::new().hash_one(std::process::id());
+    format!("test_{random:016x}")
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Template").field("name", &self.name).finish_non_exhaustive()
+    }
+}

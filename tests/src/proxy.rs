@@ -1,0 +1,56 @@
+//! Proxies between a client and a real server. A test scripts what happens to which request: held, cut, delayed,
+//! answered by somebody else, or survived by nobody because the client is killed just then.
+//!
+//! Both protocols are reduced to numbered requests with a verb and a target, so one engine ([`Script`]) serves
+//! both. A proxy runs in the test's own runtime: a test that blocks its thread stops its proxies too.
+
+mod http;
+mod postgres;
+mod script;
+
+pub use self::{
+    http::{HttpAnswer, HttpProxy},
+    postgres::PgProxy,
+    script::{At, Held, Request, Script, When},
+};
+
+use std::{future::Future, net::Ipv4Addr, sync::Arc};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use crate::failure::OrFail;
+
+/// A loopback port whose connections are each served by a task. Dropping it cuts them all.
+#[derive(Debug)]
+struct Listener {
+    port: u16,
+    _tasks: JoinSet<()>,
+}
+
+impl Listener {
+    async fn start<F>(serve: impl Fn(TcpStream) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.or_fail("no port for a proxy");
+        let port = listener.local_addr().or_fail("no port for a proxy").port();
+        let serve = Arc::new(serve);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                        connections.spawn(serve(stream));
+                    },
+                    Some(_) = connections.join_next() => {}
+                }
+            }
+        });
+        Self { port, _tasks: tasks }
+    }
+}

@@ -1,0 +1,323 @@
+//! What a proxy does to which request.
+//!
+//! ```
+//! # use broker_tests::proxy::Script;
+//! # use std::time::Duration;
+//! # let script = Script::<()>::default();
+//! // The third request never reaches the server.
+//! script.request(3).before_forward().cut();
+//! // The first commit happens, but nobody learns of it.
+//! script.first(|request| request.verb == "COMMIT").before_answer().cut();
+//! // Every list is slow.
+//! script.each(|request| request.verb == "GET").before_forward().delay(Duration::from_millis(50));
+//! ```
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
+
+use crate::wait::until;
+
+/// One request that a proxy has received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// 1 for the proxy's first, over all its connections.
+    pub number: usize,
+    /// The HTTP method, or the first word of the SQL statement in capitals; `PREPARE` for a statement that is
+    /// prepared but not executed.
+    pub verb: String,
+    /// Path and query, or the SQL.
+    pub target: String,
+}
+
+/// The rules of one proxy, and a record of what it has seen. Clones share both. `A` is what the proxy can
+/// answer in the server's stead.
+pub struct Script<A> {
+    state: Arc<Mutex<State<A>>>,
+    seen: watch::Sender<usize>,
+}
+
+struct State<A> {
+    rules: Vec<Rule<A>>,
+    seen: Vec<Request>,
+}
+
+struct Rule<A> {
+    moment: Moment,
+    matches: Arc<dyn Fn(&Request) -> bool + Send + Sync>,
+    uses: Uses,
+    action: Action<A>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uses {
+    Once,
+    Always,
+    Spent,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// The server knows nothing of the request.
+    BeforeForward,
+    /// The server has done what it was asked for, the client does not know.
+    BeforeAnswer,
+}
+
+#[derive(Clone)]
+enum Action<A> {
+    Cut,
+    Delay(Duration),
+    Hold { reached: watch::Sender<usize>, released: watch::Receiver<bool> },
+    Kill(Pid),
+    Run(Arc<dyn Fn() + Send + Sync>),
+    Answer(A),
+}
+
+/// What a proxy has to do now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict<A> {
+    Continue,
+    Cut,
+    Answer(A),
+}
+
+impl<A: Clone + Send> Script<A> {
+    /// A rule for the request of this number.
+    pub fn request(&self, number: usize) -> When<'_, A> {
+        self.when(Uses::Once, move |request| request.number == number)
+    }
+
+    /// A rule for the first request from now on that matches.
+    pub fn first(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> When<'_, A> {
+        self.when(Uses::Once, matches)
+    }
+
+    /// A rule for all requests that match.
+    pub fn each(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> When<'_, A> {
+        self.when(Uses::Always, matches)
+    }
+
+    /// Forgets all rules, but not what was seen.
+    pub fn clear(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// All requests so far, whatever became of them.
+    pub fn seen(&self) -> Vec<Request> {
+        self.lock().seen.clone()
+    }
+
+    /// Waits until there were as many requests.
+    pub async fn wait_for_request(&self, number: usize) {
+        // The sender is ours, so it cannot be gone.
+        let _ = self.seen.subscribe().wait_for(|seen| *seen >= number).await;
+    }
+
+    fn when(
+        &self,
+        uses: Uses,
+        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> When<'_, A> {
+        When { script: self, uses, matches: Arc::new(matches) }
+    }
+
+    /// Numbers a request and remembers it.
+    pub(super) fn receive(&self, verb: String, target: String) -> Request {
+        let mut state = self.lock();
+        let request = Request { number: state.seen.len() + 1, verb, target };
+        state.seen.push(request.clone());
+        self.seen.send_replace(state.seen.len());
+        request
+    }
+
+    /// Whether anything is to happen to the request at that moment.
+    pub(super) fn concerns(&self, moment: Moment, request: &Request) -> bool {
+        self.lock().rules.iter().any(|rule| rule.applies(moment, request))
+    }
+
+    /// Does what the rules say, in their order, until one of them ends the request.
+    pub(super) async fn perform(&self, moment: Moment, request: &Request) -> Verdict<A> {
+        for action in self.take_actions(moment, request) {
+            match action {
+                Action::Cut => return Verdict::Cut,
+                Action::Delay(duration) => tokio::time::sleep(duration).await,
+                Action::Hold { reached, mut released } => {
+                    reached.send_modify(|count| *count += 1);
+                    // An error says that the test dropped its end, which is a release as well.
+                    let _ = released.wait_for(|released| *released).await;
+                }
+                Action::Kill(process) => {
+                    kill(process).await;
+                    return Verdict::Cut;
+                }
+                Action::Run(run) => run(),
+                Action::Answer(answer) => return Verdict::Answer(answer),
+            }
+        }
+        Verdict::Continue
+    }
+
+    fn take_actions(&self, moment: Moment, request: &Request) -> Vec<Action<A>> {
+        let mut state = self.lock();
+        let rules = state.rules.iter_mut().filter(|rule| rule.applies(moment, request));
+        rules
+            .map(|rule| {
+                if rule.uses == Uses::Once {
+                    rule.uses = Uses::Spent;
+                }
+                rule.action.clone()
+            })
+            .collect()
+    }
+}
+
+impl<A> Script<A> {
+    fn lock(&self) -> MutexGuard<'_, State<A>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A> Rule<A> {
+    fn applies(&self, moment: Moment, request: &Request) -> bool {
+        self.moment == moment && self.uses != Uses::Spent && (self.matches)(request)
+    }
+}
+
+/// A rule that knows its requests, but not yet the moment.
+pub struct When<'a, A> {
+    script: &'a Script<A>,
+    uses: Uses,
+    matches: Arc<dyn Fn(&Request) -> bool + Send + Sync>,
+}
+
+impl<'a, A> When<'a, A> {
+    /// While the server knows nothing of the request.
+    pub fn before_forward(self) -> At<'a, A> {
+        At { when: self, moment: Moment::BeforeForward }
+    }
+
+    /// When the server has done what it was asked for and the client does not know it.
+    pub fn before_answer(self) -> At<'a, A> {
+        At { when: self, moment: Moment::BeforeAnswer }
+    }
+}
+
+/// A rule that knows its requests and the moment, but not yet what to do.
+pub struct At<'a, A> {
+    when: When<'a, A>,
+    moment: Moment,
+}
+
+impl<A> At<'_, A> {
+    /// Closes the connection, to both sides.
+    pub fn cut(self) {
+        self.add(Action::Cut);
+    }
+
+    /// Waits.
+    pub fn delay(self, duration: Duration) {
+        self.add(Action::Delay(duration));
+    }
+
+    /// Waits until the test says otherwise.
+    pub fn hold(self) -> Held {
+        let (reached, is_reached) = watch::channel(0);
+        let (release, released) = watch::channel(false);
+        self.add(Action::Hold { reached, released });
+        Held { reached: is_reached, release }
+    }
+
+    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client: before the
+    /// forward it never asked, before the answer it asked and never learnt.
+    ///
+    /// # Panics
+    ///
+    /// When this cannot be a process id.
+    pub fn kill(self, process: u32) {
+        let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+        self.add(Action::Kill(pid.expect("a process id is positive and fits 31 bits")));
+    }
+
+    /// Calls something that does not block, and goes on.
+    pub fn run(self, run: impl Fn() + Send + Sync + 'static) {
+        self.add(Action::Run(Arc::new(run)));
+    }
+
+    /// Answers in the server's stead. Before the forward, the server is not asked at all.
+    pub fn answer(self, answer: A) {
+        self.add(Action::Answer(answer));
+    }
+
+    fn add(self, action: Action<A>) {
+        let Self { when: When { script, uses, matches }, moment } = self;
+        script.lock().rules.push(Rule { moment, matches, uses, action });
+    }
+}
+
+/// Requests that wait for the test. Dropping it lets them go on.
+#[derive(Debug)]
+pub struct Held {
+    reached: watch::Receiver<usize>,
+    release: watch::Sender<bool>,
+}
+
+impl Held {
+    /// Waits until a request is held.
+    ///
+    /// # Panics
+    ///
+    /// When the rule was removed before.
+    pub async fn reached(&mut self) {
+        let reached = self.reached.wait_for(|count| *count > 0).await;
+        reached.expect("the rule that holds was removed");
+    }
+
+    /// Lets all of them go on, and those that would be held later too.
+    pub fn release(self) {
+        self.release.send_replace(true);
+    }
+}
+
+async fn kill(process: Pid) {
+    // It may have ended by itself, which serves as well.
+    let _ = kill_process(process, Signal::KILL);
+    let stat = format!("/proc/{}/stat", process.as_raw_pid());
+    until("a killed process to be dead", || async {
+        let alive = std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        (!alive).then_some(())
+    })
+    .await;
+}
+
+impl<A> Default for Script<A> {
+    fn default() -> Self {
+        let state = State { rules: Vec::new(), seen: Vec::new() };
+        Self { state: Arc::new(Mutex::new(state)), seen: watch::Sender::new(0) }
+    }
+}
+
+impl<A> Clone for Script<A> {
+    fn clone(&self) -> Self {
+        Self { state: Arc::clone(&self.state), seen: self.seen.clone() }
+    }
+}
+
+impl<A> fmt::Debug for Script<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        formatter
+            .debug_struct("Script")
+            .field("rules", &state.rules.len())
+            .field("seen", &state.seen)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The script engine by itself, without a server.
+
+use std::{
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use super::*;
+
+type TestScript = Script<&'static str>;
+
+async fn pass(script: &TestScript, verb: &str) -> (Verdict<&'static str>, Verdict<&'static str>) {
+    let request = script.receive(verb.to_owned(), String::new());
+    let before = script.perform(Moment::BeforeForward, &request).await;
+    let after = script.perform(Moment::BeforeAnswer, &request).await;
+    (before, after)
+}
+
+#[tokio::test]
+async fn a_number_names_one_request() {
+    let script = TestScript::default();
+    script.request(2).before_forward().cut();
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
+    assert_eq!(pass(&script, "B").await, (Verdict::Cut, Verdict::Continue));
+    assert_eq!(pass(&script, "C").await, (Verdict::Continue, Verdict::Continue));
+}
+
+#[tokio::test]
+async fn a_moment_is_one_of_two() {
+    let script = TestScript::default();
+    script.request(1).before_answer().cut();
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
+}
+
+#[tokio::test]
+async fn the_first_match_is_used_up_and_each_is_not() {
+    let script = TestScript::default();
+    script.first(|request| request.verb == "A").before_forward().answer("once");
+    script.each(|request| request.verb == "A").before_answer().answer("always");
+    assert_eq!(pass(&script, "B").await, (Verdict::Continue, Verdict::Continue));
+    assert_eq!(pass(&script, "A").await, (Verdict::Answer("once"), Verdict::Answer("always")));
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Answer("always")));
+    script.clear();
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
+}
+
+#[tokio::test]
+async fn rules_act_in_their_order_until_one_ends_the_request() {
+    let script = TestScript::default();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = |step| {
+        let calls = Arc::clone(&calls);
+        move || {
+            calls.fetch_add(step, Ordering::SeqCst);
+        }
+    };
+    script.request(1).before_forward().run(count(1));
+    script.request(1).before_forward().cut();
+    script.request(1).before_forward().run(count(10));
+    assert_eq!(pass(&script, "A").await.0, Verdict::Cut);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_request_waits_as_long_as_it_was_told() {
+    const DELAY: Duration = Duration::from_mins(5);
+    let script = TestScript::default();
+    script.request(1).before_forward().delay(DELAY);
+    let started = tokio::time::Instant::now();
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
+    // The clock is the test's: it stands still, except for who waits.
+    assert_eq!(started.elapsed(), DELAY);
+}
+
+#[tokio::test]
+async fn a_held_request_goes_on_when_it_is_released_or_forgotten() {
+    for release in [true, false] {
+        let script = TestScript::default();
+        let mut held = script.request(1).before_forward().hold();
+        let request = script.receive("A".to_owned(), String::new());
+        let performing = script.perform(Moment::BeforeForward, &request);
+        tokio::pin!(performing);
+        tokio::select! {
+            biased;
+            verdict = &mut performing => panic!("it was not held: {verdict:?}"),
+            () = held.reached() => {}
+        }
+        if release {
+            held.release();
+        } else {
+            drop(held);
+        }
+        assert_eq!(performing.await, Verdict::Continue);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_is_dead_when_its_connection_is_cut() {
+    let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
+    let script = TestScript::default();
+    script.request(1).before_answer().kill(process.id());
+    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
+    let status = process.try_wait().unwrap().expect("the process is still alive");
+    assert!(!status.success());
+}
+
+#[tokio::test]
+async fn what_was_seen_is_remembered_and_can_be_waited_for() {
+    let script = TestScript::default();
+    let watcher = script.clone();
+    let waiting = watcher.wait_for_request(2);
+    pass(&script, "A").await;
+    pass(&script, "B").await;
+    waiting.await;
+    let seen: Vec<_> =
+        script.seen().into_iter().map(|request| (request.number, request.verb)).collect();
+    assert_eq!(seen, [(1, "A".to_owned()), (2, "B".to_owned())]);
+}

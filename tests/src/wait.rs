@@ -1,0 +1,44 @@
+//! Waiting for what nothing announces.
+
+use std::{
+    fmt::Display,
+    future::Future,
+    time::{Duration, Instant},
+};
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// Longer than anything takes on a machine that is busy with other builds. It only bounds a failure.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+///
+/// When there is none for two minutes.
+pub async fn until<T, F>(what: impl Display, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited {} s in vain for {what}", PATIENCE.as_secs());
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Finishes some async work where there is no `await`, such as a `drop`: on a thread and a runtime of its own,
+/// because the caller's runtime may be the one that is being blocked. `None` if it took too long.
+pub(crate) fn in_own_runtime<T: Send>(
+    limit: Duration,
+    work: impl Future<Output = T> + Send,
+) -> Option<T> {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        runtime.block_on(async { tokio::time::timeout(limit, work).await.ok() })
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().ok().flatten())
+}

@@ -1,0 +1,400 @@
+//! The whole product on in-memory adapters: a store, a simulated cluster, a mesh, and agents that boot.
+//!
+//! Time stands still until a test moves it, and nothing happens that nobody asked for: [`World::round`] is one
+//! pass over each resource, one round of Crossplane, and every machine that booted trying to enrol.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use broker_app::step::Mode;
+use broker_app::{
+    Error, Passed, Reconciler, ReconcilerConfig, Service, ServiceConfig, SweepReport, Sweeper, Work,
+};
+use broker_domain::{
+    BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
+    ProvisionedResource, ProvisionedResourceId,
+};
+use broker_ports::memory::{
+    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
+    MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
+};
+use broker_ports::testing::builders::{id, second, worker};
+use broker_ports::{
+    Actor, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation,
+    ReconcilerPorts, RequestContext, Scope, ServicePorts,
+};
+use broker_render::catalog::ComposedKind;
+use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
+use secrecy::ExposeSecret;
+
+/// A blueprint of a node that boots with cloud-init.
+pub const NODE: u128 = 0xb1;
+/// A blueprint of something without a Node.
+pub const STANDALONE: u128 = 0xb2;
+/// A blueprint of a node with a required parameter and a default.
+pub const SIZED: u128 = 0xb3;
+
+/// A resource that never settles within this many rounds is stuck.
+const MOST_ROUNDS: usize = 12;
+
+/// Everything, wired together.
+pub struct World {
+    /// What everybody calls time.
+    pub clock: ManualClock,
+    /// Rows, events, audit, schedule.
+    pub store: MemoryStore,
+    /// The management cluster.
+    pub cluster: MemoryCluster,
+    /// The token issuer.
+    pub tokens: MemoryTokens,
+    /// The mesh.
+    pub mesh: MemoryMesh,
+    /// What the neighbours know.
+    pub neighbours: MemoryNeighbours,
+    /// The facade.
+    pub service: Service,
+    /// One replica's reconciler.
+    pub reconciler: Reconciler,
+    /// Its sweeper.
+    pub sweeper: Sweeper,
+    /// Machines boot their agents; a test may hold them back.
+    pub agents_boot: AtomicBool,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl World {
+    /// A world with one Project, one cloud, three blueprints, and a namespace that is ready.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::in_mode(Mode::Live)
+    }
+
+    /// The same, with a reconciler in another mode.
+    ///
+    /// # Panics
+    ///
+    /// When the world's own constants are wrong.
+    #[must_use]
+    pub fn in_mode(mode: Mode) -> Self {
+        let clock = ManualClock::at(second(0));
+        let shared: Arc<ManualClock> = Arc::new(clock.clone());
+        let store = MemoryStore::new(shared.clone());
+        let identity = ClusterId::new("kube-system-uid").expect("a cluster's id");
+        let cluster = MemoryCluster::new(shared.clone(), identity);
+        let tokens = MemoryTokens::seeded(7, shared.clone());
+        let mesh = MemoryMesh::of(&tokens);
+        let neighbours = MemoryNeighbours::default();
+        let ports = ServicePorts {
+            repository: Arc::new(store.clone()),
+            schedule: Arc::new(store.clone()),
+            outbox: Arc::new(store.clone()),
+            cluster: Arc::new(cluster.clone()),
+            tokens: Arc::new(tokens.clone()),
+            nodes: Arc::new(mesh.deregistrar()),
+            blueprints: Arc::new(neighbours.clone()),
+            clouds: Arc::new(neighbours.clone()),
+            credentials: Arc::new(neighbours.clone()),
+            assignments: Arc::new(neighbours.clone()),
+            labels: Arc::new(neighbours.clone()),
+            audit: Arc::new(store.clone()),
+            clock: shared,
+            ids: Arc::new(SequentialIds::seeded(7)),
+        };
+        let reconciler_ports = reconciler_ports(&ports);
+        let world = Self {
+            service: Service::new(ports, service_config()),
+            reconciler: Reconciler::new(reconciler_ports.clone(), reconciler_config(mode)),
+            sweeper: Sweeper::new(reconciler_ports, reconciler_config(mode)),
+            clock,
+            store,
+            cluster,
+            tokens,
+            mesh,
+            neighbours,
+            agents_boot: AtomicBool::new(true),
+        };
+        world.furnish();
+        world
+    }
+
+    fn furnish(&self) {
+        let provider = Provider::new("hetzner").expect("a provider's name");
+        self.neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+        self.neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
+        self.neighbours.assign(project(), id(4));
+        self.place(true);
+        self.cluster.create_namespace(namespace(project()).as_str());
+        self.cluster.install_kind(
+            "nop.crossplane.io/v1alpha1",
+            "NopResource",
+            KindScope::Namespaced,
+        );
+        self.cluster.install_kind(
+            "hetzner.crossplane.io/v1beta1",
+            "ProviderConfig",
+            KindScope::Namespaced,
+        );
+        let no_parameters = r#"{"parameters":[]}"#;
+        let sized = r#"{"parameters":[{"name":"size","type":"string","required":true},
+                        {"name":"count","type":"integer","default":1}]}"#;
+        self.publish(NODE, "Machine", "machines", MeshRole::Node, no_parameters);
+        self.publish(STANDALONE, "Bucket", "buckets", MeshRole::Standalone, no_parameters);
+        self.publish(SIZED, "Cluster", "clusters", MeshRole::Node, sized);
+    }
+
+    fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
+        let document = xrd_document(kind, plural);
+        let xrd = Arc::new(Xrd::parse(document.as_bytes()).expect("the world's own XRD"));
+        self.cluster.install_xrd(&xrd);
+        self.cluster.behave(&xrd, Behaviour::ready_after(1));
+        let documents = BlueprintDocuments {
+            xrd: document.into_bytes(),
+            parameter_schema: schema.as_bytes().to_vec(),
+            injection_strategy: InjectionStrategy::CloudInitUserData,
+            mesh_role: role,
+            composed_kinds: vec![ComposedKind {
+                api_version: "nop.crossplane.io/v1alpha1".to_owned(),
+                kind: "NopResource".to_owned(),
+            }],
+        };
+        self.neighbours.publish(id::<BlueprintVersionId>(blueprint), documents);
+    }
+
+    /// Says whether the Project's namespace takes objects.
+    pub fn place(&self, ready: bool) {
+        let name = namespace(project()).as_str().to_owned();
+        self.neighbours.place(project(), NamespaceObservation::new(name, ready));
+    }
+
+    /// Declares a resource.
+    ///
+    /// # Errors
+    ///
+    /// As the service.
+    pub async fn declare(&self, declaration: &Declaration) -> Result<ProvisionedResource, Error> {
+        self.service.provision(&operator(), declaration).await
+    }
+
+    /// The resource as it is stored.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn get(&self, id: ProvisionedResourceId) -> ProvisionedResource {
+        self.service.get(&operator(), id).await.expect("a stored resource")
+    }
+
+    /// One pass, one round of Crossplane, and every machine that booted tries to enrol.
+    ///
+    /// # Errors
+    ///
+    /// As the pass.
+    pub async fn round(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+        let passed = self.reconciler.reconcile(id).await;
+        self.clock.advance(Duration::from_secs(1));
+        self.cluster.tick();
+        self.boot_agents();
+        passed
+    }
+
+    /// Rounds until the resource is in a phase and a further round leaves it there.
+    ///
+    /// # Panics
+    ///
+    /// When it does not get there, or a pass fails on the way.
+    pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
+        for _ in 0..MOST_ROUNDS {
+            self.round(id).await.expect("a pass without a fault goes through");
+            let resource = self.get(id).await;
+            if resource.phase() == phase {
+                return resource;
+            }
+        }
+        panic!(
+            "the resource is in {} after {MOST_ROUNDS} rounds, not in {phase}",
+            self.get(id).await.phase()
+        );
+    }
+
+    /// Declares a resource and brings it into a phase on the way up.
+    ///
+    /// # Panics
+    ///
+    /// As [`World::until`].
+    pub async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
+        let declared = self.declare(declaration).await.expect("a sound declaration");
+        if phase == Phase::Pending {
+            return declared;
+        }
+        // An agent that boots at once would leave nothing to see of Enrolling.
+        self.agents_boot.store(phase == Phase::Ready, Ordering::Relaxed);
+        let resource = self.until(declared.id(), phase).await;
+        self.agents_boot.store(true, Ordering::Relaxed);
+        resource
+    }
+
+    /// Every machine that booted and found a token tries to enrol with it, and joins the mesh.
+    pub fn boot_agents(&self) {
+        if !self.agents_boot.load(Ordering::Relaxed) {
+            return;
+        }
+        for machine in self.cluster.agent_documents().into_iter().filter(|machine| machine.booted) {
+            if let Ok(node) = self.mesh.enrol(machine.token.secret().expose_secret()) {
+                // A Node that was told to leave meanwhile is not let in; that is the mesh's business.
+                let _ = self.mesh.join(node);
+            }
+        }
+    }
+
+    /// Sweeps once; answers what needs a pass.
+    ///
+    /// # Panics
+    ///
+    /// When store or cluster do not answer.
+    pub async fn sweep(&self) -> (Vec<Work>, SweepReport) {
+        self.sweeper.sweep().await.expect("store and cluster answer")
+    }
+
+    /// The composite resource's complete name.
+    ///
+    /// # Panics
+    ///
+    /// Never, for a resource of this world.
+    #[must_use]
+    pub fn xr(&self, resource: &ProvisionedResource) -> ObjectReference {
+        let kind = match resource.blueprint_version_id().as_uuid().as_u128() {
+            STANDALONE => "Bucket",
+            SIZED => "Cluster",
+            _ => "Machine",
+        };
+        let home = namespace(project());
+        ObjectReference::new(
+            "example.org/v1",
+            kind,
+            resource.xr_name().as_str(),
+            Some(home.as_str()),
+        )
+        .expect("a complete name")
+    }
+
+    /// What of ours stands on the cluster.
+    pub fn standing(&self) -> Vec<ObjectReference> {
+        self.cluster.objects().into_iter().collect()
+    }
+}
+
+/// The world's one Project.
+#[must_use]
+pub fn project() -> ProjectId {
+    id(1)
+}
+
+/// A declaration from one of the world's blueprints.
+#[must_use]
+pub fn declaration(blueprint: u128) -> Declaration {
+    Declaration::new(project(), id(2), id(blueprint), id(4))
+}
+
+/// An operator of the platform.
+///
+/// # Panics
+///
+/// Never.
+#[must_use]
+pub fn operator() -> RequestContext {
+    let actor = Actor::new("user:operator").expect("an actor");
+    RequestContext::new(actor, Scope::All, CorrelationId::new("test").expect("an id"))
+}
+
+fn reconciler_ports(ports: &ServicePorts) -> ReconcilerPorts {
+    let ports = ports.clone();
+    ReconcilerPorts {
+        repository: ports.repository,
+        schedule: ports.schedule,
+        cluster: ports.cluster,
+        tokens: ports.tokens,
+        nodes: ports.nodes,
+        blueprints: ports.blueprints,
+        clouds: ports.clouds,
+        credentials: ports.credentials,
+        assignments: ports.assignments,
+        labels: ports.labels,
+        audit: ports.audit,
+        clock: ports.clock,
+        ids: ports.ids,
+    }
+}
+
+fn service_config() -> ServiceConfig {
+    ServiceConfig {
+        deadlines: deadlines(),
+        profiles: ProviderProfiles::default(),
+        worker: worker("service"),
+        lease: Duration::from_secs(60),
+        poll: Duration::from_millis(50),
+    }
+}
+
+fn reconciler_config(mode: Mode) -> ReconcilerConfig {
+    ReconcilerConfig {
+        worker: worker("replica-1"),
+        lease: Duration::from_secs(60),
+        lease_margin: Duration::from_secs(5),
+        deadlines: deadlines(),
+        token_ttl: Duration::from_secs(60 * 60),
+        api_url: ApiUrl::new("https://mesh.example.org").expect("a URL"),
+        agent: Agent::default(),
+        profiles: ProviderProfiles::default(),
+        mode,
+    }
+}
+
+fn deadlines() -> Deadlines {
+    let patience = Duration::from_secs(5);
+    Deadlines {
+        store: patience,
+        resolve: patience,
+        cluster_read: patience,
+        cluster_write: patience,
+        token: patience,
+        node: patience,
+        deliver: patience,
+    }
+}
+
+fn xrd_document(kind: &str, plural: &str) -> String {
+    format!(
+        "apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {{name: {plural}.example.org}}
+spec:
+  group: example.org
+  names: {{kind: {kind}, plural: {plural}}}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              userData: {{type: string}}
+              cloudTags: {{type: object, additionalProperties: {{type: string}}}}
+              parameters:
+                type: object
+                properties:
+                  size: {{type: string}}
+                  count: {{type: integer}}
+"
+    )
+}

@@ -1,0 +1,17 @@
+//! Tests on real servers: Postgres and a Kubernetes control plane. `cargo xtask test` starts them once for all.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod servers {
+    mod processes;
+
+    mod postgres;
+
+    mod cluster;
+
+    mod pg_proxy;
+
+    mod http_proxy;
+
+    mod lifetime;
+}

@@ -1,0 +1,116 @@
+//! The servers end with their run, however it ends, and leave nothing behind.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use broker_tests::until;
+use rustix::process::{Pid, Signal, kill_process};
+use xtask::servers::{Run, SERVERS_VARIABLE};
+
+use super::processes::{Killed, standing_in, victim};
+
+/// A place for runs that no other test looks at. It is part of a run itself, so that nothing is left of it when
+/// this test is killed.
+struct Place {
+    directory: PathBuf,
+    _run: Run,
+}
+
+impl Place {
+    fn new() -> Self {
+        let run = Run::start().unwrap();
+        let directory = run.directory().join("runs");
+        fs::create_dir(&directory).unwrap();
+        Self { directory, _run: run }
+    }
+
+    fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A process that starts servers here and keeps them until it ends.
+    fn runner(&self) -> Killed {
+        let mut command = victim(&["servers"]);
+        Killed(command.env("TMPDIR", self.path()).env_remove(SERVERS_VARIABLE).spawn().unwrap())
+    }
+
+    async fn wait_until_nothing_is_left(&self) {
+        until("all servers to end and all directories to go", || async {
+            let left = fs::read_dir(self.path()).unwrap().count();
+            (left == 0 && standing_in(self.path()).is_empty()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// What a process says first; it is ready then.
+async fn first_line(process: &mut Killed) -> String {
+    let output = process.0.stdout.take().unwrap();
+    let read = move || BufReader::new(output).lines().next().expect("it ended instead").unwrap();
+    tokio::task::spawn_blocking(read).await.unwrap()
+}
+
+fn send(process: &Killed, signal: Signal) {
+    kill_process(Pid::from_child(&process.0), signal).unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_that_was_ended_by_a_signal() {
+    for signal in [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP] {
+        let place = Place::new();
+        let mut runner = place.runner();
+        let directory = PathBuf::from(first_line(&mut runner).await);
+        assert!(directory.starts_with(place.path()));
+        assert!(standing_in(&directory).len() >= 4, "fewer processes than servers");
+        send(&runner, signal);
+        place.wait_until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_that_was_killed_while_it_started() {
+    for server in ["initdb", "postgres", "etcd", "kube-apiserver", "kube-controller-manager"] {
+        let place = Place::new();
+        let runner = place.runner();
+        until(format_args!("{server} to start"), || async {
+            let mut runs = fs::read_dir(place.path()).unwrap().flatten();
+            runs.any(|run| run.path().join(format!("{server}.log")).exists()).then_some(())
+        })
+        .await;
+        send(&runner, Signal::KILL);
+        place.wait_until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn two_runs_work_side_by_side_and_end_each_for_itself() {
+    let (one, other) = (Place::new(), Place::new());
+    let (mut first, mut second) = (one.runner(), other.runner());
+    let (_, directory) = tokio::join!(first_line(&mut first), first_line(&mut second));
+    let before = standing_in(Path::new(&directory)).len();
+
+    // The end of its input ends a run in good order.
+    drop(first.0.stdin.take());
+    one.wait_until_nothing_is_left().await;
+    assert_eq!(standing_in(Path::new(&directory)).len(), before);
+    drop(second.0.stdin.take());
+    other.wait_until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_test_process_ends_with_the_run_whose_servers_it_uses() {
+    let place = Place::new();
+    let mut runner = place.runner();
+    let directory = first_line(&mut runner).await;
+    let mut user = Killed(victim(&["attach"]).env(SERVERS_VARIABLE, &directory).spawn().unwrap());
+    first_line(&mut user).await;
+    send(&runner, Signal::KILL);
+    until("the user of the servers to end", || {
+        let ended = user.0.try_wait().unwrap();
+        async move { ended }
+    })
+    .await;
+}

@@ -1,0 +1,4 @@
+//! The tier of simulations: the application on in-memory adapters.
+
+#[path = "simulation/paths.rs"]
+mod paths;
