@@ -9,6 +9,8 @@
 //! | 2, 4, 5 decide | the pure conversation of a pass | [`step`] |
 //! | 5 act, 2 persist | performs its effects, one by one | `act` |
 //! | all of them | one pass over one resource | [`Reconciler`] |
+//! | 6 emit | outbox to sink, in CloudEvents envelopes | [`Relay`] |
+//! | all of them | keeps a replica at work, and owns its tasks | [`Runner`] |
 //! | 1 declare | the facade that callers see | [`Service`] |
 
 mod act;
@@ -17,6 +19,8 @@ mod config;
 mod error;
 mod observe;
 mod pass;
+mod relay;
+mod runner;
 mod service;
 pub mod step;
 mod sweep;
@@ -25,5 +29,7 @@ mod views;
 pub use config::ReconcilerConfig;
 pub use error::{Error, one_line};
 pub use pass::{Passed, Reconciler};
+pub use relay::{LogEventSink, Relay, RelayConfig, RelayReport};
+pub use runner::{BootError, Probe, ProbeFailure, Runner, RunnerConfig};
 pub use service::{Service, ServiceConfig, Waited};
 pub use sweep::{SweepReport, Sweeper, Trouble, Work};

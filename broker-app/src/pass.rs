@@ -78,6 +78,14 @@ impl Reconciler {
         Self { ports, config }
     }
 
+    pub(crate) const fn ports(&self) -> &ReconcilerPorts {
+        &self.ports
+    }
+
+    pub(crate) const fn config(&self) -> &ReconcilerConfig {
+        &self.config
+    }
+
     /// Runs one pass over a resource, due or not, if nobody else is at it.
     ///
     /// # Errors

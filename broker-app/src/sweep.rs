@@ -10,7 +10,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use broker_domain::{ClusterId, ProvisionedResourceId};
+use broker_domain::{ClusterId, ProjectId, ProvisionedResourceId};
 use broker_ports::{
     Actor, Attribution, Brake, CompactRow, CorrelationId, Lane, PageSize, PortName,
     ReconcilerPorts, SweepQuery,
@@ -37,6 +37,8 @@ pub struct Sweeper {
 pub struct Work {
     /// The resource.
     pub resource: ProvisionedResourceId,
+    /// Its Project, for being fair.
+    pub project: ProjectId,
     /// Its lane.
     pub lane: Lane,
 }
@@ -96,7 +98,9 @@ impl Sweeper {
                 match attention(&glance.as_seen_by(row, unchanged, page.now)) {
                     Attention::None => report.settled += 1,
                     Attention::Waiting => report.waiting += 1,
-                    Attention::Pass(lane) => work.push(Work { resource: row.id, lane }),
+                    Attention::Pass(lane) => {
+                        work.push(Work { resource: row.id, project: row.project_id, lane })
+                    }
                 }
             }
             match page.next {
@@ -107,7 +111,7 @@ impl Sweeper {
         self.remember(remembered);
         self.brake(&cluster, &missing, expected, &mut work, &mut report).await?;
         report.handed_over = work.len();
-        Ok((work, report))
+        Ok((take_turns(work), report))
     }
 
     /// Too many composite resources are missing at once to believe it: nothing is created until a person has
@@ -150,6 +154,21 @@ impl Sweeper {
             *last = memory;
         }
     }
+}
+
+/// Projects take turns, so that one with much to do does not hold up another.
+fn take_turns(work: Vec<Work>) -> Vec<Work> {
+    let mut turns = BTreeMap::<_, usize>::new();
+    let mut numbered: Vec<_> = work
+        .into_iter()
+        .map(|work| {
+            let turn = turns.entry(work.project).or_default();
+            *turn += 1;
+            (*turn, work)
+        })
+        .collect();
+    numbered.sort_by_key(|(turn, _)| *turn);
+    numbered.into_iter().map(|(_, work)| work).collect()
 }
 
 fn is_expected(row: &CompactRow) -> bool {

@@ -10,10 +10,10 @@
 //! | to know who asked the API server for what | [`TestCluster::audit_log`] |
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //!
-//! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary that
-//! is run in another way starts its own. A server that cannot be had fails the test in one line; nothing
-//! is ever skipped. For that reason the harness panics instead of returning errors: to a test they are
-//! all the same.
+//! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary
+//! that is run in another way starts its own. A server that cannot be had fails the test in one
+//! line; nothing is ever skipped. For that reason the harness panics instead of returning errors:
+//! to a test they are all the same.
 
 #![expect(
     clippy::disallowed_methods,

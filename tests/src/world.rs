@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use broker_app::step::Mode;
 use broker_app::{
-    Error, Passed, Reconciler, ReconcilerConfig, Service, ServiceConfig, SweepReport, Sweeper, Work,
+    Error, Passed, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service,
+    ServiceConfig, SweepReport, Sweeper, Work,
 };
 use broker_domain::{
     BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
@@ -17,12 +18,12 @@ use broker_domain::{
 };
 use broker_ports::memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
-    MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
+    MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink, SequentialIds,
 };
 use broker_ports::testing::builders::{id, second, worker};
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation,
-    ReconcilerPorts, RequestContext, Scope, ServicePorts,
+    Actor, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation, PageSize,
+    ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
@@ -54,10 +55,14 @@ pub struct World {
     pub neighbours: MemoryNeighbours,
     /// The facade.
     pub service: Service,
+    /// What the reconciler is wired to.
+    pub ports: ReconcilerPorts,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
     /// Its sweeper.
     pub sweeper: Sweeper,
+    /// What the relay delivered.
+    pub sink: RecordingEventSink,
     /// Machines boot their agents; a test may hold them back.
     pub agents_boot: AtomicBool,
 }
@@ -110,13 +115,15 @@ impl World {
         let world = Self {
             service: Service::new(ports, service_config()),
             reconciler: Reconciler::new(reconciler_ports.clone(), reconciler_config(mode)),
-            sweeper: Sweeper::new(reconciler_ports, reconciler_config(mode)),
+            sweeper: Sweeper::new(reconciler_ports.clone(), reconciler_config(mode)),
+            ports: reconciler_ports,
             clock,
             store,
             cluster,
             tokens,
             mesh,
             neighbours,
+            sink: RecordingEventSink::default(),
             agents_boot: AtomicBool::new(true),
         };
         world.furnish();
@@ -259,6 +266,44 @@ impl World {
     /// When store or cluster do not answer.
     pub async fn sweep(&self) -> (Vec<Work>, SweepReport) {
         self.sweeper.sweep().await.expect("store and cluster answer")
+    }
+
+    /// A runner over this world, with its relay; time has to be moved by the test.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn runner(&self) -> Runner {
+        let ports =
+            RelayPorts { outbox: Arc::new(self.store.clone()), sink: Arc::new(self.sink.clone()) };
+        let relay = RelayConfig {
+            worker: worker("relay"),
+            batch: PageSize::new(10).expect("a page's size"),
+            claim_for: Duration::from_secs(30),
+            store_deadline: Duration::from_secs(5),
+            deliver_deadline: Duration::from_secs(5),
+            most_attempts: 3,
+            source: "/provisioning-broker".to_owned(),
+        };
+        let config = RunnerConfig {
+            sweep_interval: Duration::from_secs(30),
+            poll_interval: Duration::from_millis(200),
+            workers_per_lane: 4,
+            strict: false,
+            stop_within: Duration::from_secs(5),
+        };
+        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config(Mode::Live));
+        Runner::new(self.reconciler.clone(), sweeper, Relay::new(ports, relay), config)
+    }
+
+    /// Lets a bit of time go by: clock, Crossplane, agents.
+    pub async fn let_time_pass(&self) {
+        let a_bit = Duration::from_millis(250);
+        tokio::time::sleep(a_bit).await;
+        self.clock.advance(a_bit);
+        self.cluster.tick();
+        self.boot_agents();
     }
 
     /// The composite resource's complete name.

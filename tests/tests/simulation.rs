@@ -2,3 +2,5 @@
 
 #[path = "simulation/paths.rs"]
 mod paths;
+#[path = "simulation/running.rs"]
+mod running;

@@ -1,5 +1,11 @@
-//! The example composition root. It has no command yet, so it tells its name and version.
+//! `provisioning-broker`: see `provisioning-broker --help`.
 
-fn main() {
-    println!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+mod cli;
+mod demo;
+mod terminal;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os())
 }

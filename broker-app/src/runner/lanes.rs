@@ -1,0 +1,148 @@
+//! Queues with a bounded number of workers each: creations, teardowns and hints do not hold up one another.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{Lane, PageSize};
+
+/// Which queue a job stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Queue {
+    Teardown,
+    Converge,
+    /// Something changed on the cluster; which lane it belongs into is not known yet.
+    Hinted,
+}
+
+/// One pass to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Job {
+    queue: Queue,
+    resource: ProvisionedResourceId,
+}
+
+/// What waits and what runs.
+pub(super) struct Lanes {
+    workers: usize,
+    waiting: BTreeMap<Queue, VecDeque<ProvisionedResourceId>>,
+    queued: BTreeSet<ProvisionedResourceId>,
+    running: BTreeSet<Job>,
+}
+
+impl Job {
+    pub(super) const fn in_lane(lane: Lane, resource: ProvisionedResourceId) -> Self {
+        let queue = match lane {
+            Lane::Converge => Queue::Converge,
+            Lane::Teardown => Queue::Teardown,
+        };
+        Self { queue, resource }
+    }
+
+    pub(super) const fn resource(self) -> ProvisionedResourceId {
+        self.resource
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            workers: workers.max(1),
+            waiting: BTreeMap::new(),
+            queued: BTreeSet::new(),
+            running: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, lane: Lane, resource: ProvisionedResourceId) {
+        self.push(Job::in_lane(lane, resource));
+    }
+
+    pub(super) fn enqueue_hint(&mut self, resource: ProvisionedResourceId) {
+        self.push(Job { queue: Queue::Hinted, resource });
+    }
+
+    /// Queues a job, unless one for the same resource waits already: two in a row see the same.
+    fn push(&mut self, job: Job) {
+        if self.queued.insert(job.resource) {
+            self.waiting.entry(job.queue).or_default().push_back(job.resource);
+        }
+    }
+
+    /// A job that can start now; it counts as running.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        for queue in [Queue::Teardown, Queue::Converge, Queue::Hinted] {
+            if self.running_in(queue) >= self.workers {
+                continue;
+            }
+            if let Some(resource) = self.waiting.get_mut(&queue).and_then(VecDeque::pop_front) {
+                self.queued.remove(&resource);
+                let job = Job { queue, resource };
+                self.running.insert(job);
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// A job was started from elsewhere.
+    pub(super) fn started(&mut self, job: Job) {
+        self.running.insert(job);
+    }
+
+    pub(super) fn finished(&mut self, job: Job) {
+        self.running.remove(&job);
+    }
+
+    /// How many workers of a lane are free, if any.
+    pub(super) fn free(&self, lane: Lane) -> Option<PageSize> {
+        let queue = match lane {
+            Lane::Converge => Queue::Converge,
+            Lane::Teardown => Queue::Teardown,
+        };
+        let free = self.workers.saturating_sub(self.running_in(queue));
+        PageSize::new(u16::try_from(free).unwrap_or(PageSize::MAX.get()).min(PageSize::MAX.get()))
+            .ok()
+    }
+
+    fn running_in(&self, queue: Queue) -> usize {
+        self.running.iter().filter(|job| job.queue == queue).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn id(number: u128) -> ProvisionedResourceId {
+        Uuid::from_u128(number).try_into().unwrap()
+    }
+
+    #[test]
+    fn a_full_lane_does_not_hold_up_another() {
+        let mut lanes = Lanes::new(2);
+        for number in 1..=5 {
+            lanes.enqueue(Lane::Converge, id(number));
+        }
+        assert!(lanes.next().is_some() && lanes.next().is_some());
+        assert_eq!(lanes.next(), None, "two workers, two passes");
+        assert_eq!(lanes.free(Lane::Converge), None);
+
+        lanes.enqueue(Lane::Teardown, id(9));
+        assert_eq!(lanes.next(), Some(Job::in_lane(Lane::Teardown, id(9))));
+        lanes.finished(Job::in_lane(Lane::Converge, id(1)));
+        assert_eq!(lanes.next(), Some(Job::in_lane(Lane::Converge, id(3))));
+    }
+
+    #[test]
+    fn a_resource_waits_once() {
+        let mut lanes = Lanes::new(9);
+        lanes.enqueue_hint(id(1));
+        lanes.enqueue_hint(id(1));
+        lanes.enqueue(Lane::Converge, id(1));
+        assert!(lanes.next().is_some());
+        assert_eq!(lanes.next(), None);
+        lanes.enqueue_hint(id(1));
+        assert!(lanes.next().is_some(), "what changes during a pass is looked at again");
+    }
+}
