@@ -48,6 +48,8 @@ pub mod wire;
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "mocks")]
+pub mod mocks;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -11,6 +11,7 @@
 pub mod builders;
 mod cases;
 pub mod clock;
+pub mod cluster;
 pub mod event_sink;
 pub mod faults;
 pub mod node_deregistrar;

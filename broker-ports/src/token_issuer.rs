@@ -20,8 +20,9 @@ pub trait TokenIssuer: Send + Sync {
     /// Issues a token under an ordinal, atomically with all of this:
     ///
     /// - a closed resource, or an epoch below the highest that was ever seen for it, is `Rejected`: whoever
-    ///   asks has lost its lease;
-    /// - if a token of this ordinal was consumed, the answer is [`Issue::Consumed`] and nothing changes: an
+    ///   asks has lost its lease. An epoch is seen by every issue that is not rejected, one that is answered
+    ///   [`Issue::Consumed`] included;
+    /// - if a token of this ordinal was consumed, the answer is [`Issue::Consumed`] and no token changes: an
     ///   agent enrolled with it, and replacing it silently would make a second Node;
     /// - otherwise every unconsumed token of the resource is invalidated, whatever its ordinal, and the new
     ///   one is returned.
@@ -71,7 +72,35 @@ pub struct IssueRequest {
     pub ttl: Duration,
 }
 
-/// What became of it.
+/// What became of it. It may hold a plaintext, so it is neither serialised nor copied.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::Issue;
+/// fn copies<T: Clone>() {}
+/// copies::<Issue>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::Issue;
+/// fn send(issue: &Issue) -> Option<String> {
+///     serde_json::to_string(issue).ok()
+/// }
+/// ```
+///
+/// The twins that do compile:
+///
+/// ```
+/// # use broker_ports::Issue;
+/// fn copies<T: Send>() {}
+/// copies::<Issue>();
+/// ```
+///
+/// ```
+/// # use broker_ports::Issue;
+/// fn send(issue: &Issue) -> Option<String> {
+///     serde_json::to_string(&format!("{issue:?}")).ok()
+/// }
+/// ```
 #[must_use = "the plaintext is shown once"]
 pub enum Issue {
     /// A new token, the only live one of the resource.
@@ -84,6 +113,34 @@ pub enum Issue {
 }
 
 /// A token that was just issued: its id, which is kept, and its plaintext, which never is.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::IssuedToken;
+/// fn copies<T: Clone>() {}
+/// copies::<IssuedToken>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::IssuedToken;
+/// fn send(token: &IssuedToken) -> Option<String> {
+///     serde_json::to_string(token).ok()
+/// }
+/// ```
+///
+/// The twins that do compile:
+///
+/// ```
+/// # use broker_ports::IssuedToken;
+/// fn copies<T: Send>() {}
+/// copies::<IssuedToken>();
+/// ```
+///
+/// ```
+/// # use broker_ports::IssuedToken;
+/// fn send(token: &IssuedToken) -> Option<String> {
+///     serde_json::to_string(&token.id.to_string()).ok()
+/// }
+/// ```
 pub struct IssuedToken {
     /// The id.
     pub id: BootstrapTokenId,
@@ -189,5 +246,28 @@ impl TtlWindow {
     /// Whether a time to live is allowed.
     pub fn allows(&self, ttl: Duration) -> bool {
         (self.min..=self.max).contains(&ttl)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_plaintext_is_not_printed() {
+        let token = || IssuedToken {
+            id: BootstrapTokenId::new(Uuid::from_u128(1)).unwrap(),
+            plaintext: BootstrapToken::new("hush"),
+        };
+        let printed = [
+            format!("{:?}", token().plaintext),
+            format!("{:?}", token()),
+            format!("{:?}", Issue::Issued(token())),
+        ];
+        for text in printed {
+            assert!(!text.contains("hush"), "{text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! A Kubernetes API for tests: one control plane for all, a namespace for each, and as many identities as a
-//! test likes. There are no nodes and no Crossplane; what a controller would do, the test does.
+//! A Kubernetes API for tests: one control plane for all, a namespace for each, and as many
+//! identities as a test likes. There are no nodes and no Crossplane; what a controller would do,
+//! the test does.
 
 mod audit;
 mod crd;
@@ -66,7 +67,8 @@ impl TestCluster {
         client(&self.kubeconfig_in("admin", Some(MASTERS))).await
     }
 
-    /// A client that the API server knows by this name. It may do what RBAC lets it, at first nothing.
+    /// A client that the API server knows by this name. It may do what RBAC lets it, at first
+    /// nothing.
     ///
     /// # Panics
     ///
@@ -112,9 +114,9 @@ impl TestCluster {
         TestNamespace::create(self, name).await
     }
 
-    /// Installs a `CustomResourceDefinition`, or changes it to this, and waits until its objects are served.
-    /// Tests that share a cluster share its definitions too: one that needs another schema takes another
-    /// group.
+    /// Installs a `CustomResourceDefinition`, or changes it to this, and waits until its objects
+    /// are served. Tests that share a cluster share its definitions too: one that needs another
+    /// schema takes another group.
     ///
     /// # Panics
     ///

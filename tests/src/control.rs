@@ -67,7 +67,8 @@ impl Control {
         self.perform(Action::Stop).await;
     }
 
-    /// Starts it, after ending it if need be, on the same port and data, and waits until it is ready.
+    /// Starts it, after ending it if need be, on the same port and data, and waits until it is
+    /// ready.
     pub async fn restart(&self) {
         self.perform(Action::Restart).await;
     }

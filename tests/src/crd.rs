@@ -11,7 +11,8 @@ pub fn from_xrd(xrd: &Value) -> Value {
     let spec = &xrd["spec"];
     let scope = scope(xrd);
     let versions = spec["versions"].as_array().into_iter().flatten();
-    let versions: Vec<Value> = versions.map(|version| derive_version(spec, scope, version)).collect();
+    let versions: Vec<Value> =
+        versions.map(|version| derive_version(spec, scope, version)).collect();
     let mut names = spec["names"].clone();
     let mut categories = names["categories"].as_array().cloned().unwrap_or_default();
     categories.push(json!("composite"));

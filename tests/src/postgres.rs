@@ -60,8 +60,8 @@ impl TestPostgres {
         self.database_from(&Template::empty()).await
     }
 
-    /// A new database that holds what the template does. The template is filled once per server, whoever
-    /// asks first.
+    /// A new database that holds what the template does. The template is filled once per server,
+    /// whoever asks first.
     ///
     /// # Panics
     ///

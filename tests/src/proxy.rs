@@ -1,8 +1,10 @@
-//! Proxies between a client and a real server. A test scripts what happens to which request: held, cut, delayed,
-//! answered by somebody else, or survived by nobody because the client is killed just then.
+//! Proxies between a client and a real server. A test scripts what happens to which request: held,
+//! cut, delayed, answered by somebody else, or survived by nobody because the client is killed just
+//! then.
 //!
-//! Both protocols are reduced to numbered requests with a verb and a target, so one engine ([`Script`]) serves
-//! both. A proxy runs in the test's own runtime: a test that blocks its thread stops its proxies too.
+//! Both protocols are reduced to numbered requests with a verb and a target, so one engine
+//! ([`Script`]) serves both. A proxy runs in the test's own runtime: a test that blocks its thread
+//! stops its proxies too.
 
 mod http;
 mod postgres;

@@ -1,4 +1,5 @@
-//! The servers that all tests share: those of the run that this process belongs to, or else its own.
+//! The servers that all tests share: those of the run that this process belongs to, or else its
+//! own.
 
 use std::{
     path::{Path, PathBuf},
@@ -44,8 +45,8 @@ fn attach(directory: &Path) -> Result<Description, String> {
     Ok(description)
 }
 
-/// Nobody but the run can stop this process when the run was killed, and without its servers it could
-/// only fail slowly. What it started itself has reapers of its own.
+/// Nobody but the run can stop this process when the run was killed, and without its servers it
+/// could only fail slowly. What it started itself has reapers of its own.
 fn end_with_the_run(directory: PathBuf) {
     std::thread::spawn(move || {
         Run::wait_for_end(&directory);

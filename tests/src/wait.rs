@@ -8,7 +8,8 @@ use std::{
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// Longer than anything takes on a machine that is busy with other builds. It only bounds a failure.
+/// Longer than anything takes on a machine that is busy with other builds. It only bounds a
+/// failure.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Asks again and again until there is an answer.
@@ -30,8 +31,9 @@ where
     }
 }
 
-/// Finishes some async work where there is no `await`, such as a `drop`: on a thread and a runtime of its own,
-/// because the caller's runtime may be the one that is being blocked. `None` if it took too long.
+/// Finishes some async work where there is no `await`, such as a `drop`: on a thread and a runtime
+/// of its own, because the caller's runtime may be the one that is being blocked. `None` if it took
+/// too long.
 pub(crate) fn in_own_runtime<T: Send>(
     limit: Duration,
     work: impl Future<Output = T> + Send,

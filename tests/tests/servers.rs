@@ -1,4 +1,5 @@
-//! Tests on real servers: Postgres and a Kubernetes control plane. `cargo xtask test` starts them once for all.
+//! Tests on real servers: Postgres and a Kubernetes control plane. `cargo xtask test` starts them
+//! once for all.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -14,4 +15,6 @@ mod servers {
     mod http_proxy;
 
     mod lifetime;
+
+    mod render;
 }

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
 use crate::tools::Tools;
-use crate::{docs, lint, test, tidy};
+use crate::{bench, docs, lint, test, tidy};
 
 /// The workspace's tasks.
 ///
@@ -56,6 +56,12 @@ enum Task {
     ///
     /// Each problem is a line: file, line, rule, what is wrong, how to mend it.
     Tidy,
+    /// Count the instructions of the hot paths with callgrind and write them into
+    /// docs/benchmarks.md.
+    ///
+    /// valgrind is taken from PATH, or from the distribution's package, which is unpacked into the
+    /// cache and not installed.
+    Bench(BenchArguments),
     /// Write the generated files.
     ///
     /// They are committed; `tidy` fails when one is not what the code would write now.
@@ -74,6 +80,13 @@ pub(crate) struct TestArguments {
     /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests).
     #[arg(long)]
     pub(crate) nightly: bool,
+}
+
+#[derive(Args, Debug)]
+struct BenchArguments {
+    /// Run only these benchmarks; without any, all of them.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
 }
 
 /// Runs the task that the arguments name; the first of them is the program's own name.
@@ -103,6 +116,7 @@ fn perform(task: &Task) -> Result<(), TaskError> {
         Task::Test(arguments) => test::run(arguments),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
+        Task::Bench(arguments) => bench::run(&arguments.names),
         Task::Docs => docs::write(),
     }
 }

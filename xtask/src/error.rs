@@ -33,6 +33,8 @@ pub(crate) enum TaskError {
     Command { what: String, how: String },
     #[error("there is no tier {tier:?}; there are {}", known.join(", "))]
     UnknownTier { tier: String, known: Vec<String> },
+    #[error("there is no benchmark {name:?}; there are {}", known.join(", "))]
+    UnknownBenchmark { name: String, known: Vec<String> },
     #[error("no test's name contains {}", filters.join(" or "))]
     NothingMatches { filters: Vec<String> },
     #[error("the tests failed: {}", complaints.join("; "))]

@@ -18,6 +18,7 @@ mod progress;
 pub mod servers;
 pub mod tools;
 
+mod bench;
 mod docs;
 mod lint;
 mod test;

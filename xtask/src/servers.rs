@@ -1,6 +1,6 @@
-//! The real servers that tests run on: Postgres, and a Kubernetes control plane of etcd, kube-apiserver and
-//! kube-controller-manager. All of it on loopback, in one temporary directory, under an unprivileged user,
-//! and gone with the run, however the run ends.
+//! The real servers that tests run on: Postgres, and a Kubernetes control plane of etcd,
+//! kube-apiserver and kube-controller-manager. All of it on loopback, in one temporary directory,
+//! under an unprivileged user, and gone with the run, however the run ends.
 //!
 //! ```text
 //! Run ──────── directory, lock, reaper
@@ -10,8 +10,8 @@
 //!        └ ControlPlane: etcd, kube-apiserver, kube-controller-manager
 //! ```
 //!
-//! This module blocks and knows no database driver and no Kubernetes client: the harness in `broker-tests`
-//! puts those on top.
+//! This module blocks and knows no database driver and no Kubernetes client: the harness in
+//! `broker-tests` puts those on top.
 
 mod certificates;
 mod control_plane;
@@ -42,7 +42,8 @@ pub use server::{Program, Server};
 /// The servers that all tests of a run share. Dropping it ends them.
 #[derive(Debug)]
 pub struct SharedServers {
-    // In the order in which they end: a control plane is of no use without its etcd, and the directory goes last.
+    // In the order in which they end: a control plane is of no use without its etcd, and the
+    // directory goes last.
     control_plane: ControlPlane,
     postgres: Postgres,
     run: Arc<Run>,
@@ -61,11 +62,13 @@ impl SharedServers {
     }
 }
 
-/// Starts one Postgres and one control plane, at the same time, and describes them in the run's directory.
+/// Starts one Postgres and one control plane, at the same time, and describes them in the run's
+/// directory.
 ///
 /// # Errors
 ///
-/// When a server does not get ready; the error holds the end of its log, and nothing is left running.
+/// When a server does not get ready; the error holds the end of its log, and nothing is left
+/// running.
 pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServers, ServersError> {
     progress("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
     let run = Arc::new(Run::start()?);

@@ -3,9 +3,12 @@
 //! Each binary is looked for by itself. Nothing here starts a server, and nothing outside the cache
 //! is written.
 
+mod apt;
+mod cloud_init;
 mod control_plane;
 mod debian;
 mod postgres;
+mod valgrind;
 
 use std::ffi::OsString;
 use std::io;
@@ -14,6 +17,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 
 use crate::cache::Cache;
+
+pub use cloud_init::cloud_init_schema;
+pub(crate) use valgrind::Valgrind;
 
 /// Where the binaries of the real servers are.
 #[derive(Clone, Debug)]
@@ -144,6 +150,17 @@ pub enum SetupError {
         /// Where an installed one would be.
         system: PathBuf,
         /// Why the package could not be fetched or unpacked.
+        why: String,
+    },
+    /// Something is neither installed nor can its package be unpacked.
+    #[error(
+        "no {package}, and Debian's package is out of reach ({why}): \
+         install {package}, or make `apt-get` work"
+    )]
+    NoPackage {
+        /// The package.
+        package: &'static str,
+        /// Why it could not be fetched or unpacked.
         why: String,
     },
     /// The unpacked Postgres needs libraries that the machine does not have.

@@ -18,12 +18,26 @@ use super::write::ObjectVersion;
 /// copies::<LiveObject>();
 /// ```
 ///
-/// The twin that does compile:
+/// ```compile_fail,E0277
+/// # use broker_ports::LiveObject;
+/// fn send(object: &LiveObject) -> Option<String> {
+///     serde_json::to_string(object).ok()
+/// }
+/// ```
+///
+/// The twins that do compile:
 ///
 /// ```
 /// # use broker_ports::LiveObject;
 /// fn copies<T: Send>() {}
 /// copies::<LiveObject>();
+/// ```
+///
+/// ```
+/// # use broker_ports::LiveObject;
+/// fn send(object: &LiveObject) -> Option<String> {
+///     serde_json::to_string(&object.version().uid).ok()
+/// }
 /// ```
 pub struct LiveObject {
     version: ObjectVersion,

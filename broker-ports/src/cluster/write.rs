@@ -30,6 +30,34 @@ impl ObjectVersion {
 /// One apply. It cannot be built without a precondition, and its manifest carries it.
 ///
 /// It may hold an injected token, so it is not printed, not serialised and not copied.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::ApplyRequest;
+/// fn copies<T: Clone>() {}
+/// copies::<ApplyRequest>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::ApplyRequest;
+/// fn log(request: &ApplyRequest) -> String {
+///     format!("{:?}", request)
+/// }
+/// ```
+///
+/// The twins that do compile:
+///
+/// ```
+/// # use broker_ports::ApplyRequest;
+/// fn copies<T: Send>() {}
+/// copies::<ApplyRequest>();
+/// ```
+///
+/// ```
+/// # use broker_ports::ApplyRequest;
+/// fn log(request: &ApplyRequest) -> String {
+///     format!("{:?}", request.target())
+/// }
+/// ```
 pub struct ApplyRequest {
     project: ProjectId,
     precondition: Precondition,
@@ -108,8 +136,9 @@ pub enum Applied {
     /// It stands, at this version.
     Done(ObjectVersion),
     /// The precondition did not hold: somebody was there first, changed it or removed it. Nothing changed.
+    /// An API server looks at the version first, so that another object of that name shows as this, too.
     Conflict,
-    /// Another object has taken the name. Nothing changed.
+    /// Another object has taken the name, as far as that was told apart. Nothing changed.
     NameTaken,
 }
 

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::cases::suite_of;
 use crate::cluster::Cluster;
 use crate::error::PortError;
-use crate::testing::Suite;
+use crate::testing::{Case, Suite};
 
 /// A cluster, and the world around it that the suite needs.
 ///
@@ -174,6 +174,12 @@ pub struct PlainKind {
 
 /// Every promise of [`Cluster`].
 pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
+    let mut cases = writing();
+    cases.extend(looking());
+    Suite::new(cases)
+}
+
+fn writing<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     let mut cases = suite_of!(applying {
         a_first_apply_creates_onto_a_free_name,
         a_first_apply_onto_a_taken_name_changes_nothing,
@@ -233,7 +239,21 @@ pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
         a_namespace_is_never_created,
         a_namespace_is_never_deleted,
     }));
-    cases.extend(suite_of!(reading {
+    cases.extend(suite_of!(refusing {
+        an_undeclared_field_is_rejected,
+        a_broken_rule_is_rejected,
+        a_refusal_repeats_no_token,
+        a_refusal_names_the_object,
+        an_apply_of_an_absent_kind_is_rejected,
+        an_apply_into_an_absent_namespace_is_rejected,
+        a_forbidden_apply_is_an_error,
+        nothing_prints_a_token,
+    }));
+    cases
+}
+
+fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    let mut cases = suite_of!(reading {
         the_cluster_is_its_kube_system,
         an_absent_object_is_absent,
         an_absent_namespace_is_told_apart,
@@ -249,7 +269,7 @@ pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
         recorded_objects_of_an_absent_kind_are_gone,
         labelled_objects_are_found,
         an_object_that_is_being_deleted_says_so,
-    }));
+    });
     cases.extend(suite_of!(listing {
         observations_keep_their_order,
         an_observation_shows_what_stands,
@@ -267,15 +287,5 @@ pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
         a_rival_manager_is_named,
         a_condition_repeats_no_token,
     }));
-    cases.extend(suite_of!(refusing {
-        an_undeclared_field_is_rejected,
-        a_broken_rule_is_rejected,
-        a_refusal_repeats_no_token,
-        a_refusal_names_the_object,
-        an_apply_of_an_absent_kind_is_rejected,
-        an_apply_into_an_absent_namespace_is_rejected,
-        a_forbidden_apply_is_an_error,
-        nothing_prints_a_token,
-    }));
-    Suite::new(cases)
+    cases
 }

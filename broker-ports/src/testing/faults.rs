@@ -36,7 +36,7 @@ mod mechanism;
 mod plan;
 mod ports;
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};

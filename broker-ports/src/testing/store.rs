@@ -261,7 +261,6 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_second_brake_keeps_the_first,
         a_brake_is_audited_where_it_changes,
         whoever_listens_is_woken,
-        whoever_listens_late_can_still_find_the_work,
     }));
     cases.extend(suite_of!(outage { a_schedule_that_is_cut_off_never_answers_with_absence }));
     Suite::new(cases)

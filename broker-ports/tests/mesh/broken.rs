@@ -2,9 +2,7 @@
 
 use std::fmt::Debug;
 
-use broker_ports::testing::{
-    Suite, clock, event_sink, node_deregistrar, resolvers, token_issuer,
-};
+use broker_ports::testing::{Suite, clock, event_sink, node_deregistrar, resolvers, token_issuer};
 
 use super::flawed_issuer::{self as issuer, FlawedIssuer};
 use super::flawed_mesh::{self as mesh, FlawedMesh};

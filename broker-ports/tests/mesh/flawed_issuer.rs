@@ -69,7 +69,7 @@ struct Token {
     invalidated: bool,
 }
 
-const WINDOW: TtlWindow = TtlWindow { min: Duration::from_secs(60), max: TTL };
+const WINDOW: TtlWindow = TtlWindow { min: Duration::from_mins(1), max: TTL };
 
 impl FlawedIssuer {
     pub(super) fn with(flaw: Flaw) -> Self {

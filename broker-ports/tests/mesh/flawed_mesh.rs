@@ -10,8 +10,8 @@ use broker_ports::testing::node_deregistrar::{
     MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest,
 };
 use broker_ports::{
-    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId,
-    PeerResolver, PortError, Retired, TokenReader,
+    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver,
+    PortError, Retired, TokenReader,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,7 @@ impl FlawedMesh {
     pub(super) fn with(flaw: Flaw) -> Self {
         let seams =
             Arc::new(Seams { flaw, ids: SequentialIds::seeded(5), books: Mutex::default() });
-        let deregistrar =
-            ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
+        let deregistrar = ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
         Self { seams, deregistrar }
     }
 

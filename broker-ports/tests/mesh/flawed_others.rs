@@ -1,7 +1,7 @@
 //! A sink, a clock, an id source and credentials that are right but for one flaw.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;

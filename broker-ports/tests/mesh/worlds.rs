@@ -48,7 +48,7 @@ pub(super) fn start() -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap()
 }
 
-pub(super) const TTL: Duration = Duration::from_secs(60 * 60);
+pub(super) const TTL: Duration = Duration::from_hours(1);
 
 impl MeshWorld {
     pub(super) fn fresh() -> Self {

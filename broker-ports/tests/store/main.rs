@@ -1,6 +1,8 @@
 //! The in-memory store keeps its contract, the contract notices every way to break it, and what many tasks
 //! see of the store at once could have been seen one after the other.
 
+mod broken;
+mod linearizability;
 mod world;
 
 use broker_ports::testing::store::{audit_suite, outbox_suite, repository_suite, schedule_suite};

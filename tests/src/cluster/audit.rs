@@ -1,8 +1,9 @@
 //! What the API server was really asked for, from its own audit log.
 //!
-//! The server writes a line when a request arrives, before it does anything, and another one when it has answered,
-//! which may be after the client has the answer. So the reader waits until every request that has arrived was
-//! answered too: after that it has missed none that a client got an answer to.
+//! The server writes a line when a request arrives, before it does anything, and another one when
+//! it has answered, which may be after the client has the answer. So the reader waits until every
+//! request that has arrived was answered too: after that it has missed none that a client got an
+//! answer to.
 
 use std::{
     collections::HashMap,
@@ -32,7 +33,8 @@ pub struct AuditedRequest {
     pub user: String,
     /// The API's verb: `patch`, `list`, `watch`, …
     pub verb: String,
-    /// The plural, followed by a slash and the subresource if there is one; empty for anything but objects.
+    /// The plural, followed by a slash and the subresource if there is one; empty for anything but
+    /// objects.
     pub resource: String,
     /// The API group, empty for the core.
     pub group: String,
@@ -65,7 +67,8 @@ impl AuditLog {
         Mark(self.path.metadata().or_fail("the audit log cannot be read").len())
     }
 
-    /// Everything that `user` has asked for since the mark and got an answer to, in the order of arrival.
+    /// Everything that `user` has asked for since the mark and got an answer to, in the order of
+    /// arrival.
     ///
     /// # Panics
     ///
@@ -170,9 +173,16 @@ mod tests {
     use super::*;
 
     fn line(id: &str, stage: &str, user: &str, code: u16) -> String {
-        format!(
-            r#"{{"auditID":"{id}","stage":"{stage}","requestURI":"/api/v1/x","verb":"get","user":{{"username":"{user}"}},"objectRef":{{"resource":"pods","subresource":"status"}},"responseStatus":{{"code":{code}}}}}"#
-        ) + "\n"
+        let event = serde_json::json!({
+            "auditID": id,
+            "stage": stage,
+            "requestURI": "/api/v1/pods/p/status",
+            "verb": "get",
+            "user": { "username": user },
+            "objectRef": { "resource": "pods", "subresource": "status" },
+            "responseStatus": { "code": code },
+        });
+        format!("{event}\n")
     }
 
     #[test]

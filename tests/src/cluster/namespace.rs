@@ -14,7 +14,8 @@ use crate::{failure::OrFail, wait::in_own_runtime};
 /// A cluster that was killed or frozen by its test keeps its namespaces; its directory goes soon.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A namespace. Dropping it asks for its deletion, with everything in it, and does not wait for that.
+/// A namespace. Dropping it asks for its deletion, with everything in it, and does not wait for
+/// that.
 #[derive(Debug)]
 pub struct TestNamespace {
     cluster: TestCluster,

@@ -1,5 +1,5 @@
-//! What a new database holds. Filling one takes long, copying one does not: so each content is made once per
-//! server and copied for every test.
+//! What a new database holds. Filling one takes long, copying one does not: so each content is made
+//! once per server and copied for every test.
 
 use std::{fmt, future::Future, hash::BuildHasher, pin::Pin, sync::Arc};
 
@@ -23,9 +23,9 @@ impl Template {
         Self::new("empty", |_| async { Ok(()) })
     }
 
-    /// What `fill` puts into the database that it is told to connect to. Templates of the same name are
-    /// the same to a server, so a name has to change with the content: end it with a fingerprint. `fill`
-    /// has to close its connections.
+    /// What `fill` puts into the database that it is told to connect to. Templates of the same name
+    /// are the same to a server, so a name has to change with the content: end it with a
+    /// fingerprint. `fill` has to close its connections.
     pub fn new<F>(
         name: impl Into<String>,
         fill: impl Fn(PgConnectOptions) -> F + Send + Sync + 'static,
@@ -58,7 +58,8 @@ impl Template {
                 .fetch_one(&mut admin)
                 .await?;
         if !exists {
-            // It gets its name when it is full: what a failed attempt left is not taken for a template.
+            // It gets its name when it is full: what a failed attempt left is not taken for a
+            // template.
             let unfinished = format!("{name}_unfinished");
             statement(
                 &mut admin,

@@ -1,5 +1,5 @@
-//! A proxy for the Kubernetes API. To its client it speaks plain HTTP, to the API server it is whom it was told to
-//! be. One HTTP request is one request of the script.
+//! A proxy for the Kubernetes API. To its client it speaks plain HTTP, to the API server it is whom
+//! it was told to be. One HTTP request is one request of the script.
 
 use std::convert::Infallible;
 

@@ -1,5 +1,5 @@
-//! A proxy for Postgres. One request of the script is what a client sends before it waits: a simple query, or
-//! everything up to a `Sync`. Logging in is not a request.
+//! A proxy for Postgres. One request of the script is what a client sends before it waits: a simple
+//! query, or everything up to a `Sync`. Logging in is not a request.
 
 mod connection;
 mod message;
@@ -66,8 +66,8 @@ impl PgProxy {
         &self.url
     }
 
-    /// A pool of one connection, which does not test it before use: what the test asks for, and nothing else,
-    /// is a request.
+    /// A pool of one connection, which does not test it before use: what the test asks for, and
+    /// nothing else, is a request.
     pub fn pool(&self) -> PgPool {
         PgPoolOptions::new()
             .max_connections(1)

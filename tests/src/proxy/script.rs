@@ -28,15 +28,15 @@ use crate::wait::until;
 pub struct Request {
     /// 1 for the proxy's first, over all its connections.
     pub number: usize,
-    /// The HTTP method, or the first word of the SQL statement in capitals; `PREPARE` for a statement that is
-    /// prepared but not executed.
+    /// The HTTP method, or the first word of the SQL statement in capitals; `PREPARE` for a
+    /// statement that is prepared but not executed.
     pub verb: String,
     /// Path and query, or the SQL.
     pub target: String,
 }
 
-/// The rules of one proxy, and a record of what it has seen. Clones share both. `A` is what the proxy can
-/// answer in the server's stead.
+/// The rules of one proxy, and a record of what it has seen. Clones share both. `A` is what the
+/// proxy can answer in the server's stead.
 pub struct Script<A> {
     state: Arc<Mutex<State<A>>>,
     seen: watch::Sender<usize>,
@@ -233,8 +233,8 @@ impl<A> At<'_, A> {
         Held { reached: is_reached, release }
     }
 
-    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client: before the
-    /// forward it never asked, before the answer it asked and never learnt.
+    /// Kills a process, waits until it is dead, and closes the connection. Meant for the client:
+    /// before the forward it never asked, before the answer it asked and never learnt.
     ///
     /// # Panics
     ///

@@ -26,6 +26,15 @@ fn status_of(error: &Error) -> u16 {
     status.code
 }
 
+fn widget(size: u32) -> serde_json::Value {
+    json!({
+        "apiVersion": "smoke.example.org/v1",
+        "kind": "Widget",
+        "metadata": { "name": "w" },
+        "spec": { "size": size },
+    })
+}
+
 async fn allow(cluster: &TestCluster, namespace: &TestNamespace, subject: serde_json::Value) {
     let admin = cluster.admin().await;
     let role = json!({
@@ -63,7 +72,10 @@ async fn an_object_of_a_new_kind_can_be_applied_and_remembers_its_manager() {
                 "names": { "kind": "Widget", "plural": "widgets" },
                 "scope": "Namespaced",
                 "versions": [{
-                    "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+                    "name": "v1",
+                    "served": true,
+                    "storage": true,
+                    "schema": { "openAPIV3Schema": schema },
                 }],
             },
         }))
@@ -72,11 +84,8 @@ async fn an_object_of_a_new_kind_can_be_applied_and_remembers_its_manager() {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("smoke.example.org", "v1", "Widget"));
     let widgets: Api<DynamicObject> =
         Api::namespaced_with(cluster.admin().await, namespace.name(), &kind);
-    let widget = json!({
-        "apiVersion": "smoke.example.org/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": 3 },
-    });
     let applied =
-        widgets.patch("w", &PatchParams::apply(MANAGER), &Patch::Apply(&widget)).await.unwrap();
+        widgets.patch("w", &PatchParams::apply(MANAGER), &Patch::Apply(widget(3))).await.unwrap();
 
     let fields = applied.metadata.managed_fields.unwrap();
     let ours = fields.iter().find(|fields| fields.manager.as_deref() == Some(MANAGER)).unwrap();
@@ -84,11 +93,10 @@ async fn an_object_of_a_new_kind_can_be_applied_and_remembers_its_manager() {
     let owned = &ours.fields_v1.as_ref().unwrap().0;
     assert!(owned.pointer("/f:spec/f:size").is_some(), "{owned}");
 
-    let other = json!({
-        "apiVersion": "smoke.example.org/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": 4 },
-    });
-    let conflict =
-        widgets.patch("w", &PatchParams::apply("other"), &Patch::Apply(&other)).await.unwrap_err();
+    let conflict = widgets
+        .patch("w", &PatchParams::apply("other"), &Patch::Apply(widget(4)))
+        .await
+        .unwrap_err();
     assert_eq!(status_of(&conflict), 409);
 }
 
@@ -138,7 +146,10 @@ async fn a_foreground_deletion_ends_only_when_the_dependent_is_gone() {
         "name": "dependent",
         "finalizers": ["smoke.example.org/held"],
         "ownerReferences": [{
-            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid.unwrap(),
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": owner.metadata.uid.unwrap(),
             "blockOwnerDeletion": true,
         }],
     } }))

@@ -12,8 +12,8 @@ use xtask::servers::{Run, SERVERS_VARIABLE};
 
 use super::processes::{Killed, standing_in, victim};
 
-/// A place for runs that no other test looks at. It is part of a run itself, so that nothing is left of it when
-/// this test is killed.
+/// A place for runs that no other test looks at. It is part of a run itself, so that nothing is
+/// left of it when this test is killed.
 struct Place {
     directory: PathBuf,
     _run: Run,

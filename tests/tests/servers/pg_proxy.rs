@@ -1,4 +1,5 @@
-//! The Postgres proxy against the real server: what happens on the wire has the effects that a script promises.
+//! The Postgres proxy against the real server: what happens on the wire has the effects that a
+//! script promises.
 
 use std::time::Duration;
 

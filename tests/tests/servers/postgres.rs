@@ -141,6 +141,7 @@ async fn a_dedicated_server_can_be_killed_and_keeps_what_was_committed() {
 
     postgres.server().restart().await;
     assert_ne!(postgres.server().id().await, Some(id));
+    PgConnection::connect_with(&database.options()).await.expect("restarted, but not ready");
     assert_eq!(
         until("the pool to recover", || async { recovered(database.pool()).await }).await,
         1

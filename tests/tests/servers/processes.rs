@@ -6,7 +6,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A process that does what [the victim](../../src/bin/victim.rs) is told, with its output readable.
+/// A process that does what [the victim](../../src/bin/victim.rs) is told, with its output
+/// readable.
 pub(crate) fn victim(arguments: &[&str]) -> Command {
     // A shell may have started the tests with Ctrl-C ignored, and that would be inherited.
     let mut command = Command::new("env");
@@ -29,7 +30,8 @@ impl Drop for Killed {
     }
 }
 
-/// The ids of all processes that stand in this directory or below it. Servers stand in that of their run.
+/// The ids of all processes that stand in this directory or below it. Servers stand in that of
+/// their run.
 pub(crate) fn standing_in(directory: &Path) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,5 +1,6 @@
-//! A run's own certificate authority. It vouches for the API server to its clients and for every identity to
-//! the API server; its key stays in the run's directory, so a test can make any identity it needs.
+//! A run's own certificate authority. It vouches for the API server to its clients and for every
+//! identity to the API server; its key stays in the run's directory, so a test can make any
+//! identity it needs.
 
 use std::{fmt, fs, path::Path};
 
@@ -71,8 +72,9 @@ impl Authority {
         self.sign(parameters, "localhost")
     }
 
-    /// Credentials for a client whom the API server will know by this name and, if one is given, as a member of
-    /// this group. (Kubernetes would read several groups from a certificate; the library writes only one.)
+    /// Credentials for a client whom the API server will know by this name and, if one is given, as
+    /// a member of this group. (Kubernetes would read several groups from a certificate; the
+    /// library writes only one.)
     ///
     /// # Errors
     ///

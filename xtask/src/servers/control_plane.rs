@@ -1,6 +1,6 @@
-//! A Kubernetes control plane without nodes: etcd, the API server, and the controller manager with the two
-//! controllers that deletion depends on. Clients are known by certificate, RBAC decides, and an audit log
-//! remembers every request.
+//! A Kubernetes control plane without nodes: etcd, the API server, and the controller manager with
+//! the two controllers that deletion depends on. Clients are known by certificate, RBAC decides,
+//! and an audit log remembers every request.
 
 mod access;
 mod programs;

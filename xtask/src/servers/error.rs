@@ -1,5 +1,5 @@
-//! What can go wrong with the servers of a run. A server's log is gone with its run, so an error about
-//! a server carries the end of it.
+//! What can go wrong with the servers of a run. A server's log is gone with its run, so an error
+//! about a server carries the end of it.
 
 use std::{io, path::PathBuf, process::ExitStatus};
 

@@ -1,5 +1,5 @@
-//! Free loopback ports. Nothing can reserve a port for a program that is not running yet, so a port is only
-//! probably free, and a start that finds it taken is tried again with another one.
+//! Free loopback ports. Nothing can reserve a port for a program that is not running yet, so a port
+//! is only probably free, and a start that finds it taken is tried again with another one.
 
 use std::{
     fs::{self, File},
@@ -56,8 +56,9 @@ fn free_ports<const N: usize>() -> Result<[u16; N], ServersError> {
     Ok(std::array::from_fn(|i| held[i].0))
 }
 
-/// Ports that the system does not give to outgoing connections. Otherwise a client that tries to reach a
-/// stopped server may get the server's own port as its source, and with it be connected to itself.
+/// Ports that the system does not give to outgoing connections. Otherwise a client that tries to
+/// reach a stopped server may get the server's own port as its source, and with it be connected to
+/// itself.
 fn candidates() -> Range<u16> {
     let first_ephemeral = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()

@@ -1,4 +1,5 @@
-//! Postgres: its own cluster in the run's directory, one loopback port, one superuser with a generated password.
+//! Postgres: its own cluster in the run's directory, one loopback port, one superuser with a
+//! generated password.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ServersError,
     ports::{random, with_free_ports},
+    process::Process,
     run::Run,
     server::{Program, Server},
 };
@@ -15,7 +17,8 @@ use crate::tools::Tools;
 
 const SUPERUSER: &str = "postgres";
 
-/// What every server is given. Many tests share one, later ones decode its log and use two-phase commits.
+/// What every server is given. Many tests share one, later ones decode its log and use two-phase
+/// commits.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -80,7 +83,8 @@ impl Postgres {
         with_free_ports(|[port]| {
             let program = program(tools, &data, port, durability);
             let pid_file = data.join("postmaster.pid");
-            let server = Server::start(run, program, move |_| says_ready(&pid_file))?;
+            let ready = move |process: &Process| says_ready(&pid_file, process.id());
+            let server = Server::start(run, program, ready)?;
             let access = PostgresAccess {
                 host: "127.0.0.1".to_owned(),
                 port,
@@ -131,7 +135,7 @@ fn initialise(
         env: tools.postgres_env.clone(),
         stop: Signal::TERM,
     };
-    super::process::Process::start(run, &initdb)?.wait_for_success()
+    Process::start(run, &initdb)?.wait_for_success()
 }
 
 fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Program {
@@ -148,17 +152,20 @@ fn program(tools: &Tools, data: &Path, port: u16, durability: Durability) -> Pro
         path: tools.postgres_bin.join("postgres"),
         args,
         env: tools.postgres_env.clone(),
-        // A fast shutdown: open transactions are rolled back, sessions closed, everything is written.
+        // A fast shutdown: open transactions are rolled back, sessions closed, everything is
+        // written.
         stop: Signal::INT,
     }
 }
 
-/// The server keeps its state in line 8 of a file in its own data directory, so no other server that
-/// happens to have our port can be taken for it.
-fn says_ready(pid_file: &Path) -> bool {
-    fs::read_to_string(pid_file).is_ok_and(|content| {
-        content.lines().nth(7).is_some_and(|state| state.trim_end() == "ready")
-    })
+/// The server keeps its process id in line 1 and its state in line 8 of a file in its own data
+/// directory. So neither another server that happens to have our port is taken for it, nor the one
+/// that was killed before it.
+fn says_ready(pid_file: &Path, id: u32) -> bool {
+    let Ok(content) = fs::read_to_string(pid_file) else { return false };
+    let mut lines = content.lines();
+    let is_its_own = lines.next() == Some(id.to_string().as_str());
+    is_its_own && lines.nth(6).is_some_and(|state| state.trim_end() == "ready")
 }
 
 #[cfg(test)]
@@ -169,13 +176,18 @@ mod tests {
     fn only_a_ready_server_is_ready() {
         let directory = tempfile::tempdir().unwrap();
         let pid_file = directory.path().join("postmaster.pid");
-        assert!(!says_ready(&pid_file));
-        let head = "4711\n/data\n1700000000\n5432\n\n127.0.0.1\n  12345   6\n";
-        for (state, ready) in
-            [("", false), ("starting\n", false), ("ready   \n", true), ("stopping\n", false)]
-        {
-            fs::write(&pid_file, format!("{head}{state}")).unwrap();
-            assert_eq!(says_ready(&pid_file), ready, "{state:?}");
+        assert!(!says_ready(&pid_file, 4711), "no file");
+        let table = [
+            ("no state yet", 4711, "", false),
+            ("recovering", 4711, "starting\n", false),
+            ("ready", 4711, "ready   \n", true),
+            ("ending", 4711, "stopping\n", false),
+            ("left by a server that was killed", 4710, "ready   \n", false),
+        ];
+        for (why, id, state, ready) in table {
+            let head = format!("{id}\n/data\n1700000000\n5432\n\n127.0.0.1\n  12345   6\n");
+            fs::write(&pid_file, head + state).unwrap();
+            assert_eq!(says_ready(&pid_file, 4711), ready, "{why}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Asks a server over HTTPS whether it is ready: one request, one status line. A real client would bring an async
-//! runtime into `cargo xtask`.
+//! Asks a server over HTTPS whether it is ready: one request, one status line. A real client would
+//! bring an async runtime into `cargo xtask`.
 
 use std::{
     io::{self, Read, Write},

@@ -34,7 +34,8 @@ const TAIL_WIDTH: usize = 400;
 pub struct Process {
     name: &'static str,
     child: Child,
-    /// How it ended. Until this is known its process number is ours, afterwards it may be anybody's.
+    /// How it ended. Until this is known its process number is ours, afterwards it may be
+    /// anybody's.
     status: Option<ExitStatus>,
     log: PathBuf,
     /// Where this process's part of the log begins: a restarted server goes on in the same file.
@@ -183,8 +184,9 @@ impl Process {
         Ok(())
     }
 
-    /// Signals what it started, and says how many they were. They are found by their standard error, the log:
-    /// a Postgres session, for one, has a process group of its own and may outlive its parent.
+    /// Signals what it started, and says how many they were. They are found by their standard
+    /// error, the log: a Postgres session, for one, has a process group of its own and may outlive
+    /// its parent.
     fn signal_others(&self, signal: Signal) -> usize {
         let itself = Pid::from_child(&self.child);
         let mut count = 0;

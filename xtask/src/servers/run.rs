@@ -1,13 +1,13 @@
-//! The life of a run: one directory that holds everything its servers write, one lock that says that the
-//! run is alive, and one reaper process that ends both when the run's owner is gone.
+//! The life of a run: one directory that holds everything its servers write, one lock that says
+//! that the run is alive, and one reaper process that ends both when the run's owner is gone.
 //!
 //! Guarantees:
 //!
-//! - The reaper lives in a session of its own and waits for the end of a pipe, so it acts on success, panic,
-//!   Ctrl-C and SIGKILL alike. Every process that [`super::Process::start`] makes holds the pipe until it can be
-//!   found by its log, so there is none that the reaper would miss.
-//! - The lock is held by the owner and, as its standard output, by the reaper: it is free only when the
-//!   servers are gone. No server inherits it.
+//! - The reaper lives in a session of its own and waits for the end of a pipe, so it acts on
+//!   success, panic, Ctrl-C and SIGKILL alike. Every process that [`super::Process::start`] makes
+//!   holds the pipe until it can be found by its log, so there is none that the reaper would miss.
+//! - The lock is held by the owner and, as its standard output, by the reaper: it is free only when
+//!   the servers are gone. No server inherits it.
 //! - A directory whose lock is free was left by a power cut; the next run removes it.
 
 use std::{
@@ -41,8 +41,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Removes what power cuts left, then creates a directory below the system's temporary one, locks it
-    /// and starts its reaper.
+    /// Removes what power cuts left, then creates a directory below the system's temporary one,
+    /// locks it and starts its reaper.
     ///
     /// # Errors
     ///
@@ -76,10 +76,12 @@ impl Run {
         &self.directory
     }
 
-    /// Waits until the run in this directory has ended, its servers included. At once if there is none.
+    /// Waits until the run in this directory has ended, its servers included. At once if there is
+    /// none.
     pub fn wait_for_end(directory: &Path) {
         if let Ok(lock) = File::open(directory.join(LOCK)) {
-            // Whatever goes wrong with the lock, the caller's question is answered: nobody holds it for us.
+            // Whatever goes wrong with the lock, the caller's question is answered: nobody holds it
+            // for us.
             let _ = lock.lock_shared();
         }
     }
@@ -142,7 +144,8 @@ fn create_locked(parent: &Path) -> Result<(PathBuf, File), ServersError> {
     Ok((directory, lock))
 }
 
-/// Best effort: what belongs to another user, or is removed by somebody else meanwhile, is left alone.
+/// Best effort: what belongs to another user, or is removed by somebody else meanwhile, is left
+/// alone.
 fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {

@@ -1,5 +1,6 @@
-//! A server: a program that can be started, stopped, killed, paused and started again, and how to tell that it
-//! is ready. What is special about Postgres or kube-apiserver is only how they are set up.
+//! A server: a program that can be started, stopped, killed, paused and started again, and how to
+//! tell that it is ready. What is special about Postgres or kube-apiserver is only how they are set
+//! up.
 
 use std::{ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,7 +8,8 @@ use rustix::process::Signal;
 
 use super::{error::ServersError, process::Process, run::Run};
 
-/// A server that is not ready by then will never be, even on a machine that is busy with other builds.
+/// A server that is not ready by then will never be, even on a machine that is busy with other
+/// builds.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How a program is called.
@@ -54,7 +56,8 @@ impl Server {
         self.process.as_ref().map(Process::id)
     }
 
-    /// Starts it, on the same ports and data, after it was stopped or killed, and waits until it is ready.
+    /// Starts it, on the same ports and data, after it was stopped or killed, and waits until it is
+    /// ready.
     ///
     /// # Errors
     ///

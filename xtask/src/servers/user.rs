@@ -1,5 +1,5 @@
-//! Whom the servers run as. Postgres refuses root, and a test server has no use for root's rights, so root
-//! runs them as `nobody`; everybody else runs them as themselves.
+//! Whom the servers run as. Postgres refuses root, and a test server has no use for root's rights,
+//! so root runs them as `nobody`; everybody else runs them as themselves.
 
 use std::{
     fs,
@@ -68,7 +68,12 @@ mod tests {
 
     #[test]
     fn a_user_is_found_by_its_whole_name() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nnobody2:x:7:8::/:/bin/false\nnobody:x:65534:65533::/:/bin/false\n";
+        let passwd = "root:x:0:0:root:/root:/bin/sh
+\
+                      nobody2:x:7:8::/:/bin/false
+\
+                      nobody:x:65534:65533::/:/bin/false
+";
         assert_eq!(find(passwd, "nobody"), Some(User::Other { uid: 65534, gid: 65533 }));
         assert_eq!(find(passwd, "absent"), None);
     }

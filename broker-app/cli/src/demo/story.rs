@@ -74,11 +74,9 @@ impl Part {
         let work = dice.random_range(3..=6);
         let behaviour = match role {
             Role::Rollback => Behaviour::failing_after(work, "quota exceeded: no GPU is left"),
-            Role::Node
-            | Role::Standalone
-            | Role::Parameters
-            | Role::Namespace
-            | Role::Teardown => Behaviour::ready_after(work),
+            Role::Node | Role::Standalone | Role::Parameters | Role::Namespace | Role::Teardown => {
+                Behaviour::ready_after(work)
+            }
         };
         let behaviour = behaviour.needing_provider_config();
         let behaviour = behaviour.finalizing_after(dice.random_range(1..=3));
@@ -132,11 +130,9 @@ impl Role {
     pub(super) const fn on_failure(self) -> OnFailure {
         match self {
             Self::Rollback => OnFailure::Rollback,
-            Self::Node
-            | Self::Standalone
-            | Self::Parameters
-            | Self::Namespace
-            | Self::Teardown => OnFailure::Retain,
+            Self::Node | Self::Standalone | Self::Parameters | Self::Namespace | Self::Teardown => {
+                OnFailure::Retain
+            }
         }
     }
 
@@ -153,15 +149,9 @@ impl Role {
             Self::Rollback => {
                 &[Pending, Provisioning, Failed, Deregistering, Deprovisioning, Deleted]
             }
-            Self::Teardown => &[
-                Pending,
-                Provisioning,
-                Enrolling,
-                Ready,
-                Deregistering,
-                Deprovisioning,
-                Deleted,
-            ],
+            Self::Teardown => {
+                &[Pending, Provisioning, Enrolling, Ready, Deregistering, Deprovisioning, Deleted]
+            }
         }
     }
 

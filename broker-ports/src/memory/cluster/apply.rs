@@ -41,9 +41,12 @@ impl State {
     ) -> Result<DryRun, PortError> {
         Ok(match self.decide(caller, request)? {
             Decision::Conflict | Decision::NameTaken => DryRun::Conflict,
-            Decision::Store(object) => {
-                let json = object.to_json(request.target());
-                DryRun::Accepted(LiveObject::from_json(json)?)
+            Decision::Store(mut object) => {
+                let live = self.objects.get(request.target());
+                if live.is_some_and(|live| live.spec() != object.spec()) {
+                    object.generation += 1;
+                }
+                DryRun::Accepted(LiveObject::from_json(object.to_json(request.target()))?)
             }
         })
     }
@@ -61,18 +64,22 @@ impl State {
             return Err(refuse("the server does not serve this kind"));
         };
         let xrd = kind.xrd.clone();
+        // A body that makes no sense is refused before anybody looks whether it comes too late.
+        if let Some(xrd) = &xrd {
+            check_declared(xrd, &sent).map_err(|words| refuse(&words))?;
+        }
         let live = self.objects.get(target);
         let object = match (request.precondition(), live) {
             (Precondition::Absent, Some(_)) | (Precondition::Unchanged { .. }, None) => {
                 return Ok(Decision::Conflict);
             }
-            (Precondition::Unchanged { uid, .. }, Some(live)) if *uid != live.uid => {
-                return Ok(Decision::NameTaken);
-            }
             (Precondition::Unchanged { resource_version, .. }, Some(live))
                 if *resource_version != live.resource_version.to_string() =>
             {
                 return Ok(Decision::Conflict);
+            }
+            (Precondition::Unchanged { uid, .. }, Some(live)) if *uid != live.uid => {
+                return Ok(Decision::NameTaken);
             }
             (Precondition::Unchanged { .. }, Some(live)) => Some(live.clone()),
             (Precondition::Absent, None) => {
@@ -81,9 +88,6 @@ impl State {
                 None
             }
         };
-        if let Some(xrd) = &xrd {
-            check_declared(xrd, &sent).map_err(|words| refuse(&words))?;
-        }
         let mut object = object.unwrap_or_else(|| self.unborn(Map::new()));
         let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
         object.ownership.apply(&manager, &mut object.content, &sent);
@@ -138,12 +142,12 @@ fn check_declared(xrd: &Xrd, sent: &Map<String, Value>) -> Result<(), String> {
     let unknown = problems
         .iter()
         .find(|problem| matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type));
-    unknown.map_or(Ok(()), |problem| {
-        let path = problem.path.as_str();
-        Err(format!(
-            "500: failed to create typed patch object: .{path}: field not declared in schema"
-        ))
-    })
+    let Some(problem) = unknown else { return Ok(()) };
+    let found = at(&own_spec(sent), &problem.path).filter(|_| problem.kind == ProblemKind::Type);
+    let words = found.map_or("field not declared in schema".to_owned(), |value| {
+        format!("{}, got &value.valueUnstructured{{Value:{value}}}", problem.problem)
+    });
+    Err(format!("500: failed to create typed patch object: .{}: {words}", problem.path))
 }
 
 /// A value that breaks a rule is refused by name, and the refusal repeats the value.
@@ -164,6 +168,6 @@ fn own_spec(content: &Map<String, Value>) -> Value {
 }
 
 /// The value at a path such as `spec.parameters.size`.
-fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
-    path.strip_prefix("spec.")?.split('.').try_fold(spec, |value, key| value.get(key))
+fn at(spec: &Value, path: &str) -> Option<Value> {
+    path.strip_prefix("spec.")?.split('.').try_fold(spec, |value, key| value.get(key)).cloned()
 }

@@ -44,7 +44,11 @@ impl State {
     pub(super) fn begin_deletion(&mut self, target: &ObjectReference, propagation: Propagation) {
         let now = self.clock.now();
         self.change(target, |object| {
-            object.deleting = object.deleting.or(Some(now));
+            if object.deleting.is_none() {
+                object.deleting = Some(now);
+                // The API server counts that as a change of what is wanted.
+                object.generation += 1;
+            }
             let waits = object.finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
             if propagation == Propagation::Foreground && !waits {
                 object.finalizers.push(FOREGROUND.to_owned());

@@ -312,6 +312,11 @@ impl MemoryCluster {
         self.state().objects.contains_key(reference)
     }
 
+    /// Whether a namespace exists, be it that it is being deleted.
+    pub fn namespace_exists(&self, name: &str) -> bool {
+        self.state().namespaces.contains_key(name)
+    }
+
     /// Every object that stands.
     pub fn objects(&self) -> BTreeSet<ObjectReference> {
         self.state().objects.keys().cloned().collect()

@@ -208,17 +208,17 @@ mod tests {
             self
         }
 
-        fn is(&self, expected: Value) {
-            assert_eq!(Value::Object(self.content.clone()), expected);
+        fn is(&self, expected: &Value) {
+            assert_eq!(&Value::Object(self.content.clone()), expected);
         }
     }
 
     #[test]
     fn what_a_manager_no_longer_sends_goes() {
         let mut world = World::new();
-        world.apply("us", json!({"a": {"b": 1, "c": 2}})).is(json!({"a": {"b": 1, "c": 2}}));
-        world.apply("us", json!({"a": {"b": 1}})).is(json!({"a": {"b": 1}}));
-        world.apply("us", json!({"d": 1})).is(json!({"d": 1}));
+        world.apply("us", json!({"a": {"b": 1, "c": 2}})).is(&json!({"a": {"b": 1, "c": 2}}));
+        world.apply("us", json!({"a": {"b": 1}})).is(&json!({"a": {"b": 1}}));
+        world.apply("us", json!({"d": 1})).is(&json!({"d": 1}));
     }
 
     #[test]
@@ -226,9 +226,9 @@ mod tests {
         let mut world = World::new();
         world.apply("us", json!({"a": {"b": 1}}));
         world.update("them", json!({"a": {"b": 1, "x": 9}}));
-        world.apply("us", json!({"e": 1})).is(json!({"a": {"x": 9}, "e": 1}));
+        world.apply("us", json!({"e": 1})).is(&json!({"a": {"x": 9}, "e": 1}));
         world.apply("them too", json!({"e": 1}));
-        world.apply("us", json!({"f": 1})).is(json!({"a": {"x": 9}, "e": 1, "f": 1}));
+        world.apply("us", json!({"f": 1})).is(&json!({"a": {"x": 9}, "e": 1, "f": 1}));
     }
 
     #[test]
@@ -236,17 +236,17 @@ mod tests {
         let mut world = World::new();
         world.apply("us", json!({"a": 1}));
         world.update("them", json!({"a": 2}));
-        world.apply("us", json!({"a": 1})).is(json!({"a": 1}));
-        world.apply("us", json!({})).is(json!({}));
+        world.apply("us", json!({"a": 1})).is(&json!({"a": 1}));
+        world.apply("us", json!({})).is(&json!({}));
     }
 
     #[test]
     fn a_field_that_changes_its_shape_belongs_to_whoever_changed_it() {
         let mut world = World::new();
         world.apply("them", json!({"a": {"b": 1}}));
-        world.apply("us", json!({"a": "text"})).is(json!({"a": "text"}));
-        world.apply("us", json!({"a": {}})).is(json!({"a": {}}));
-        world.apply("us", json!({"a": {"c": 1}})).is(json!({"a": {"c": 1}}));
+        world.apply("us", json!({"a": "text"})).is(&json!({"a": "text"}));
+        world.apply("us", json!({"a": {}})).is(&json!({"a": {}}));
+        world.apply("us", json!({"a": {"c": 1}})).is(&json!({"a": {"c": 1}}));
     }
 
     #[test]

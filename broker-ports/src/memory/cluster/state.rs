@@ -201,7 +201,8 @@ impl State {
     pub(super) fn unborn(&mut self, content: Map<String, Value>) -> Object {
         Object {
             uid: self.mint_uid(),
-            resource_version: 0,
+            // What an answer to a dry run shows.
+            resource_version: 1,
             generation: 1,
             created: self.clock.now(),
             deleting: None,

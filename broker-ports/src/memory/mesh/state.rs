@@ -225,7 +225,7 @@ impl State {
 
 /// A minute to a day.
 pub(in crate::memory) const DEFAULT_WINDOW: TtlWindow =
-    TtlWindow { min: Duration::from_secs(60), max: Duration::from_secs(24 * 60 * 60) };
+    TtlWindow { min: Duration::from_mins(1), max: Duration::from_hours(24) };
 
 fn digest(plaintext: &str) -> [u8; 32] {
     Sha256::digest(plaintext).into()

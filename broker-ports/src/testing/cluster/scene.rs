@@ -9,8 +9,8 @@ use broker_domain::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest, Precondition,
-    Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest,
+    Precondition, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
     inject_bootstrap, namespace, preserve_injection, provider_config, xr,
 };
 use secrecy::SecretString;
@@ -35,7 +35,7 @@ pub(super) const CANARY: &str = "canary-5f1d7c-bootstrap-token";
 pub(super) const FINALIZER: &str = "contract.plexsphere.io/held";
 
 /// How often a case asks again before it gives up.
-const ROUNDS: usize = 600;
+pub(super) const ROUNDS: usize = 600;
 
 const GROUP: &str = "contract.plexsphere.io";
 
@@ -165,7 +165,6 @@ impl<'w> Scene<'w> {
                 project: self.project,
                 blueprint_version: self.world.fresh_id().try_into()?,
             },
-            blueprint,
             xrd: blueprint.claimed()?,
             parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#)?,
             mesh_role: MeshRole::Node,
@@ -211,10 +210,14 @@ impl<'w> Scene<'w> {
         let owner = subject.reference()?;
         let name = format!("{}-part", owner.name());
         let part = subject.part(&name)?;
-        self.create_part(subject, &part, json!([{
-            "apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
-            "uid": version.uid, "controller": true, "blockOwnerDeletion": true,
-        }]))
+        self.create_part(
+            subject,
+            &part,
+            json!([{
+                "apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
+                "uid": version.uid, "controller": true, "blockOwnerDeletion": true,
+            }]),
+        )
         .await?;
         let reference =
             json!({"apiVersion": part.api_version(), "kind": part.kind(), "name": part.name()});
@@ -273,7 +276,9 @@ impl<'w> Scene<'w> {
         match self.read(subject).await?.xr {
             XrReading::Present(live) => Ok(*live),
             absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
-                Err(Violation::new(format!("the composite resource stands, but is read as {absent:?}")))
+                Err(Violation::new(format!(
+                    "the composite resource stands, but is read as {absent:?}"
+                )))
             }
         }
     }
@@ -322,16 +327,11 @@ impl<'w> Scene<'w> {
         let last = self.read(subject).await?.xr;
         Err(Violation::new(format!("the composite resource stays {last:?}")))
     }
-
-    pub(super) const fn rounds(&self) -> usize {
-        ROUNDS
-    }
 }
 
 /// One resource, and everything that is rendered for it.
 pub(super) struct Subject {
     pub(super) identity: Identity,
-    pub(super) blueprint: Blueprint,
     xrd: Arc<Xrd>,
     parameters: Parameters,
     mesh_role: MeshRole,

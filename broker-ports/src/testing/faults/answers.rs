@@ -2,7 +2,7 @@
 
 use broker_domain::{Change, ObjectReference, ProjectId};
 
-use crate::cluster::{CachedXr, DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
+use crate::cluster::{DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
 use crate::context::Attribution;
 use crate::error::{FailureClass, PortError};
 use crate::lease::LeaseEpoch;
@@ -48,15 +48,9 @@ impl KeptDelete {
     }
 }
 
-pub(super) fn registrations(
-    answers: &Vec<Result<bool, PortError>>,
-) -> Vec<Result<bool, PortError>> {
-    answers.iter().map(|answer| answer.as_ref().map_err(error).copied()).collect()
-}
-
-pub(super) fn cached(
-    answers: &Vec<Result<CachedXr, PortError>>,
-) -> Vec<Result<CachedXr, PortError>> {
+/// The answers of a batch.
+#[expect(clippy::ptr_arg, reason = "a copy is made of what a method returns, and that is a vector")]
+pub(super) fn batch<T: Clone>(answers: &Vec<Result<T, PortError>>) -> Vec<Result<T, PortError>> {
     answers.iter().map(|answer| answer.as_ref().map_err(error).cloned()).collect()
 }
 
@@ -82,9 +76,9 @@ fn live_xr(live: &LiveXr) -> LiveXr {
     LiveXr {
         object: live_object(object),
         status: status.clone(),
-        armed: armed.clone(),
+        armed: *armed,
         references: references.clone(),
-        references_digest: references_digest.clone(),
+        references_digest: *references_digest,
     }
 }
 

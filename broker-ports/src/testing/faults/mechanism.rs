@@ -42,10 +42,13 @@ pub(super) struct Faulty<P: ?Sized> {
     inner: Arc<P>,
     faults: Faults,
     /// The last answer to each question, where a stale one may be wanted.
-    answers: Mutex<BTreeMap<(&'static str, String), Box<dyn Any + Send>>>,
+    answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
 }
 
 type Answer<T> = Result<T, PortError>;
+
+/// A method and its arguments.
+type Question = (&'static str, String);
 
 impl<P: FaultyPort + ?Sized> Faulty<P> {
     pub(super) fn new(inner: Arc<P>, faults: Faults) -> Self {
@@ -168,12 +171,12 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         }
     }
 
-    fn recall<T: 'static>(&self, key: &(&'static str, String), copy: fn(&T) -> T) -> Option<T> {
+    fn recall<T: 'static>(&self, key: &Question, copy: fn(&T) -> T) -> Option<T> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.get(key)?.downcast_ref().map(copy)
     }
 
-    fn remember<T: Send + 'static>(&self, key: (&'static str, String), answer: T) {
+    fn remember<T: Send + 'static>(&self, key: Question, answer: T) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.insert(key, Box::new(answer));
     }

@@ -77,7 +77,7 @@ impl Odds {
         delay: 0,
         duplicate: 0,
         stale_read: 0,
-        delay_by: Duration::from_secs(60 * 60),
+        delay_by: Duration::from_hours(1),
     };
 
     /// Each fault has the same odds.

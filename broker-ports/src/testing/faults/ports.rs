@@ -5,6 +5,7 @@
 //! - `read` changes nothing, and its answer can be given again, by `Clone` or by a function of ours.
 //! - `ask` changes nothing, and its answer cannot be given again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,18 @@ use broker_domain::{
 use super::Faults;
 use super::answers::{self, KeptDelete, KeptWrite};
 use super::mechanism::{Faulty, FaultyPort, Method, sealed};
-use crate::error::{PortError, PortName};
-use crate::*;
+use crate::{
+    Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, CachedXr,
+    ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Consumer, Created,
+    CredentialResolver, CredentialView, DeleteRequest, Deleted, DryRun, Due, Envelope, EventClaim,
+    EventSink, Hints, Inspection, Issue, IssueRequest, LabelTagResolver, Lease, ListPage,
+    ListQuery, NamespaceObservation, NodeDeregistrar, NodeId, Outbox, OwnedPage, OwnedQuery,
+    PageSize, PassOutcome, PeerCommander, PeerId, PeerResolver, PortError, PortName, PurgeRequest,
+    Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry, SetAside,
+    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
+    Wakeups, Write, Written, XrTarget,
+};
 
 /// What can be called on a port. The seams of the mesh go by the name of the port that they make up.
 pub(super) fn methods_of(port: PortName) -> Vec<Method> {
@@ -187,7 +198,7 @@ faulty_port!(Cluster as Cluster {
     read identity() -> ClusterId;
     read observe_many(
         targets: &[XrTarget]
-    ) -> Vec<Result<CachedXr, PortError>>, copied by answers::cached;
+    ) -> Vec<Result<CachedXr, PortError>>, copied by answers::batch;
     read read(target: &Target) -> Reading, copied by answers::reading;
     ask inspect(target: &Target) -> Inspection;
     write apply(request: &ApplyRequest = request.handle() => &request) -> Applied;
@@ -211,7 +222,7 @@ faulty_port!(NodeDeregistrar as NodeDeregistrar {
     read node_registered(token: BootstrapTokenId) -> bool;
     read nodes_registered(
         tokens: &[BootstrapTokenId]
-    ) -> Vec<Result<bool, PortError>>, copied by answers::registrations;
+    ) -> Vec<Result<bool, PortError>>, copied by answers::batch;
 });
 
 faulty_port!(TokenReader as NodeDeregistrar {
@@ -243,7 +254,7 @@ faulty_port!(AssignmentReader as AssignmentReader {
 });
 
 faulty_port!(LabelTagResolver as LabelTagResolver {
-    read resolve(resource: ResourceId) -> std::collections::BTreeMap<String, String>;
+    read resolve(resource: ResourceId) -> BTreeMap<String, String>;
 });
 
 faulty_port!(AuditSink as AuditSink {

@@ -12,7 +12,6 @@ use crate::audit::AuditAction;
 use crate::lease::Lane;
 use crate::repository::WriteKind;
 use crate::schedule::{Brake, Due, PassOutcome, Wakeups};
-use crate::testing::Violation;
 use crate::testing::builders::{attribution, cluster, id, resource, second};
 use crate::testing::cases::require;
 
@@ -142,16 +141,4 @@ pub(super) async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outc
     hears(&mut second, stored.id(), "a resource is resumed").await?;
     world.commit(WriteKind::DeletionIntent, &deletion(&stored, 1)?).await?;
     hears(&mut second, stored.id(), "a deletion is asked for").await
-}
-
-pub(super) async fn whoever_listens_late_can_still_find_the_work(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
-    let stored = world.stored(&resource()).await?;
-    let _late = world.schedule().wakeups().await?;
-    let claimed = world.due_in(Lane::Converge).await?;
-    if claimed == [stored.id()] {
-        return Ok(());
-    }
-    Err(Violation::new("work can only be found by a hint"))
 }

@@ -1,4 +1,5 @@
-//! One connection through the proxy: the client's messages are gathered into requests, the server's into answers.
+//! One connection through the proxy: the client's messages are gathered into requests, the server's
+//! into answers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,8 +19,9 @@ use super::{
 };
 use crate::proxy::script::{Moment, Request, Script, Verdict};
 
-/// What the server has and did not answer yet. `None` stands for a `Sync` by itself: pools send one to see whether
-/// a connection is alive, at times of their own, so it is answered but not a request.
+/// What the server has and did not answer yet. `None` stands for a `Sync` by itself: pools send one
+/// to see whether a connection is alive, at times of their own, so it is answered but not a
+/// request.
 type Pending = Mutex<VecDeque<Option<Request>>>;
 
 /// Serves a client until either side, or the script, ends the connection.

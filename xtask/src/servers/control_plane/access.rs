@@ -16,7 +16,8 @@ use crate::servers::{
 pub struct ControlPlaneAccess {
     /// Its address.
     pub url: String,
-    /// The directory that holds the authority whose certificates it believes, see [`Authority::load`].
+    /// The directory that holds the authority whose certificates it believes, see
+    /// [`Authority::load`].
     pub authority: PathBuf,
     /// One line of JSON for each stage of each request.
     pub audit_log: PathBuf,
@@ -46,7 +47,8 @@ impl ControlPlaneAccess {
     }
 }
 
-/// The kubeconfig of a server. One that speaks plain HTTP, as a proxy may, has no use for certificates.
+/// The kubeconfig of a server. One that speaks plain HTTP, as a proxy may, has no use for
+/// certificates.
 pub fn kubeconfig(
     url: &str,
     authority: Option<&Authority>,

@@ -14,8 +14,8 @@ use crate::{
     tools::Tools,
 };
 
-/// Every request of every client is logged, with who, verb, object and answer; not what the servers ask each
-/// other, and not whether they are well.
+/// Every request of every client is logged, with who, verb, object and answer; not what the servers
+/// ask each other, and not whether they are well.
 fn audit_policy() -> String {
     serde_json::json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -101,7 +101,8 @@ impl Layout {
             text("--disable-admission-plugins", "ServiceAccount"),
             path("--audit-policy-file", &self.audit_policy),
             path("--audit-log-path", &self.audit_log),
-            // A request is in the log before it is served, and the log is one file: no rotation within megabytes.
+            // A request is in the log before it is served, and the log is one file: no rotation
+            // within megabytes.
             text("--audit-log-mode", "blocking"),
             text("--audit-log-maxsize", "100000"),
         ];

@@ -1,13 +1,11 @@
 //! The contract suites of issuer, mesh, sink, clock, ids and resolvers: every in-memory adapter passes, and
 //! every adapter that breaks a promise is caught by a named case.
 
-mod mesh {
-    mod broken;
-    mod chained;
-    mod concurrency;
-    mod flawed_issuer;
-    mod flawed_mesh;
-    mod flawed_others;
-    mod passing;
-    mod worlds;
-}
+mod broken;
+mod chained;
+mod concurrency;
+mod flawed_issuer;
+mod flawed_mesh;
+mod flawed_others;
+mod passing;
+mod worlds;

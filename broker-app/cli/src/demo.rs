@@ -1,0 +1,335 @@
+//! `provisioning-broker demo`: the real broker over a simulated world, in a story that checks itself.
+//!
+//! One loop owns everything, and a round of it is always the same: people act, the broker sweeps and passes,
+//! time goes on. Nothing runs beside it, so a seed gives the same run again.
+
+mod agents;
+mod catalog;
+mod journal;
+mod show;
+mod story;
+mod verdict;
+mod world;
+
+use std::io::{self, stdout};
+use std::time::Duration;
+
+use broker_app::Error;
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::{ClaimEvents, Outbox, PageSize, PortError, Repository, WorkerId};
+
+use agents::{AgentError, Agents};
+use journal::{Entry, Happening, note};
+use show::{Bill, Json, Live, Plain, Show};
+use story::{REST_AT_READY, Script};
+use verdict::{Ending, Outcome};
+use world::{LATE_PROJECT, World};
+
+use crate::cli::DemoArguments;
+use crate::terminal::{Size, Terminal};
+
+/// How fast the story is told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pace {
+    /// So many times as fast as in life.
+    Times(f64),
+    /// Without waiting.
+    Max,
+}
+
+/// Why the demo did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    /// It could not be shown.
+    #[error("cannot write the output")]
+    Output(#[from] io::Error),
+    /// There is no runtime to be had.
+    #[error("cannot start the runtime")]
+    Runtime(#[source] io::Error),
+    /// The simulated world could not be set up.
+    #[error("cannot set up the simulated world")]
+    World(#[from] broker_domain::Error),
+    /// The broker could not do something.
+    #[error("cannot {doing} {resource}")]
+    Broker {
+        /// What.
+        doing: &'static str,
+        /// With which resource.
+        resource: String,
+        /// Why.
+        #[source]
+        source: Error,
+    },
+    /// The sweep failed.
+    #[error("cannot sweep")]
+    Sweep(#[source] Error),
+    /// The sweep could not look at a resource.
+    #[error("the sweep cannot look at {resource}: {message}")]
+    Trouble {
+        /// Which.
+        resource: String,
+        /// Why.
+        message: String,
+    },
+    /// Audit or outbox could not be read.
+    #[error("cannot follow what happens")]
+    Follow(#[from] PortError),
+    /// An agent was not let in.
+    #[error("{resource} does not become a Node")]
+    Agent {
+        /// Which resource's.
+        resource: String,
+        /// Why.
+        #[source]
+        source: AgentError,
+    },
+    /// An event is not what the outbox promises.
+    #[error("event {sequence} of {resource} is not JSON")]
+    Payload {
+        /// Whose.
+        resource: String,
+        /// Which.
+        sequence: u64,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Everything worked, and yet it is another story.
+    #[error("the story did not end as told: {0}")]
+    Story(String),
+}
+
+/// The time between two rounds; at normal speed one waits so long for real.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// A story that takes longer than this is not going to end: 19.5 seconds.
+const MOST_ROUNDS: u32 = 39;
+
+/// Runs the demo.
+pub(crate) fn run(arguments: &DemoArguments, terminal: Option<Terminal>) -> Result<(), DemoError> {
+    let DemoArguments { seed, resources, speed, plain, json } = *arguments;
+    let out = stdout().lock();
+    let mut show: Box<dyn Show> = match terminal {
+        _ if json => Box::new(Json(out)),
+        Some(terminal) if !plain => Box::new(Live::new(out, terminal, Size::now)),
+        Some(_) | None => Box::new(Plain(out)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(DemoError::Runtime)?;
+    runtime.block_on(async {
+        let mut demo = Demo::new(seed, resources)?;
+        show.begin(Bill { seed, resources })?;
+        while demo.round(&mut *show).await? == Story::GoesOn {
+            pause(speed).await;
+        }
+        let ending = demo.ending().await?;
+        show.end(&ending)?;
+        ending.flaw().map_or(Ok(()), |flaw| Err(DemoError::Story(flaw)))
+    })
+}
+
+async fn pause(speed: Pace) {
+    match speed {
+        Pace::Times(times) => tokio::time::sleep(ROUND.div_f64(times)).await,
+        Pace::Max => {}
+    }
+}
+
+/// The demo under way.
+struct Demo {
+    world: World,
+    script: Script,
+    agents: Agents,
+    entries: Vec<Entry>,
+    /// How many lines of each entry's audit were read.
+    read: Vec<usize>,
+    round: u32,
+}
+
+/// Whether there is more to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Story {
+    GoesOn,
+    IsOver,
+}
+
+impl Demo {
+    fn new(seed: u32, resources: u16) -> Result<Self, DemoError> {
+        Ok(Self {
+            world: World::new(seed)?,
+            script: Script::drawn(seed, resources),
+            agents: Agents::default(),
+            entries: Vec::new(),
+            read: Vec::new(),
+            round: 0,
+        })
+    }
+
+    /// One round: people act, the broker works, time goes on.
+    async fn round(&mut self, show: &mut dyn Show) -> Result<Story, DemoError> {
+        self.declare(show).await?;
+        if self.round == self.script.namespace_ready_in {
+            self.world.ready_late_namespace();
+            show.namespace_ready(self.world.elapsed(), LATE_PROJECT)?;
+        }
+        self.tear_down(show).await?;
+        self.reconcile(show).await?;
+        show.round(self.world.elapsed(), &self.entries)?;
+
+        let all_declared = self.entries.len() == self.script.parts.len();
+        if (all_declared && self.entries.iter().all(Entry::is_over)) || self.round == MOST_ROUNDS {
+            return Ok(Story::IsOver);
+        }
+        self.world.pass_time(ROUND);
+        self.boot_agents()?;
+        self.round += 1;
+        Ok(Story::GoesOn)
+    }
+
+    async fn declare(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+        let due: Vec<_> = self
+            .script
+            .parts
+            .iter()
+            .filter(|part| part.declared_in == self.round)
+            .cloned()
+            .collect();
+        for part in due {
+            let declared = self.world.declare(&part).await;
+            let declared = declared.map_err(|source| broker("declare", &part.name, source))?;
+            self.entries.push(Entry::new(&part.name, part.role, &declared));
+            self.read.push(0);
+            self.follow(self.entries.len() - 1, show).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the deletion of what was Ready for long enough, if it is its part to be torn down.
+    async fn tear_down(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+        for index in 0..self.entries.len() {
+            let entry = &self.entries[index];
+            let (since, phase) = entry.now();
+            let rested = self.world.elapsed() >= since + ROUND * REST_AT_READY;
+            if phase == Phase::Ready && entry.role.last_phase() == Phase::Deleted && rested {
+                let asked = self.world.deprovision(entry.id).await;
+                asked.map_err(|source| broker("deprovision", &entry.name, source))?;
+                self.follow(index, show).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One sweep, and a pass over everything that it found.
+    async fn reconcile(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+        let (work, report) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
+        if let Some((id, trouble)) = report.troubles.first_key_value() {
+            let (resource, message) = (self.name_of(*id), trouble.message.clone());
+            return Err(DemoError::Trouble { resource, message });
+        }
+        for work in work {
+            let passed = self.world.reconciler.reconcile(work.resource).await;
+            passed.map_err(|source| broker("reconcile", &self.name_of(work.resource), source))?;
+            if let Some(index) = self.index_of(work.resource) {
+                self.follow(index, show).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the broker committed about a resource: its audit, and the events in the outbox.
+    async fn follow(&mut self, index: usize, show: &mut dyn Show) -> Result<(), DemoError> {
+        let (id, role) = (self.entries[index].id, self.entries[index].role);
+        let resource = self.world.get(id).await;
+        let resource =
+            resource.map_err(|source| broker("look at", &self.entries[index].name, source))?;
+        let history = self.world.store.history(id).await?;
+        let seen = std::mem::replace(&mut self.read[index], history.len());
+        for line in history.into_iter().skip(seen) {
+            let (from, to) = (line.entry.previous_phase, line.entry.new_phase);
+            if let Some(to) = to.filter(|_| from != to) {
+                let note = note(role, from, to, &resource);
+                self.tell(index, Happening::Phase { from, to, note }, show)?;
+            }
+        }
+        self.relay(show).await
+    }
+
+    /// Empties the outbox. It hands out one event of each resource at a time, so that they stay in order.
+    async fn relay(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+        let request = ClaimEvents {
+            worker: WorkerId::new("demo-relay")?,
+            limit: PageSize::MAX,
+            claim_for: ROUND,
+        };
+        loop {
+            let claimed = self.world.store.claim_events(&request).await?;
+            if claimed.is_empty() {
+                return Ok(());
+            }
+            for event in claimed {
+                let (event_type, sequence) = (event.event_type, event.sequence);
+                let payload = serde_json::from_slice(&event.payload).map_err(|source| {
+                    DemoError::Payload { resource: self.name_of(event.resource), sequence, source }
+                })?;
+                if let Some(index) = self.index_of(event.resource) {
+                    self.tell(index, Happening::Event { event_type, sequence, payload }, show)?;
+                }
+                self.world.store.acknowledge_event(&event.claim).await?;
+            }
+        }
+    }
+
+    fn tell(
+        &mut self,
+        index: usize,
+        happening: Happening,
+        show: &mut dyn Show,
+    ) -> Result<(), DemoError> {
+        let (at, entry) = (self.world.elapsed(), &mut self.entries[index]);
+        entry.record(at, &happening);
+        Ok(show.happened(at, entry, &happening)?)
+    }
+
+    fn boot_agents(&mut self) -> Result<(), DemoError> {
+        let Self { world, script, entries, agents, .. } = self;
+        let boots_for = |id| {
+            let entry = entries.iter().position(|entry| entry.id == id);
+            entry.map_or(1, |index| script.parts[index].boots_for)
+        };
+        let refused = agents.work(&world.cluster, &world.mesh, boots_for);
+        refused.map_err(|(id, source)| DemoError::Agent { resource: self.name_of(id), source })
+    }
+
+    /// What became of everything, and whether a last sweep finds something to do.
+    async fn ending(&self) -> Result<Ending, DemoError> {
+        let mut outcomes = Vec::new();
+        for entry in &self.entries {
+            let resource = self.world.get(entry.id).await;
+            let resource = resource.map_err(|source| broker("look at", &entry.name, source))?;
+            outcomes.push(Outcome {
+                entry: entry.clone(),
+                standing: self.world.standing(&resource),
+                live_node: self.world.has_live_node(&resource),
+            });
+        }
+        let (work, _) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
+        Ok(Ending { after: self.world.elapsed(), outcomes, unsettled: work.len() })
+    }
+
+    fn index_of(&self, id: ProvisionedResourceId) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.id == id)
+    }
+
+    fn name_of(&self, id: ProvisionedResourceId) -> String {
+        self.index_of(id).map_or_else(|| id.to_string(), |index| self.entries[index].name.clone())
+    }
+}
+
+fn broker(doing: &'static str, resource: &str, source: Error) -> DemoError {
+    DemoError::Broker { doing, resource: resource.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

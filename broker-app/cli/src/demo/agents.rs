@@ -1,0 +1,47 @@
+//! The agents: each finds a token on its machine, and enrols with it once it has booted.
+//!
+//! They know nothing of the broker. What they read is what the Composition handed down to the machine.
+
+use std::collections::BTreeMap;
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::memory::{EnrolError, JoinError, MemoryCluster, MemoryMesh};
+use secrecy::ExposeSecret;
+
+/// Every agent of the demo.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    /// For how many rounds each machine has been running.
+    running: BTreeMap<ProvisionedResourceId, u32>,
+}
+
+/// Why an agent could not become a Node.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AgentError {
+    #[error("its agent could not enrol")]
+    Enrol(#[from] EnrolError),
+    #[error("its Node could not join the mesh")]
+    Join(#[from] JoinError),
+}
+
+impl Agents {
+    /// One round of every machine that runs. `boots_for` says how many rounds one takes to boot.
+    pub(super) fn work(
+        &mut self,
+        cluster: &MemoryCluster,
+        mesh: &MemoryMesh,
+        boots_for: impl Fn(ProvisionedResourceId) -> u32,
+    ) -> Result<(), (ProvisionedResourceId, AgentError)> {
+        for machine in cluster.agent_documents().into_iter().filter(|machine| machine.booted) {
+            let running = self.running.entry(machine.resource).or_default();
+            *running += 1;
+            if *running == boots_for(machine.resource) {
+                let refused = |error| (machine.resource, error);
+                let token = machine.token.secret().expose_secret();
+                let node = mesh.enrol(token).map_err(|error| refused(error.into()))?;
+                mesh.join(node).map_err(|error| refused(error.into()))?;
+            }
+        }
+        Ok(())
+    }
+}

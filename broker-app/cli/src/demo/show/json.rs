@@ -1,0 +1,80 @@
+//! One JSON object per line, for programs. Keys are added, never changed or removed.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::journal::{Entry, Happening};
+use super::super::verdict::{Ending, Outcome};
+use super::{Bill, Show};
+
+/// Writes JSON lines.
+pub(in super::super) struct Json<W>(pub(in super::super) W);
+
+impl<W: Write> Json<W> {
+    fn line(&mut self, object: &Value) -> io::Result<()> {
+        writeln!(self.0, "{object}")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Show for Json<W> {
+    fn begin(&mut self, _: Bill) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()> {
+        let object = match happening {
+            Happening::Phase { from, to, note } => json!({
+                "type": "phase",
+                "elapsed_ms": millis(at),
+                "resource": entry.name,
+                "provisioned_resource_id": entry.id.to_string(),
+                "from": from.map(|phase| phase.as_str()),
+                "to": to.as_str(),
+                "note": note,
+            }),
+            Happening::Event { payload, .. } => json!({
+                "type": "event",
+                "elapsed_ms": millis(at),
+                "resource": entry.name,
+                "event": payload,
+            }),
+        };
+        self.line(&object)
+    }
+
+    fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()> {
+        self.line(&json!({"type": "namespace", "elapsed_ms": millis(at), "project": project}))
+    }
+
+    fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        ending.outcomes.iter().try_for_each(|outcome| self.line(&outcome_object(outcome)))
+    }
+}
+
+fn outcome_object(outcome: &Outcome) -> Value {
+    let Outcome { entry, standing, live_node } = outcome;
+    let path: Vec<_> = outcome.path().iter().map(|phase| phase.as_str()).collect();
+    let events: Vec<_> = entry.events.iter().map(|(_, event)| event.as_str()).collect();
+    json!({
+        "type": "outcome",
+        "resource": entry.name,
+        "provisioned_resource_id": entry.id.to_string(),
+        "xr_name": entry.xr_name.as_str(),
+        "phase": outcome.phase().as_str(),
+        "path": path,
+        "events": events,
+        "objects_left": standing,
+        "node_live": live_node,
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

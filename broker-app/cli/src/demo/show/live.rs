@@ -1,0 +1,141 @@
+//! A table for a terminal, drawn over itself round after round.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use broker_domain::Phase;
+
+use super::super::journal::{Entry, Happening};
+use super::super::verdict::Ending;
+use super::{Bill, Show, seconds, summary};
+use crate::terminal::{Size, Terminal};
+
+/// Draws a table.
+pub(in super::super) struct Live<W> {
+    out: W,
+    terminal: Terminal,
+    /// Asked before each frame.
+    size: fn() -> Size,
+    title: String,
+    /// How many lines the last frame took.
+    drawn: usize,
+}
+
+/// Title, an empty line and the column heads above the rows; the rest and the cursor below.
+const AROUND_ROWS: usize = 5;
+
+/// Erases what an earlier frame left on the line, and ends it.
+const END_OF_LINE: &str = "\x1b[K\n";
+/// Erases what an earlier frame left below.
+const ERASE_BELOW: &str = "\x1b[J";
+const RESET: &str = "\x1b[0m";
+
+impl<W: Write> Live<W> {
+    pub(in super::super) fn new(out: W, terminal: Terminal, size: fn() -> Size) -> Self {
+        Self { out, terminal, size, title: String::new(), drawn: 0 }
+    }
+
+    fn frame(&self, at: Duration, entries: &[Entry]) -> Vec<String> {
+        let Size { columns, rows } = (self.size)();
+        let room = rows.saturating_sub(AROUND_ROWS);
+        let shown = latest(entries, room);
+        let mut lines = vec![clip(&format!("{}, {}", self.title, seconds(at)), columns)];
+        lines.push(String::new());
+        lines.push(clip(&row("RESOURCE", "PHASE", "FOR", "WHAT HAPPENED LAST"), columns));
+        for entry in &shown {
+            let (since, phase) = entry.now();
+            let age = seconds(at.saturating_sub(since));
+            let line = clip(&row(&entry.name, phase.as_str(), &age, &entry.note), columns);
+            lines.push(if self.terminal.colour { coloured(&line, phase) } else { line });
+        }
+        let hidden = entries.len() - shown.len();
+        if hidden > 0 {
+            lines.push(clip(&format!("and {hidden} more, which changed longer ago"), columns));
+        }
+        lines
+    }
+}
+
+impl<W: Write> Show for Live<W> {
+    fn begin(&mut self, bill: Bill) -> io::Result<()> {
+        self.title = summary::title(bill);
+        Ok(())
+    }
+
+    /// The next frame shows it.
+    fn happened(&mut self, _: Duration, _: &Entry, _: &Happening) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn namespace_ready(&mut self, _: Duration, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()> {
+        let mut text = String::new();
+        if self.drawn > 0 {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\x1b[{}A\r", self.drawn);
+        }
+        let lines = self.frame(at, entries);
+        for line in &lines {
+            text.push_str(line);
+            text.push_str(END_OF_LINE);
+        }
+        text.push_str(ERASE_BELOW);
+        self.drawn = lines.len();
+        // In one piece, so that no half frame shows.
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        summary::write(&mut self.out, ending)
+    }
+}
+
+const NAME_WIDTH: usize = 12;
+const PHASE_WIDTH: usize = 14;
+
+fn row(name: &str, phase: &str, age: &str, note: &str) -> String {
+    format!("{name:<NAME_WIDTH$} {phase:<PHASE_WIDTH$} {age:>6}  {note}")
+}
+
+/// What fits: all, or those that changed last, in the order of their declaration.
+fn latest(entries: &[Entry], room: usize) -> Vec<&Entry> {
+    let mut newest: Vec<_> = entries.iter().enumerate().collect();
+    newest.sort_by_key(|(index, entry)| (std::cmp::Reverse(entry.now().0), *index));
+    newest.truncate(room);
+    newest.sort_by_key(|(index, _)| *index);
+    newest.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// A line that does not wrap: a wrapped one would be two to climb over.
+fn clip(line: &str, columns: usize) -> String {
+    if line.chars().count() < columns {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(columns.saturating_sub(3)).collect();
+    format!("{kept}..")
+}
+
+/// The phase in its colour. The columns before it hold nothing but ASCII.
+fn coloured(line: &str, phase: Phase) -> String {
+    let start = NAME_WIDTH + 1;
+    let end = start + phase.as_str().len();
+    let colour = match phase {
+        Phase::Pending | Phase::Provisioning | Phase::Enrolling => "\x1b[36m",
+        Phase::Ready => "\x1b[32m",
+        Phase::Failed => "\x1b[31m",
+        Phase::Deregistering | Phase::Deprovisioning => "\x1b[33m",
+        Phase::Deleted => "\x1b[2m",
+    };
+    match (line.get(..start), line.get(start..end), line.get(end..)) {
+        (Some(before), Some(name), Some(after)) => format!("{before}{colour}{name}{RESET}{after}"),
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Lines for a pipe or a file: one per change of phase.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::super::journal::{Entry, Happening};
+use super::super::verdict::Ending;
+use super::{Bill, Show, seconds, summary};
+
+/// Writes lines.
+pub(in super::super) struct Plain<W>(pub(in super::super) W);
+
+impl<W: Write> Plain<W> {
+    fn line(&mut self, at: Duration, who: &str, what: &str, note: &str) -> io::Result<()> {
+        let at = seconds(at);
+        writeln!(self.0, "{at:>6}  {who:<12} {what:<31} {note}")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Show for Plain<W> {
+    fn begin(&mut self, bill: Bill) -> io::Result<()> {
+        writeln!(self.0, "{}\n", summary::title(bill))?;
+        self.0.flush()
+    }
+
+    fn happened(&mut self, at: Duration, entry: &Entry, happening: &Happening) -> io::Result<()> {
+        match happening {
+            Happening::Phase { from, to, note } => {
+                let what = match from {
+                    Some(from) => format!("{from} -> {to}"),
+                    None => to.to_string(),
+                };
+                self.line(at, &entry.name, &what, note)
+            }
+            // Each stands for a change of phase that was shown.
+            Happening::Event { .. } => Ok(()),
+        }
+    }
+
+    fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()> {
+        self.line(at, project, "", "the namespace of this Project is ready now")
+    }
+
+    fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        summary::write(&mut self.0, ending)
+    }
+}

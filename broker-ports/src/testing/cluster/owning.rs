@@ -1,0 +1,121 @@
+//! Field ownership: what is ours follows what we send, what is not ours stays.
+
+use broker_render::{is_applied, owned_digest};
+use serde_json::{Value, json};
+
+use super::ClusterUnderTest;
+use super::scene::{Outcome, ROUNDS, Scene, at, done};
+use crate::cluster::{CachedXr, ObjectVersion};
+use crate::testing::Violation;
+use crate::testing::cases::require;
+
+pub(super) async fn fields_of_others_stay(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let patch = json!({
+        "metadata": {"labels": {"team": "blue"}, "annotations": {"note": "hands off"}},
+        "spec": {"parameters": {"note": "theirs"}},
+    });
+    world.patch("somebody", &reference, &patch).await?;
+    let version = ObjectVersion::of(&scene.object(&reference).await?)?;
+    done(scene.apply(subject.shell(2)?, version.unchanged()).await?)?;
+    let object = scene.object(&reference).await?;
+    for (path, value) in [
+        (&["metadata", "labels", "team"][..], "blue"),
+        (&["metadata", "annotations", "note"], "hands off"),
+        (&["spec", "parameters", "note"], "theirs"),
+    ] {
+        let stays = at(&object, path) == Some(&json!(value));
+        require(stays, &format!("{} of somebody else did not stay", path.join(".")))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn status_of_others_stays(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let condition = json!({
+        "type": "Ready", "status": "True", "reason": "Available",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    });
+    world.patch_status(&reference, &json!({"status": {"conditions": [condition]}})).await?;
+    let before = scene.object(&reference).await?;
+    let version = ObjectVersion::of(&before)?;
+    done(scene.apply(subject.shell(2)?, version.unchanged()).await?)?;
+    let after = scene.object(&reference).await?;
+    require(before.get("status") == after.get("status"), "an apply changed the status")
+}
+
+pub(super) async fn what_we_no_longer_send_goes(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?.with_parameters(r#"{"note":"ours","size":"small"}"#)?;
+    let version = scene.shell(&subject).await?;
+    let subject = subject.with_parameters(r#"{"size":"small"}"#)?;
+    done(scene.apply(subject.shell(1)?, version.unchanged()).await?)?;
+    let object = scene.object(&subject.reference()?).await?;
+    let note = at(&object, &["spec", "parameters", "note"]);
+    require(note.is_none(), "a field that we no longer send still stands")?;
+    let size = at(&object, &["spec", "parameters", "size"]);
+    require(size == Some(&json!("small")), "a field that we still send went along")
+}
+
+pub(super) async fn what_others_changed_of_ours_is_taken_back(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let patch = json!({"spec": {"parameters": {"size": "large"}}});
+    world.patch("somebody", &reference, &patch).await?;
+    let drifted = scene.live(&subject).await?;
+    let stands = is_applied(drifted.object.expose(), &subject.shell(1)?);
+    require(!stands, "a change by somebody else does not show")?;
+    let precondition = drifted.object.version().unchanged();
+    done(scene.apply(subject.shell(1)?, precondition).await?)?;
+    let object = scene.object(&reference).await?;
+    let size = at(&object, &["spec", "parameters", "size"]);
+    require(size == Some(&json!("small")), "an apply does not take a field of ours back")
+}
+
+pub(super) async fn the_owned_digest_is_that_of_what_was_sent(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.armed(&subject).await?;
+    let sent = subject.armed()?;
+    let patch = json!({"metadata": {"labels": {"team": "blue"}}});
+    world.patch("somebody", &subject.reference()?, &patch).await?;
+    let live = scene.live(&subject).await?;
+    let digest = owned_digest(live.object.expose());
+    require(digest == Some(sent.digest()), "what stands under our name is not what was sent")?;
+    require(is_applied(live.object.expose(), &sent), "what was sent does not stand")
+}
+
+pub(super) async fn the_owned_digest_changes_with_drift(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let drift = [
+        json!({"spec": {"parameters": {"size": "large"}}}),
+        json!({"spec": {"parameters": {"size": Value::Null}}}),
+    ];
+    for patch in drift {
+        world.patch("somebody", &subject.reference()?, &patch).await?;
+        for round in 0.. {
+            let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
+            let seen = seen.into_iter().next().transpose()?;
+            match seen {
+                Some(CachedXr::Seen { owned, .. }) if owned != subject.shell(1)?.digest() => break,
+                _ if round < ROUNDS => world.settle().await,
+                _ => return Err(Violation::new("drift never shows in the digest")),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Stores that break one promise each. The contract has to notice every one of them, by name.
+
+mod flaws;
+mod outbox;
+mod repository;
+mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{Declaration, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_ports::testing::store::{
+    StoreUnderTest, audit_suite, outbox_suite, repository_suite, schedule_suite,
+};
+use broker_ports::{
+    AuditAction, AuditEntry, AuditRecord, AuditSink, Backoff, ClaimedEvent, Lease, Outbox,
+    PortError, Repository, Schedule,
+};
+
+use self::flaws::{FLAWS, Flaw};
+use crate::world::World;
+
+/// The in-memory store behind a wrapper that breaks one promise.
+struct Broken {
+    world: World,
+    flaw: Flaw,
+    notes: Mutex<Notes>,
+}
+
+/// What some wrappers have to remember in order to be wrong.
+#[derive(Default)]
+struct Notes {
+    scrubbed: BTreeSet<u64>,
+    handed_out: Vec<ClaimedEvent>,
+    ghosts: Vec<ClaimedEvent>,
+    leases: Vec<Lease>,
+    requests: BTreeSet<RequestId>,
+    rows: BTreeMap<ProvisionedResourceId, ProvisionedResource>,
+}
+
+impl Broken {
+    async fn fresh(flaw: Flaw) -> Self {
+        Self { world: World::fresh().await, flaw, notes: Mutex::default() }
+    }
+
+    fn note<T>(&self, take: impl FnOnce(&mut Notes) -> T) -> T {
+        take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The audit as this store shows it.
+    fn shown(&self, mut lines: Vec<AuditRecord>) -> Vec<AuditRecord> {
+        lines.retain(|line| !self.hides(line));
+        match self.flaw {
+            Flaw::AuditNewestFirst => lines.reverse(),
+            Flaw::AuditForgetsEpoch => lines.iter_mut().for_each(|line| line.epoch = None),
+            _ => {}
+        }
+        lines
+    }
+
+    fn hides(&self, line: &AuditRecord) -> bool {
+        let action = line.entry.action;
+        match self.flaw {
+            Flaw::ForgetsTheAuditLine => action == AuditAction::DeletionRequested,
+            Flaw::PausesWithoutAudit => action == AuditAction::Paused,
+            Flaw::ResumesEventsWithoutAudit => action == AuditAction::EventsResumed,
+            Flaw::PurgesWithoutAudit => action == AuditAction::Purged,
+            Flaw::BrakesWithoutAudit => action == AuditAction::BrakeReleased,
+            Flaw::ScrubRemovesLines => self.note(|notes| notes.scrubbed.contains(&line.sequence)),
+            _ => false,
+        }
+    }
+
+    async fn history_of(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
+        if self.flaw == Flaw::MixesHistories {
+            return self.world.audit_trail().await;
+        }
+        Ok(self.shown(self.world.store.history(id).await?))
+    }
+}
+
+#[async_trait]
+impl StoreUnderTest for Broken {
+    fn repository(&self) -> &dyn Repository {
+        self
+    }
+
+    fn schedule(&self) -> &dyn Schedule {
+        self
+    }
+
+    fn outbox(&self) -> &dyn Outbox {
+        self
+    }
+
+    fn audit(&self) -> &dyn AuditSink {
+        self
+    }
+
+    fn backoff(&self) -> Backoff {
+        self.world.backoff()
+    }
+
+    async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
+        self.world.know(declaration).await
+    }
+
+    async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
+        Ok(self.shown(self.world.audit_trail().await?))
+    }
+
+    async fn advance(&self, by: Duration) -> Result<(), PortError> {
+        self.world.advance(by).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.world.cut_off().await
+    }
+}
+
+#[async_trait]
+impl AuditSink for Broken {
+    async fn record(&self, entry: &AuditEntry) -> Result<(), PortError> {
+        let recorded = match self.flaw {
+            Flaw::LosesRecordedLines => Ok(()),
+            Flaw::RecordsAThingOnce => {
+                let trail = self.world.audit_trail().await?;
+                if trail.iter().any(|line| line.entry == *entry) {
+                    return Ok(());
+                }
+                self.world.store.record(entry).await
+            }
+            _ => self.world.store.record(entry).await,
+        };
+        match self.flaw {
+            Flaw::RecordsNothingInAnOutage => recorded.or(Ok(())),
+            _ => recorded,
+        }
+    }
+}
+
+/// How many cases a store fails that breaks one promise: more would mean that it does not work at all, and
+/// that its failing proves nothing.
+const AT_MOST: usize = 25;
+
+/// Runs all four suites against a store with a flaw: the cases that failed, and all cases.
+async fn failed_by(flaw: Flaw) -> (Vec<&'static str>, Vec<&'static str>) {
+    let fresh = || Broken::fresh(flaw);
+    let suites = [repository_suite(), schedule_suite(), outbox_suite(), audit_suite()];
+    let (mut failed, mut all) = (Vec::new(), Vec::new());
+    for suite in suites {
+        all.extend(suite.names());
+        let report = suite.run(fresh).await;
+        failed.extend(report.failures().map(|(name, _)| name));
+    }
+    (failed, all)
+}
+
+#[tokio::test]
+async fn every_broken_store_fails_a_named_case_and_every_case_can_fail() {
+    let mut wrong = Vec::new();
+    let (mut ever_failed, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for (flaw, named) in FLAWS {
+        let (failed, all) = failed_by(*flaw).await;
+        println!("{flaw:?} fails {}: {}", failed.len(), failed.join(", "));
+        if !failed.contains(named) {
+            wrong.push(format!("{flaw:?} passes {named}"));
+        }
+        if failed.len() > AT_MOST {
+            wrong.push(format!("{flaw:?} fails {} cases", failed.len()));
+        }
+        ever_failed.extend(failed);
+        names.extend(all);
+    }
+    println!("{} flaws, {} cases", FLAWS.len(), names.len());
+    wrong.extend(names.difference(&ever_failed).map(|case| format!("no store fails {case}")));
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,148 @@
+//! Outboxes that break one promise each.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{EventType, ProvisionedResourceId};
+use broker_ports::testing::builders::worker;
+use broker_ports::{
+    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
+    PortError, Resume, SetAside,
+};
+
+use super::Broken;
+use super::flaws::Flaw;
+
+impl Broken {
+    /// Takes events out of the outbox that nobody will ever see, until one comes that may be seen.
+    pub(super) async fn swallow(
+        &self,
+        unseen: impl Fn(&ClaimedEvent) -> bool,
+    ) -> Result<(), PortError> {
+        loop {
+            let request = ClaimEvents {
+                worker: worker("flaw"),
+                limit: PageSize::MAX,
+                claim_for: Duration::ZERO,
+            };
+            let events = self.world.store.claim_events(&request).await?;
+            let (unseen, seen): (Vec<_>, Vec<_>) =
+                events.into_iter().partition(|event| unseen(event));
+            for event in &unseen {
+                self.world.store.acknowledge_event(&event.claim).await?;
+            }
+            if unseen.is_empty() || !seen.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Two events of each resource at a time, the later one first.
+    async fn out_of_order(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
+        let first = self.world.store.claim_events(request).await?;
+        for event in &first {
+            self.world.store.acknowledge_event(&event.claim).await?;
+        }
+        let mut events = self.world.store.claim_events(request).await?;
+        for event in &events {
+            self.world.store.acknowledge_event(&event.claim).await?;
+        }
+        events.extend(first);
+        Ok(events)
+    }
+}
+
+#[async_trait]
+impl Outbox for Broken {
+    async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
+        match self.flaw {
+            Flaw::EventsOutOfOrder => return self.out_of_order(request).await,
+            Flaw::ForgetsTheEvent => {
+                self.swallow(|event| event.event_type == EventType::Deleting).await?;
+            }
+            _ => {}
+        }
+        let mut events = self.world.store.claim_events(request).await?;
+        match self.flaw {
+            Flaw::RewritesThePayload => {
+                events.iter_mut().for_each(|event| event.payload.push(b'\n'));
+            }
+            Flaw::KeepsTheLosersEvent => {
+                events.extend(self.note(|notes| std::mem::take(&mut notes.ghosts)));
+            }
+            Flaw::ClaimsAnEventTwice if events.is_empty() => {
+                events = self.note(|notes| notes.handed_out.clone());
+            }
+            Flaw::ClaimsAnEventTwice => {
+                self.note(|notes| notes.handed_out.clone_from(&events));
+            }
+            _ => {}
+        }
+        Ok(events)
+    }
+
+    async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
+        match self.flaw {
+            Flaw::EventsOutOfOrder => return Ok(Acknowledged::Done),
+            Flaw::KeepsTheLosersEvent if claim.worker == worker("ghost") => {
+                return Ok(Acknowledged::Done);
+            }
+            Flaw::LosesClaimsByTime => {
+                // A second claim by the same worker finds the first one over, if it is.
+                let again = ClaimEvents {
+                    worker: worker("flaw"),
+                    limit: PageSize::MAX,
+                    claim_for: Duration::ZERO,
+                };
+                self.world.store.claim_events(&again).await?;
+            }
+            _ => {}
+        }
+        let taken = self.world.store.acknowledge_event(claim).await?;
+        self.note(|notes| notes.handed_out.retain(|event| event.claim != *claim));
+        match self.flaw {
+            Flaw::AcknowledgesWithALostClaim => Ok(Acknowledged::Done),
+            _ => Ok(taken),
+        }
+    }
+
+    async fn set_aside_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> Result<Acknowledged, PortError> {
+        match self.flaw {
+            Flaw::SetsNothingAside => Ok(Acknowledged::Done),
+            _ => self.world.store.set_aside_event(claim, reason).await,
+        }
+    }
+
+    async fn resume_events(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Result<Option<SetAside>, PortError> {
+        let how = if self.flaw == Flaw::SkipsOnRetry { Resume::Skip } else { how };
+        self.world.store.resume_events(id, how, by).await
+    }
+
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
+        let limit = match self.flaw {
+            Flaw::PurgesEventsWithoutLimit => PageSize::MAX,
+            _ => limit,
+        };
+        if self.flaw == Flaw::PurgesWaitingEvents {
+            self.swallow(|_| true).await?;
+        }
+        self.world.store.purge_events(retention, limit).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, PortError> {
+        let backlog = self.world.store.backlog().await?;
+        match self.flaw {
+            Flaw::ForgetsWhatIsSetAside => Ok(Backlog { set_aside: 0, ..backlog }),
+            _ => Ok(backlog),
+        }
+    }
+}

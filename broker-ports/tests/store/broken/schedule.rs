@@ -1,0 +1,348 @@
+//! Schedules that break one promise each.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ProvisionedResourceId, Version};
+use broker_ports::testing::builders::{attribution, cluster as first_cluster, rows, worker};
+use broker_ports::{
+    Attribution, AuditAction, AuditEntry, AuditSink, Brake, ClaimRequest, ClaimTarget, Due, Lane,
+    Lease, LeaseEpoch, ListQuery, PageSize, PassOutcome, PortError, Released, Repository, Schedule,
+    ScheduleEntry, Wakeups,
+};
+use futures_util::stream;
+
+use super::Broken;
+use super::flaws::Flaw;
+
+/// A claim on one resource, out of the case's sight.
+pub(super) fn by_name(id: ProvisionedResourceId) -> ClaimRequest {
+    ClaimRequest {
+        worker: worker("flaw"),
+        target: ClaimTarget::One(id),
+        lease_for: Duration::from_secs(1),
+    }
+}
+
+impl Broken {
+    /// A lease on what somebody else holds.
+    async fn claim_held(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::One(id) = request.target else { return Ok(Vec::new()) };
+        let Some(entry) = self.world.store.entry(id).await? else { return Ok(Vec::new()) };
+        let Some((_, until)) = entry.lease else { return Ok(Vec::new()) };
+        Ok(vec![Lease {
+            resource: id,
+            epoch: entry.epoch,
+            worker: request.worker.clone(),
+            until,
+            attempts: entry.attempts,
+            takeover: false,
+        }])
+    }
+
+    /// A lease on what is paused.
+    async fn claim_paused(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::One(id) = request.target else { return Ok(Vec::new()) };
+        let paused = self.world.store.entry(id).await?.is_some_and(|entry| entry.paused);
+        if !paused {
+            return Ok(Vec::new());
+        }
+        self.world.store.set_paused(id, false, &attribution()).await?;
+        let leases = self.world.store.claim(request).await?;
+        self.world.store.set_paused(id, true, &attribution()).await?;
+        Ok(leases)
+    }
+
+    /// Whatever is due, chosen by `keep` from all of it; the rest goes back.
+    async fn claim_chosen(
+        &self,
+        request: &ClaimRequest,
+        keep: impl FnOnce(&mut Vec<Lease>, usize),
+    ) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::Due { lane, limit } = request.target else {
+            return self.world.store.claim(request).await;
+        };
+        let target = ClaimTarget::Due { lane, limit: PageSize::MAX };
+        let everything = ClaimRequest { target, ..request.clone() };
+        let mut leases = self.world.store.claim(&everything).await?;
+        leases.sort_by_key(|lease| lease.resource);
+        let all = leases.clone();
+        keep(&mut leases, usize::from(limit.get()));
+        for lease in all.iter().filter(|lease| !leases.contains(lease)) {
+            let Some(row) = self.world.store.get_by_id(lease.resource).await? else { continue };
+            let due = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
+            self.world.store.release(lease, row.version(), &due).await?;
+        }
+        Ok(leases)
+    }
+
+    /// A lease on what will never change again.
+    async fn claim_at_rest(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::One(id) = request.target else { return Ok(Vec::new()) };
+        let row = self.world.store.get_by_id(id).await?;
+        let (Some(row), Some(entry)) = (row, self.world.store.entry(id).await?) else {
+            return Ok(Vec::new());
+        };
+        Ok(Vec::from_iter(row.at_rest().then(|| Lease {
+            resource: id,
+            epoch: entry.epoch,
+            worker: request.worker.clone(),
+            until: entry.now + request.lease_for,
+            attempts: entry.attempts,
+            takeover: false,
+        })))
+    }
+
+    /// The claim that this store makes of the one that was asked for.
+    fn widened(&self, request: &ClaimRequest) -> ClaimRequest {
+        let mut request = request.clone();
+        match (self.flaw, &mut request.target) {
+            (Flaw::ClaimsMoreThanAskedFor, ClaimTarget::Due { limit, .. }) => {
+                *limit = rows(limit.get() + 1);
+            }
+            (Flaw::LeasesForTooShort, _) => request.lease_for /= 4,
+            _ => {}
+        }
+        request
+    }
+
+    async fn set_all_due(&self) -> Result<(), PortError> {
+        let everything = ListQuery::new(PageSize::MAX);
+        for resource in self.world.store.list(&everything).await?.resources {
+            self.world.store.schedule(resource.id(), Due::Now).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes a lease again at once, for whoever gave it back.
+    async fn take_again(&self, lease: &Lease, lease_for: Duration) -> Result<(), PortError> {
+        let target = ClaimTarget::One(lease.resource);
+        let request = ClaimRequest { worker: lease.worker.clone(), target, lease_for };
+        self.world.store.claim(&request).await?;
+        Ok(())
+    }
+
+    async fn never_taken_over(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        if let ClaimTarget::One(id) = request.target {
+            let held = self.world.store.entry(id).await?.is_some_and(|entry| entry.lease.is_some());
+            if held {
+                return Ok(Vec::new());
+            }
+        }
+        let mut leases = self.world.store.claim(request).await?;
+        leases.retain(|lease| !lease.takeover);
+        Ok(leases)
+    }
+
+    async fn in_any_lane(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::Due { limit, .. } = request.target else {
+            return self.world.store.claim(request).await;
+        };
+        let mut leases = Vec::new();
+        for lane in [Lane::Teardown, Lane::Converge] {
+            let target = ClaimTarget::Due { lane, limit };
+            leases
+                .extend(self.world.store.claim(&ClaimRequest { target, ..request.clone() }).await?);
+        }
+        Ok(leases)
+    }
+}
+
+impl Broken {
+    async fn is_over(&self, lease: &Lease) -> Result<bool, PortError> {
+        let entry = self.world.store.entry(lease.resource).await?;
+        Ok(entry.is_some_and(|entry| lease.until <= entry.now))
+    }
+
+    /// Ends the lease that somebody holds.
+    async fn end(&self, id: ProvisionedResourceId, entry: &ScheduleEntry) -> Result<(), PortError> {
+        let Some((worker, until)) = entry.lease.clone() else { return Ok(()) };
+        let lease = Lease {
+            resource: id,
+            epoch: entry.epoch,
+            worker,
+            until,
+            attempts: entry.attempts,
+            takeover: false,
+        };
+        let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
+        self.world.store.release(&lease, Version::FIRST, &outcome).await?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Schedule for Broken {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let one_at_a_time =
+            matches!(request.target, ClaimTarget::Due { limit, .. } if limit.get() == 1);
+        match self.flaw {
+            Flaw::NeverTakesOver => return self.never_taken_over(request).await,
+            Flaw::HasOneLane => return self.in_any_lane(request).await,
+            Flaw::ServesTheOldestProject => return self.claim_chosen(request, Vec::truncate).await,
+            Flaw::ServesOneProjectPerClaim if one_at_a_time => {
+                return self.claim_chosen(request, Vec::truncate).await;
+            }
+            Flaw::ClaimsWhatIsNotDue => self.set_all_due().await?,
+            _ => {}
+        }
+        let request = &self.widened(request);
+        let mut leases = self.world.store.claim(request).await?;
+        match self.flaw {
+            Flaw::ClaimsTwice if leases.is_empty() => leases = self.claim_held(request).await?,
+            Flaw::ClaimsWhatIsAtRest if leases.is_empty() => {
+                leases = self.claim_at_rest(request).await?;
+            }
+            Flaw::IgnoresThePause if leases.is_empty() => {
+                leases = self.claim_paused(request).await?;
+            }
+            Flaw::SharesWhatIsDue if leases.is_empty() => {
+                leases = self.note(|notes| notes.leases.clone());
+            }
+            Flaw::SharesWhatIsDue => self.note(|notes| notes.leases.clone_from(&leases)),
+            Flaw::KeepsTheEpoch => {
+                leases.iter_mut().for_each(|lease| lease.epoch = LeaseEpoch::new(1));
+            }
+            Flaw::HidesTheTakeover => leases.iter_mut().for_each(|lease| lease.takeover = false),
+            _ => {}
+        }
+        Ok(leases)
+    }
+
+    async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError> {
+        let store = &self.world.store;
+        match (self.flaw, outcome) {
+            (Flaw::PutsOffAfterAChange, _) => {
+                let stored = store.get_by_id(lease.resource).await?;
+                let seen = stored.map_or(seen, |stored| stored.version());
+                store.release(lease, seen, outcome).await
+            }
+            (Flaw::ReleaseResetsNothing, PassOutcome::Succeeded { due_in: None }) => {
+                let failed = PassOutcome::Failed {
+                    reason: "none".to_owned(),
+                    message: "it went well".to_owned(),
+                    retry_after: None,
+                };
+                store.release(lease, seen, &failed).await
+            }
+            (Flaw::KeepsWhatWasGivenBack, _) => {
+                let released = store.release(lease, seen, outcome).await?;
+                self.take_again(lease, Duration::from_hours(1)).await?;
+                Ok(released)
+            }
+            (Flaw::ForgetsThatItWasGivenBack, _) => {
+                let released = store.release(lease, seen, outcome).await?;
+                self.take_again(lease, Duration::ZERO).await?;
+                Ok(released)
+            }
+            (Flaw::TakesNoLateRelease, _) if self.is_over(lease).await? => Ok(Released::LeaseLost),
+            (Flaw::ForgetsTheDueTime, PassOutcome::Succeeded { .. }) => {
+                store.release(lease, seen, &PassOutcome::Succeeded { due_in: None }).await
+            }
+            (Flaw::SeesOwnWritesAsOthers, _) => {
+                let seen = if seen == Version::FIRST { seen } else { Version::UNSTORED };
+                store.release(lease, seen, outcome).await
+            }
+            (Flaw::ReleasesTwice, _) => {
+                store.release(lease, seen, outcome).await.map(|_| Released::Done)
+            }
+            _ => store.release(lease, seen, outcome).await,
+        }
+    }
+
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError> {
+        if let (Flaw::PutsOffWhatIsDue, Due::After(wait)) = (self.flaw, due) {
+            let Some(row) = self.world.store.get_by_id(id).await? else { return Ok(false) };
+            for lease in self.world.store.claim(&by_name(id)).await? {
+                let outcome = PassOutcome::Succeeded { due_in: Some(wait) };
+                self.world.store.release(&lease, row.version(), &outcome).await?;
+            }
+            return Ok(true);
+        }
+        if self.flaw == Flaw::AuditsTheSchedule {
+            let entry = AuditEntry::new(AuditAction::ReconcileRequested, attribution()).about(id);
+            self.world.store.record(&entry).await?;
+        }
+        let there = self.world.store.schedule(id, due).await?;
+        Ok(there || self.flaw == Flaw::SchedulesNothing)
+    }
+
+    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
+        let found = self.world.store.entry(id).await;
+        let found =
+            if self.flaw == Flaw::InventsAnEmptySchedule { found.or(Ok(None)) } else { found };
+        let Some(mut entry) = found? else { return Ok(None) };
+        let backoff = self.world.store.backoff();
+        if entry.attempts > 0 {
+            match self.flaw {
+                Flaw::BacksOffWithoutJitter => {
+                    entry.due_at = Some(entry.now + backoff.ceiling(entry.attempts));
+                }
+                Flaw::BacksOffWithoutBound => {
+                    entry.due_at = entry
+                        .due_at
+                        .map(|due_at| due_at + backoff.first * 2_u32.pow(entry.attempts));
+                }
+                Flaw::NeverBacksOff => entry.due_at = Some(entry.now),
+                _ => {}
+            }
+        }
+        Ok(Some(entry))
+    }
+
+    async fn set_paused(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution,
+    ) -> Result<bool, PortError> {
+        let before = self.world.store.entry(id).await?;
+        let there = self.world.store.set_paused(id, paused, by).await?;
+        match (self.flaw, before) {
+            (Flaw::PauseEndsTheLease, Some(before)) if paused => self.end(id, &before).await?,
+            (Flaw::ResumesWithoutHaste, Some(before)) if !paused => {
+                let wait = before.due_at.map(|due_at| due_at - before.now);
+                let due_in = wait.and_then(|wait| Duration::try_from(wait).ok());
+                let row = self.world.store.get_by_id(id).await?;
+                let seen = row.map_or(Version::FIRST, |row| row.version());
+                for lease in self.world.store.claim(&by_name(id)).await? {
+                    let outcome = PassOutcome::Succeeded { due_in };
+                    self.world.store.release(&lease, seen, &outcome).await?;
+                }
+            }
+            _ => {}
+        }
+        Ok(there)
+    }
+
+    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
+        match self.flaw {
+            Flaw::BrakesEveryCluster => self.world.store.brake(&first_cluster(1)).await,
+            _ => self.world.store.brake(cluster).await,
+        }
+    }
+
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: Option<&Brake>,
+        by: &Attribution,
+    ) -> Result<(), PortError> {
+        if self.flaw == Flaw::OverwritesTheBrake {
+            self.world.store.set_brake(cluster, None, by).await?;
+        }
+        self.world.store.set_brake(cluster, brake, by).await
+    }
+
+    async fn wakeups(&self) -> Result<Wakeups, PortError> {
+        match self.flaw {
+            Flaw::WakesNobody => Ok(Box::pin(stream::empty())),
+            _ => self.world.store.wakeups().await,
+        }
+    }
+}

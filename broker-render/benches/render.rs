@@ -1,0 +1,158 @@
+//! How many instructions the renderer takes. `cargo xtask bench render` runs this under callgrind.
+//!
+//! With the name of a case and a number, it prepares the case and runs it that often: the difference
+//! between two numbers is what the case costs, without its preparation. With `--list` it names its cases;
+//! with anything else it runs each of them once.
+
+#![expect(clippy::expect_used, reason = "a benchmark that cannot be prepared has nothing to say")]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use broker_domain::{MeshRole, Parameters};
+use broker_render::{
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, ParameterSchema,
+    Provider, XrInput, Xrd, cloud_tags, inject_bootstrap, owned_digest, xr,
+};
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+
+/// A case: its name, and what runs it so many times.
+type Case = (&'static str, fn(usize));
+
+const CASES: [Case; 5] = [
+    ("validate a declaration", validate_a_declaration),
+    ("render a composite resource", render_a_composite_resource),
+    ("arm it with a token", arm_it_with_a_token),
+    ("digest what should stand", digest_what_should_stand),
+    ("digest what stands", digest_what_stands),
+];
+
+const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+
+const DECLARATION: &str = r#"{"size": "large", "replicas": 3, "image": "debian-12", "zones": ["a", "b"],
+    "network": {"cidr": "10.0.0.0/16"}, "database": {"secretRef": {"name": "db", "key": "password"}}}"#;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [flag] if flag == "--list" => CASES.iter().for_each(|(name, _)| println!("{name}")),
+        [name, times] => {
+            let case = CASES.iter().find(|(known, _)| known == name);
+            let (_, run) = case.expect("--list names the cases");
+            run(times.parse().expect("how often is a number"));
+        }
+        _ => CASES.iter().for_each(|(_, run)| run(1)),
+    }
+}
+
+/// The caller's text against the compiled schema, to canonical text with defaults.
+fn validate_a_declaration(times: usize) {
+    let schema = schema();
+    for _ in 0..times {
+        black_box(schema.validate(black_box(DECLARATION)).expect("a valid declaration"));
+    }
+}
+
+/// From validated parameters and tags to the bytes of a shell, checked against the XRD.
+fn render_a_composite_resource(times: usize) {
+    let given = Given::new();
+    for _ in 0..times {
+        let rendered = xr(black_box(&given.input())).expect("a valid input");
+        black_box(rendered.shell(1).to_bytes());
+    }
+}
+
+/// From a rendered resource to the bytes with its cloud-init document.
+fn arm_it_with_a_token(times: usize) {
+    let given = Given::new();
+    let input = given.input();
+    let rendered = xr(&input).expect("a valid input");
+    let token = SecretString::from("7f3a9b0c".repeat(8));
+    let api_url = ApiUrl::new("https://api.plexsphere.example").expect("a valid URL");
+    let agent = Agent::default();
+    let token_id = ID.parse().expect("an id");
+    let bootstrap = Bootstrap { token_id, token: &token, api_url: &api_url, agent: &agent };
+    for _ in 0..times {
+        let sealed = inject_bootstrap(&rendered, black_box(&bootstrap)).expect("a valid token");
+        black_box(sealed.expose_for_apply());
+    }
+}
+
+/// What a sweep does once per resource: render, and digest what should stand.
+fn digest_what_should_stand(times: usize) {
+    let given = Given::new();
+    for _ in 0..times {
+        let rendered = xr(black_box(&given.input())).expect("a valid input");
+        black_box(rendered.armed(&Armed::Standalone).digest());
+    }
+}
+
+/// What a watch does once per change: digest what stands.
+fn digest_what_stands(times: usize) {
+    let given = Given::new();
+    let rendered = xr(&given.input()).expect("a valid input");
+    let manifest = rendered.armed(&Armed::Standalone);
+    let mut live = Value::Object(manifest.as_object().clone());
+    let owned =
+        json!({"f:metadata": field_set(&live["metadata"]), "f:spec": field_set(&live["spec"])});
+    live["metadata"]["managedFields"] = json!([
+        {"manager": "plexsphere-provisioning-broker", "operation": "Apply", "fieldsV1": owned},
+    ]);
+    for _ in 0..times {
+        black_box(owned_digest(black_box(&live)));
+    }
+}
+
+fn field_set(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flat_map(Map::iter);
+    fields.map(|(key, value)| (format!("f:{key}"), field_set(value))).collect()
+}
+
+fn schema() -> ParameterSchema {
+    let schema = json!({"parameters": [
+        {"name": "size", "type": "string", "enum": ["small", "medium", "large"], "required": true},
+        {"name": "replicas", "type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        {"name": "image", "type": "string", "pattern": "^[a-z0-9-]+$", "maxLength": 63},
+        {"name": "zones", "type": "array", "items": {"type": "string"}, "maxItems": 8},
+        {"name": "network", "type": "object", "properties": {"cidr": {"type": "string"}}},
+        {"name": "backups", "type": "boolean", "default": true},
+        {"name": "database", "type": "string", "secret": true},
+    ]});
+    ParameterSchema::from_value(&schema).expect("a valid schema")
+}
+
+/// Everything that a composite resource is rendered from.
+struct Given {
+    xrd: Xrd,
+    parameters: Parameters,
+    tags: CloudTags,
+}
+
+impl Given {
+    fn new() -> Self {
+        let labels: BTreeMap<_, _> =
+            (0..8).map(|n| (format!("label-{n}"), format!("value-{n}"))).collect();
+        let provider = Provider::new("hcloud").expect("a provider");
+        Self {
+            xrd: Xrd::parse(include_bytes!("render.xrd.yaml")).expect("a valid XRD"),
+            parameters: schema().validate(DECLARATION).expect("a valid declaration"),
+            tags: cloud_tags(&provider, &labels),
+        }
+    }
+
+    fn input(&self) -> XrInput<'_> {
+        XrInput {
+            xrd: &self.xrd,
+            injection_strategy: InjectionStrategy::CloudInitUserData,
+            mesh_role: MeshRole::Node,
+            identity: Identity {
+                resource: ID.parse().expect("an id"),
+                project: ID.parse().expect("an id"),
+                blueprint_version: ID.parse().expect("an id"),
+            },
+            parameters: &self.parameters,
+            tags: &self.tags,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What the renderer promises, on a real API server: golden manifests are taken, our own check of a schema
+//! says what the API server says, and digests of what was sent and of what stands are equal.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use broker_domain::{BootstrapTokenId, MeshRole, Parameters};
+use broker_render::{
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, FIELD_MANAGER, Identity, InjectionStrategy,
+    Manifest, Precondition, XrInput, Xrd, inject_bootstrap, is_applied, owned_digest,
+    preserve_injection, xr,
+};
+use broker_tests::{TestCluster, crd};
+use futures::{StreamExt, stream};
+use kube::{
+    Api, Client, Error,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind, Status},
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+/// The renderer's own test data.
+fn data(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../broker-render/tests").join(name)
+}
+
+fn read_yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// The objects of the kind that a manifest has, where it has to stand.
+fn objects(client: &Client, manifest: &Value, plural: &str) -> Api<DynamicObject> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (group, version) = manifest["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let kind = GroupVersionKind::gvk(group, version, &text(&manifest["kind"]));
+    let kind = ApiResource::from_gvk_with_plural(&kind, plural);
+    match manifest["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    }
+}
+
+async fn apply(objects: &Api<DynamicObject>, manifest: &Value) -> Result<Value, Error> {
+    let name = manifest["metadata"]["name"].as_str().unwrap();
+    let parameters = PatchParams::apply(FIELD_MANAGER).force();
+    let applied = objects.patch(name, &parameters, &Patch::Apply(manifest)).await?;
+    Ok(serde_json::to_value(applied).unwrap())
+}
+
+/// The first path of what was sent that does not stand as it was sent.
+fn lost(sent: &Value, live: Option<&Value>, path: &str) -> Option<String> {
+    match (sent, live) {
+        (Value::Object(sent), Some(Value::Object(live))) => {
+            sent.iter().find_map(|(key, sent)| lost(sent, live.get(key), &format!("{path}.{key}")))
+        }
+        (Value::Array(sent), Some(Value::Array(live))) if sent.len() == live.len() => {
+            sent.iter().zip(live).enumerate().find_map(|(index, (sent, live))| {
+                lost(sent, Some(live), &format!("{path}[{index}]"))
+            })
+        }
+        (sent, Some(live)) if sent == live => None,
+        _ => Some(path.to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn every_golden_composite_resource_is_taken_and_kept() {
+    let cluster = TestCluster::shared().await;
+    let admin = cluster.admin().await;
+    let mut tried = 0;
+    let mut namespace = None;
+    for entry in std::fs::read_dir(data("goldens")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut documents = text.split("---\n").skip(1).map(read_yaml);
+        let xrd = documents.next().unwrap();
+        cluster.install_crd(crd::from_xrd(&xrd)).await;
+        let plural = xrd["spec"]["names"]["plural"].as_str().unwrap();
+        let composites =
+            documents.filter(|document| document["kind"] == xrd["spec"]["names"]["kind"]);
+        for composite in composites {
+            if let (None, Some(name)) = (&namespace, composite["metadata"]["namespace"].as_str()) {
+                namespace = Some(cluster.namespace_named(name).await);
+            }
+            let objects = objects(&admin, &composite, plural);
+            let live = apply(&objects, &composite)
+                .await
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert_eq!(lost(&composite, Some(&live), ""), None, "{}", path.display());
+            let name = composite["metadata"]["name"].as_str().unwrap();
+            objects.delete(name, &DeleteParams::default()).await.unwrap();
+            tried += 1;
+        }
+    }
+    assert!(tried > 100, "only {tried} composite resources");
+}
+
+/// One pair of schema and spec, with what the table says about it.
+struct Pair {
+    name: String,
+    xrd: Value,
+    manifest: Value,
+    refused: Option<String>,
+}
+
+fn pairs() -> Vec<Pair> {
+    let text = std::fs::read_to_string(data("schema_pairs.yaml")).unwrap();
+    let pairs = read_yaml(&text);
+    let pair = |(number, pair): (usize, &Value)| Pair {
+        name: pair["name"].as_str().unwrap().to_owned(),
+        xrd: json!({
+            "apiVersion": "apiextensions.crossplane.io/v2",
+            "kind": "CompositeResourceDefinition",
+            "metadata": {"name": format!("pair{number}s.pairs.example.org")},
+            "spec": {
+                "group": "pairs.example.org",
+                "scope": "Cluster",
+                "names": {"kind": format!("Pair{number}"), "plural": format!("pair{number}s")},
+                "versions": [{
+                    "name": "v1",
+                    "served": true,
+                    "referenceable": true,
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": pair["schema"]},
+                    }},
+                }],
+            },
+        }),
+        manifest: json!({
+            "apiVersion": "pairs.example.org/v1",
+            "kind": format!("Pair{number}"),
+            "metadata": {"name": "pair"},
+            "spec": pair["spec"],
+        }),
+        refused: pair["refused"].as_str().map(str::to_owned),
+    };
+    pairs.as_array().unwrap().iter().enumerate().map(pair).collect()
+}
+
+/// The fields that an API server objects to or drops; none when it takes everything.
+async fn objections(client: &Client, pair: &Pair) -> BTreeSet<String> {
+    let plural = pair.xrd["spec"]["names"]["plural"].as_str().unwrap();
+    match apply(&objects(client, &pair.manifest, plural), &pair.manifest).await {
+        Ok(live) => lost(&pair.manifest["spec"], live.get("spec"), "spec").into_iter().collect(),
+        Err(Error::Api(status)) => named_fields(&status),
+        Err(error) => panic!("{}: {error}", pair.name),
+    }
+}
+
+/// Most refusals name their fields. Server-side apply itself has only a message (`.spec.a: field not
+/// declared`), and a few rules name no field but mention it (`"spec.a" must not validate the schema`).
+fn named_fields(status: &Status) -> BTreeSet<String> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let fields = causes.map(|cause| cause.field.as_str()).filter(|field| field.starts_with("spec"));
+    let words = status.message.split([' ', '\n', '"', ':', ',']);
+    let words = words.map(|word| word.trim_start_matches('.'));
+    let mentioned = words.filter(|word| *word == "spec" || word.starts_with("spec."));
+    fields.chain(mentioned).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn our_check_of_a_schema_says_what_the_api_server_says() {
+    let cluster = TestCluster::shared().await;
+    let admin = cluster.admin().await;
+    let pairs = pairs();
+    assert!(pairs.len() >= 40);
+    let differences = stream::iter(&pairs).map(|pair| {
+        let (cluster, admin) = (&cluster, &admin);
+        async move {
+            cluster.install_crd(crd::from_xrd(&pair.xrd)).await;
+            let theirs = objections(admin, pair).await;
+            let xrd = Xrd::parse(pair.xrd.to_string().as_bytes()).unwrap();
+            let ours: BTreeSet<_> =
+                xrd.check(&pair.manifest["spec"]).into_iter().map(|problem| problem.path).collect();
+            let agreed = match &pair.refused {
+                None => ours.is_empty() && theirs.is_empty(),
+                Some(field) => ours.contains(field) && theirs.contains(field),
+            };
+            (!agreed).then(|| format!("{}: we name {ours:?}, they {theirs:?}", pair.name))
+        }
+    });
+    let differences: Vec<_> = differences.buffer_unordered(8).collect().await;
+    let differences: Vec<_> = differences.into_iter().flatten().collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// An XRD whose parameters are owned in every way that a field can be: alone, as a whole, by key.
+fn digest_xrd(strategy: InjectionStrategy) -> Value {
+    let string = json!({"type": "string"});
+    let named = json!({"type": "object", "required": ["name"], "properties": {
+        "name": string, "size": {"type": "integer"}, "kind": {"type": "string", "default": "ssd"},
+    }});
+    let parameters = json!({
+        "size": string,
+        "ratio": {"type": "number"},
+        "zones": {"type": "array", "items": string},
+        "groups": {"type": "array", "items": string, "x-kubernetes-list-type": "set"},
+        "disks": {
+            "type": "array", "items": named,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        },
+        "whole": {
+            "type": "object", "additionalProperties": string, "x-kubernetes-map-type": "atomic",
+        },
+        "nested": {"type": "object", "properties": {
+            "set": string, "defaulted": {"type": "string", "default": "d"},
+        }},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "helmValues": {"type": "object", "additionalProperties": string},
+        "providerSecret": {"type": "object", "additionalProperties": string},
+    });
+    let group = format!("digest-{strategy}.example.org");
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("digests.{group}")},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"kind": "Digest", "plural": "digests"},
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                    "type": "object",
+                    "properties": {
+                        "parameters": {"type": "object", "properties": parameters},
+                        "userData": string,
+                        "cloudTags": {"type": "object", "additionalProperties": string},
+                    },
+                }}}},
+            }],
+        },
+    })
+}
+
+const DIGEST_PARAMETERS: &str = r#"{"disks":[{"name":"a","size":1},{"name":"b"}],"free":{"x":{"y":[1,{"z":2}]}},"groups":["g","h"],"nested":{"set":"s"},"ratio":2,"size":"small","whole":{"k":"v"},"zones":["a","b"]}"#;
+
+fn value(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+fn seen(live: &Value) -> Precondition {
+    let text = |key: &str| live["metadata"][key].as_str().unwrap().to_owned();
+    Precondition::Unchanged { uid: text("uid"), resource_version: text("resourceVersion") }
+}
+
+/// What somebody else does to the object, as `kubectl edit` would.
+async fn edit(objects: &Api<DynamicObject>, live: &Value, patch: Value) -> Value {
+    let name = live["metadata"]["name"].as_str().unwrap();
+    let parameters =
+        PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+    let edited = objects.patch(name, &parameters, &Patch::Merge(patch)).await.unwrap();
+    serde_json::to_value(edited).unwrap()
+}
+
+#[tokio::test]
+async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it() {
+    let cluster = TestCluster::shared().await;
+    let admin = cluster.admin().await;
+    for strategy in InjectionStrategy::ALL {
+        let document = digest_xrd(strategy);
+        cluster.install_crd(crd::from_xrd(&document)).await;
+        let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
+        let parameters = Parameters::from_canonical_json(DIGEST_PARAMETERS).unwrap();
+        let mut tags = CloudTags::default();
+        tags.tags.insert("plexsphere:team".to_owned(), "blue".to_owned());
+        let id = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+        let identity = Identity {
+            resource: id.parse().unwrap(),
+            project: id.parse().unwrap(),
+            blueprint_version: id.parse().unwrap(),
+        };
+        let rendered = xr(&XrInput {
+            xrd: &xrd,
+            injection_strategy: strategy,
+            mesh_role: MeshRole::Node,
+            identity,
+            parameters: &parameters,
+            tags: &tags,
+        })
+        .unwrap();
+        let as_sent = |manifest: Manifest, precondition: &Precondition| {
+            value(&manifest.with_precondition(precondition).to_bytes())
+        };
+        let shell = as_sent(rendered.shell(1), &Precondition::Absent);
+        let objects = objects(&admin, &shell, "digests");
+
+        let live = apply(&objects, &shell).await.unwrap();
+        assert_eq!(owned_digest(&live), Some(rendered.shell(1).digest()), "{strategy}, a shell");
+        assert!(is_applied(&live, &rendered.shell(1)));
+        assert!(apply(&objects, &shell).await.is_err(), "the name is taken");
+        let touch = as_sent(rendered.shell(2), &seen(&live));
+        let touched = apply(&objects, &touch).await.unwrap();
+        assert!(apply(&objects, &touch).await.is_err(), "what was seen is stale");
+
+        let token_id: BootstrapTokenId = id.parse().unwrap();
+        let bootstrap = Bootstrap {
+            token_id,
+            token: &SecretString::from("token"),
+            api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
+            agent: &Agent::default(),
+        };
+        let sealed = inject_bootstrap(&rendered, &bootstrap).unwrap();
+        let sealed = sealed.with_precondition(&seen(&touched)).expose_for_apply();
+        let armed = apply(&objects, &value(&sealed)).await.unwrap();
+        let desired = rendered.armed(&Armed::Token(token_id));
+        assert_eq!(owned_digest(&armed), Some(desired.digest()), "{strategy}, armed");
+        assert!(is_applied(&armed, &desired));
+        assert_eq!(broker_render::armed(&armed), Some(id));
+        assert_eq!(armed["metadata"]["annotations"].get("crossplane.io/paused"), None);
+
+        let added = json!({
+            "metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}},
+            "spec": {
+                "crossplane": {"resourceRefs": [{"apiVersion": "v1", "kind": "A", "name": "a"}]},
+                "parameters": {"nested": {"defaulted": "other"}},
+            },
+        });
+        let grown = edit(&objects, &armed, added).await;
+        assert_eq!(owned_digest(&grown), Some(desired.digest()), "{strategy}, grown");
+        assert!(is_applied(&grown, &desired));
+
+        let drifted =
+            edit(&objects, &grown, json!({"spec": {"parameters": {"size": "huge"}}})).await;
+        assert_ne!(owned_digest(&drifted), Some(desired.digest()), "{strategy}, drifted");
+        assert!(!is_applied(&drifted, &desired));
+
+        let again = preserve_injection(&drifted, &rendered, token_id)
+            .with_precondition(&seen(&drifted))
+            .expose_for_apply();
+        let mended = apply(&objects, &value(&again)).await.unwrap();
+        assert_eq!(owned_digest(&mended), Some(desired.digest()), "{strategy}, mended");
+        assert!(is_applied(&mended, &desired));
+        assert_eq!(mended["spec"]["userData"], armed["spec"]["userData"]);
+        for site in ["helmValues", "providerSecret"] {
+            assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
+        }
+        assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "fields of others stay");
+        objects.delete(identity.xr_name().as_str(), &DeleteParams::default()).await.unwrap();
+    }
+}

@@ -1,0 +1,199 @@
+//! `cargo xtask bench`: how many instructions the hot paths take.
+//!
+//! Instructions and not seconds: callgrind counts the same on a busy laptop and on an idle server, so
+//! that a figure in the documentation can be compared with one of today. A benchmark prepares a case and
+//! runs it as often as it is told; the difference between two counts is the case without its preparation.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cargo_metadata::Message;
+
+use crate::error::TaskError;
+use crate::progress::{step, to_stderr};
+use crate::tools::Valgrind;
+use crate::workspace::{Workspace, spawn_error};
+
+/// Where the figures stand.
+const PAGE: &str = "docs/benchmarks.md";
+
+/// How often a case is run: often enough that a table which doubles once does not show.
+const TIMES: u64 = 100;
+
+/// A benchmark: a bench target that keeps to the protocol of `broker-render/benches/render.rs`.
+#[derive(Debug)]
+struct Benchmark {
+    name: &'static str,
+    package: &'static str,
+}
+
+const BENCHMARKS: [Benchmark; 1] = [Benchmark { name: "render", package: "broker-render" }];
+
+/// Measures the named benchmarks, or all of them, and writes the figures into the documentation.
+pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
+    let known = || BENCHMARKS.iter().map(|benchmark| benchmark.name.to_owned()).collect();
+    if let Some(name) =
+        names.iter().find(|name| !BENCHMARKS.iter().any(|known| known.name == **name))
+    {
+        return Err(TaskError::UnknownBenchmark { name: name.clone(), known: known() });
+    }
+    let valgrind = Valgrind::find_or_unpack(&to_stderr)?;
+    let workspace = Workspace::load()?;
+    let wanted = |benchmark: &&Benchmark| {
+        names.is_empty() || names.iter().any(|name| name == benchmark.name)
+    };
+    for benchmark in BENCHMARKS.iter().filter(wanted) {
+        let program = build(&workspace, benchmark)?;
+        let figures = measure(&valgrind, &program)?;
+        for (case, instructions) in &figures {
+            println!("{}: {case}: {} instructions", benchmark.name, grouped(*instructions));
+        }
+        record(&workspace.root().join(PAGE), benchmark, &figures)?;
+    }
+    Ok(())
+}
+
+/// Compiles the benchmark as a release.
+fn build(workspace: &Workspace, benchmark: &Benchmark) -> Result<PathBuf, TaskError> {
+    let Benchmark { name, package } = benchmark;
+    let mut command = workspace.cargo(&[
+        "bench",
+        "--package",
+        package,
+        "--bench",
+        name,
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(spawn_error(&command))?;
+    let output = cargo.stdout.take().map(BufReader::new);
+    let mut program = None;
+    for message in output.into_iter().flat_map(Message::parse_stream) {
+        if let Message::CompilerArtifact(artifact) = message.map_err(spawn_error(&command))?
+            && artifact.target.name == *name
+        {
+            program = artifact.executable.or(program);
+        }
+    }
+    let status = cargo.wait().map_err(spawn_error(&command))?;
+    program.filter(|_| status.success()).map(Into::into).ok_or_else(|| TaskError::Command {
+        what: format!("building the benchmark {name}"),
+        how: status.to_string(),
+    })
+}
+
+/// Instructions per case, in the order in which the program names its cases.
+fn measure(valgrind: &Valgrind, program: &Path) -> Result<Vec<(String, u64)>, TaskError> {
+    let mut list = std::process::Command::new(program);
+    let cases = list.arg("--list").output().map_err(spawn_error(&list))?;
+    let cases = String::from_utf8_lossy(&cases.stdout).into_owned();
+    let figure = |case: &str| {
+        let counts = step(&to_stderr, &format!("measuring `{case}`"), || {
+            Ok::<_, TaskError>((
+                count(valgrind, program, case, 0)?,
+                count(valgrind, program, case, TIMES)?,
+            ))
+        });
+        counts.map(|(before, after)| (case.to_owned(), after.saturating_sub(before) / TIMES))
+    };
+    cases.lines().map(figure).collect()
+}
+
+fn count(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> Result<u64, TaskError> {
+    let file =
+        |source| TaskError::File { doing: "create", path: "a temporary file".into(), source };
+    let counts = tempfile::NamedTempFile::new().map_err(file)?;
+    let mut command = valgrind.command("callgrind");
+    command
+        .arg(format!("--callgrind-out-file={}", counts.path().display()))
+        .arg(program)
+        .args([case, &times.to_string()]);
+    let output = command.output().map_err(spawn_error(&command))?;
+    let text = fs::read_to_string(counts.path()).unwrap_or_default();
+    total(&text).filter(|_| output.status.success()).ok_or_else(|| TaskError::Command {
+        what: format!("measuring `{case}`"),
+        how: last_line(&output.stderr).unwrap_or_else(|| output.status.to_string()),
+    })
+}
+
+/// The sum in a file of callgrind's.
+fn total(counts: &str) -> Option<u64> {
+    let summary = counts
+        .lines()
+        .find_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")));
+    summary?.split_whitespace().next()?.parse().ok()
+}
+
+fn last_line(output: &[u8]) -> Option<String> {
+    String::from_utf8_lossy(output).lines().last().map(str::to_owned)
+}
+
+/// Writes a benchmark's figures between its marks on the page, and leaves the rest as it is.
+fn record(page: &Path, benchmark: &Benchmark, figures: &[(String, u64)]) -> Result<(), TaskError> {
+    let file = |doing| move |source| TaskError::File { doing, path: PAGE.into(), source };
+    let text = fs::read_to_string(page).map_err(file("read"))?;
+    let text = with_figures(&text, benchmark.name, figures).ok_or_else(|| TaskError::Command {
+        what: format!("writing the figures of {} into {PAGE}", benchmark.name),
+        how: "its marks are missing".to_owned(),
+    })?;
+    fs::write(page, text).map_err(file("write"))
+}
+
+fn with_figures(page: &str, name: &str, figures: &[(String, u64)]) -> Option<String> {
+    let (begin, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
+    let start = page.find(&begin)? + begin.len();
+    let stop = start + page[start..].find(&end)?;
+    let rows = figures.iter().fold(String::new(), |rows, (case, instructions)| {
+        rows + &format!("| {case} | {} |\n", grouped(*instructions))
+    });
+    let table = format!("| case | instructions |\n|---|---:|\n{rows}");
+    Some(format!("{}{table}{}", &page[..start], &page[stop..]))
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_read_from_what_callgrind_writes() {
+        assert_eq!(total("version: 1\nevents: Ir\nsummary: 1234\n\nfn=x\n1 2\n"), Some(1234));
+        assert_eq!(total("fn=x\n1 2\n\ntotals: 77\n"), Some(77));
+        assert_eq!(total("fn=x\n"), None);
+    }
+
+    #[test]
+    fn figures_replace_those_of_the_same_benchmark_only() {
+        let page =
+            "a\n<!-- bench x -->\nold\n<!-- /bench x -->\nb\n<!-- bench y -->\n<!-- /bench y -->\n";
+        let figures = [("case".to_owned(), 1_234_567)];
+        assert_eq!(
+            with_figures(page, "x", &figures).unwrap(),
+            "a\n<!-- bench x -->\n| case | instructions |\n|---|---:|\n| case | 1,234,567 |\n\
+             <!-- /bench x -->\nb\n<!-- bench y -->\n<!-- /bench y -->\n"
+        );
+        assert_eq!(with_figures(page, "z", &figures), None);
+    }
+
+    #[test]
+    fn numbers_are_grouped_for_people() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn an_unknown_benchmark_is_refused_with_the_known_ones() {
+        let error = run(&["rendre".to_owned()]).unwrap_err();
+        assert_eq!(error.to_string(), "there is no benchmark \"rendre\"; there are render");
+    }
+}
