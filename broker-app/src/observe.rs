@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use broker_domain::{
-    Action, ClusterId, Error as DomainError, FailureReason, MeshRole, NodeObservation,
-    ObjectReference, ObservedXr, ProvisionedResource, Substrate, next,
+    Action, ClusterId, Error as DomainError, FailureReason, NodeObservation, ObjectReference,
+    ObservedXr, ProvisionedResource, Substrate, next,
 };
 use broker_ports::{
     Arming, BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Reading,
@@ -60,7 +60,7 @@ pub(crate) async fn observe(
         // On the way up it would only be about to be applied again.
         gone.insert(config_reference.clone());
     }
-    let substrate = substrate(resource, live.as_deref(), labelled, gone);
+    let substrate = substrate(resource, &cluster, live.as_deref(), labelled, gone);
     let failure = live
         .as_deref()
         .and_then(|xr| xr.status.provisioning_failed.as_deref())
@@ -149,18 +149,15 @@ async fn node(
     config: &ReconcilerConfig,
     resource: &ProvisionedResource,
 ) -> Result<NodeObservation, Error> {
-    match (resource.mesh_role(), resource.bootstrap_token_id()) {
-        (MeshRole::Standalone, _) => Ok(NodeObservation::NotExpected),
-        // Without a token there is no Node.
-        (MeshRole::Node, None) => Ok(NodeObservation::Unregistered),
-        (MeshRole::Node, Some(token)) => {
+    let registered = match resource.bootstrap_token_id() {
+        None => None,
+        Some(token) => {
             let registered = ports.nodes.node_registered(token);
             let patience = config.deadlines.node;
-            let registered =
-                call(PortName::NodeDeregistrar, Kind::Read, patience, registered).await?;
-            Ok(if registered { NodeObservation::Registered } else { NodeObservation::Unregistered })
+            Some(call(PortName::NodeDeregistrar, Kind::Read, patience, registered).await?)
         }
-    }
+    };
+    Ok(NodeObservation::of(resource.mesh_role(), registered))
 }
 
 /// A kind that is not installed is absence on the way down, for a kind goes only after its objects; on the
@@ -204,11 +201,15 @@ fn gone_objects(recorded: BTreeMap<ObjectReference, Standing>) -> BTreeSet<Objec
 /// it again under the same name, and nothing else would tell us.
 fn substrate(
     resource: &ProvisionedResource,
+    cluster: &ClusterId,
     live: Option<&LiveXr>,
     labelled: BTreeSet<ObjectReference>,
     mut gone: BTreeSet<ObjectReference>,
 ) -> Substrate {
-    let known = resource.substrate().clone().found(labelled);
+    let mut known = resource.substrate().clone();
+    if live.is_some() || !labelled.is_empty() {
+        known = known.on_cluster(cluster.clone()).found(labelled);
+    }
     match live {
         Some(xr) => {
             gone.retain(|reference| !xr.references.contains(reference));

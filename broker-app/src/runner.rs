@@ -247,10 +247,12 @@ impl AtWork<'_> {
                 call(PortName::Schedule, Kind::Write, config.deadlines.store, claimed).await;
             match claimed {
                 Ok(leases) => {
-                    leases.into_iter().for_each(|lease| self.start_claimed(lane, lease, asked))
+                    for lease in leases {
+                        self.start_claimed(lane, lease, asked);
+                    }
                 }
                 Err(error) => {
-                    tracing::warn!(error = in_words(&error), "due work could not be claimed")
+                    tracing::warn!(error = in_words(&error), "due work could not be claimed");
                 }
             }
         }

@@ -99,7 +99,7 @@ impl Sweeper {
                     Attention::None => report.settled += 1,
                     Attention::Waiting => report.waiting += 1,
                     Attention::Pass(lane) => {
-                        work.push(Work { resource: row.id, project: row.project_id, lane })
+                        work.push(Work { resource: row.id, project: row.project_id, lane });
                     }
                 }
             }

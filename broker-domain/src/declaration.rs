@@ -1,5 +1,7 @@
 //! Stage 1, the noun: what a Project operator asks for, in one sentence.
 
+use std::fmt;
+
 use crate::ids::{BlueprintVersionId, CloudCredentialId, ProjectId, ResourceId};
 use crate::request_id::RequestId;
 use crate::roles::OnFailure;
@@ -25,7 +27,7 @@ use crate::roles::OnFailure;
 /// assert_eq!(declaration.parameters, r#"{"size": "small"}"#);
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Declaration {
     /// For whom.
@@ -82,5 +84,49 @@ impl Declaration {
     pub fn with_request_id(mut self, request_id: RequestId) -> Self {
         self.request_id = Some(request_id);
         self
+    }
+}
+
+/// Values belong to the operator, and are not even validated yet: a log line gets their size.
+impl fmt::Debug for Declaration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            project_id,
+            resource_id,
+            blueprint_version_id,
+            cloud_credential_id,
+            parameters,
+            on_failure,
+            request_id,
+        } = self;
+        f.debug_struct("Declaration")
+            .field("project_id", project_id)
+            .field("resource_id", resource_id)
+            .field("blueprint_version_id", blueprint_version_id)
+            .field("cloud_credential_id", cloud_credential_id)
+            .field("parameters", &format_args!("{} bytes", parameters.len()))
+            .field("on_failure", on_failure)
+            .field("request_id", request_id)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::declaration;
+
+    #[test]
+    fn debug_shows_no_values() {
+        let shown = format!("{:?}", declaration().with_parameters(r#"{"note":"canary"}"#));
+        assert!(!shown.contains("canary"), "{shown}");
+        assert!(shown.contains("parameters: 17 bytes"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_said_is_kept() {
+        let request = RequestId::new("order-1").unwrap();
+        let said = declaration().on_failure(OnFailure::Rollback).with_request_id(request.clone());
+        assert_eq!((said.on_failure, said.request_id), (OnFailure::Rollback, Some(request)));
     }
 }

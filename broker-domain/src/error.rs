@@ -17,7 +17,7 @@ use crate::version::Version;
 ///
 /// let error = ProjectId::new(Uuid::nil()).unwrap_err();
 /// assert_eq!(error.reason(), "invalid_input");
-/// assert_eq!(error.to_string(), "project_id: the nil UUID names nothing; give the id of an existing project");
+/// assert_eq!(error.to_string(), "project_id: the nil UUID names nothing; give the id of a project");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -161,6 +161,25 @@ mod tests {
     use super::*;
     use crate::testing::id;
 
+    /// The place of a variant among the reasons. A new variant does not compile until it has one here, and
+    /// the test below then asks for a value and a reason of it.
+    const fn place(error: &Error) -> usize {
+        match error {
+            Error::InvalidInput { .. } => 0,
+            Error::BlueprintNotFound(_) => 1,
+            Error::CloudNotFound(_) => 2,
+            Error::CredentialNotFound(_) => 3,
+            Error::AssignmentNotFound(_) => 4,
+            Error::ParameterValuesInvalid { .. } => 5,
+            Error::ProvisionedResourceNotFound(_) => 6,
+            Error::NamespaceNotReady(_) => 7,
+            Error::NodeDeregistrationFailed { .. } => 8,
+            Error::StaleWrite { .. } => 9,
+            Error::IllegalTransition { .. } => 10,
+            Error::IdempotencyConflict { .. } => 11,
+        }
+    }
+
     /// One value of each variant, in the order of [`Error::REASONS`].
     fn every_error() -> Vec<Error> {
         let resource = id::<ProvisionedResourceId>(1);
@@ -207,6 +226,9 @@ mod tests {
             "each variant gives its own reason, and the list is whole"
         );
         assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), given.len(), "no reason twice");
+        for (index, error) in every_error().iter().enumerate() {
+            assert_eq!(place(error), index, "{error}");
+        }
     }
 
     #[test]
@@ -215,6 +237,7 @@ mod tests {
             let message = error.to_string();
             assert!(!message.contains('\n'), "{message}");
             assert!(!message.ends_with('.'), "{message}");
+            assert!(message.len() > 20 || matches!(error, Error::InvalidInput { .. }), "{message}");
             if let Some(source) = std::error::Error::source(&error) {
                 assert!(!message.contains(&source.to_string()), "{message}");
             }

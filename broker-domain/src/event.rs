@@ -19,8 +19,8 @@ use crate::provisioned_resource::ProvisionedResource;
 ///
 /// ```compile_fail,E0451
 /// # use broker_domain::{Event, EventDetail};
-/// fn forge(event: Event) -> Event {
-///     Event { detail: EventDetail::Ready, ..event }
+/// fn retell(event: Event) -> EventDetail {
+///     Event { detail: EventDetail::Ready, ..event }.detail().clone()
 /// }
 /// ```
 ///
@@ -28,8 +28,8 @@ use crate::provisioned_resource::ProvisionedResource;
 ///
 /// ```
 /// # use broker_domain::{Event, EventDetail};
-/// fn forge(event: Event) -> Event {
-///     event
+/// fn retell(event: Event) -> EventDetail {
+///     event.detail().clone()
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -65,8 +65,8 @@ impl FailureReason {
     /// The longest reason that is kept.
     pub const MAX_BYTES: usize = 1024;
 
-    /// Makes a reason of any message: white space becomes single spaces, what is too long is cut at a
-    /// character, and silence is said to be silence.
+    /// Makes a reason of any message: white space and control characters become single spaces, what is too
+    /// long is cut at a character, and silence is said to be silence.
     ///
     /// ```
     /// use broker_domain::FailureReason;
@@ -75,11 +75,14 @@ impl FailureReason {
     /// assert_eq!(FailureReason::from_message("").as_str(), "no message was given");
     /// ```
     pub fn from_message(message: &str) -> Self {
-        let mut text = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = message.split(|c: char| c.is_whitespace() || c.is_control());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let mut text = words.join(" ");
         if text.is_empty() {
             "no message was given".clone_into(&mut text);
         }
         text.truncate(text.floor_char_boundary(Self::MAX_BYTES));
+        text.truncate(text.trim_end().len());
         Self(text)
     }
 
@@ -100,17 +103,16 @@ impl TryFrom<String> for FailureReason {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self, Error> {
-        if text.trim().is_empty() || text.len() > Self::MAX_BYTES {
-            return Err(Error::invalid(
-                "failure_reason",
-                format!(
-                    "is {} bytes long; use 1 to {} with a visible one",
-                    text.len(),
-                    Self::MAX_BYTES
-                ),
-            ));
-        }
-        Ok(Self(text))
+        let problem = if text.trim().is_empty() {
+            "holds nothing to read".to_owned()
+        } else if text.len() > Self::MAX_BYTES {
+            format!("is {} bytes long; use at most {}", text.len(), Self::MAX_BYTES)
+        } else if let Some(odd) = text.chars().find(|c| c.is_control()) {
+            format!("holds {odd:?}; it is one line of text")
+        } else {
+            return Ok(Self(text));
+        };
+        Err(Error::invalid("failure_reason", problem))
     }
 }
 
@@ -138,10 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn a_message_becomes_one_line_of_text() {
+        let message = "no\0 capacity\u{1b}[31m in\n\teu-1 ";
+        assert_eq!(FailureReason::from_message(message).as_str(), "no capacity [31m in eu-1");
+        let cut =
+            FailureReason::from_message(&format!("{} y", "x".repeat(FailureReason::MAX_BYTES - 1)));
+        assert_eq!(cut.as_str().len(), FailureReason::MAX_BYTES - 1, "no space is left at the cut");
+    }
+
+    #[test]
     fn rows_with_an_impossible_reason_are_refused() {
-        for text in [String::new(), "  ".to_owned(), "x".repeat(FailureReason::MAX_BYTES + 1)] {
+        let most = FailureReason::MAX_BYTES;
+        assert!(FailureReason::try_from("x".repeat(most)).is_ok());
+        for (text, problem) in [
+            (String::new(), "holds nothing to read"),
+            ("  ".to_owned(), "holds nothing to read"),
+            ("x".repeat(most + 1), "is 1025 bytes long; use at most 1024"),
+            ("a\nb".to_owned(), "holds '\\n'; it is one line of text"),
+        ] {
             let error = FailureReason::try_from(text).unwrap_err();
-            assert!(error.to_string().starts_with("failure_reason: is "), "{error}");
+            assert_eq!(error.to_string(), format!("failure_reason: {problem}"));
         }
     }
 }

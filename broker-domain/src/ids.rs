@@ -39,7 +39,7 @@ macro_rules! id {
                 if id.is_nil() {
                     return Err(Error::invalid(
                         $field,
-                        concat!("the nil UUID names nothing; give the id of an existing ", $thing),
+                        concat!("the nil UUID names nothing; give the id of a ", $thing),
                     ));
                 }
                 Ok(Self(id))
@@ -128,7 +128,7 @@ id! {
 }
 id! {
     /// One lifecycle event, for whoever has to recognise a second delivery.
-    EventId, "event_id", "event"
+    EventId, "event_id", "lifecycle event"
 }
 
 impl ProvisionedResourceId {
@@ -239,6 +239,22 @@ mod tests {
         for (field, error) in refusals {
             assert_eq!(error.reason(), "invalid_input");
             assert!(error.to_string().starts_with(&format!("{field}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_its_own_error() {
+        let uuid = Uuid::from_u128(7);
+        let missing = [
+            (ProvisionedResourceId(uuid).not_found(), "provisioned_resource_not_found"),
+            (BlueprintVersionId(uuid).not_found(), "blueprint_not_found"),
+            (CloudCredentialId(uuid).not_found(), "credential_not_found"),
+            (CloudId(uuid).not_found(), "cloud_not_found"),
+            (ProjectId(uuid).not_found(), "assignment_not_found"),
+        ];
+        for (error, reason) in missing {
+            assert_eq!(error.reason(), reason);
+            assert!(error.to_string().contains(&uuid.to_string()), "{error}");
         }
     }
 

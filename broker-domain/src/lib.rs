@@ -78,6 +78,9 @@ mod version;
 #[cfg(test)]
 mod testing;
 
+#[cfg(all(test, feature = "serde"))]
+mod serde_tests;
+
 pub use action::Action;
 pub use declaration::Declaration;
 pub use error::{Error, NotFound};

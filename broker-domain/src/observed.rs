@@ -1,5 +1,7 @@
 //! Stage 3, the noun: definite facts about one resource, read at one moment.
 
+use crate::roles::MeshRole;
+
 /// What cluster and mesh said about one resource.
 ///
 /// Every field is something that was learnt, never a guess: a read that failed, was forbidden or timed
@@ -9,13 +11,13 @@
 /// ```
 /// use broker_domain::ObservedXr;
 ///
-/// // Three booleans and a half make a small world: the whole of it can be walked.
+/// // Four facts of two values and one of three make a small world: the whole of it can be walked.
 /// assert_eq!(ObservedXr::every().count(), 48);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four independent facts: every combination can be observed"
+    reason = "four facts, and an answer for every combination of them"
 )]
 pub struct ObservedXr {
     /// The composite resource stands on the cluster. `false` takes a direct read that answered "not
@@ -52,6 +54,24 @@ pub enum NodeObservation {
 impl NodeObservation {
     /// Every observation.
     pub const ALL: [Self; 3] = [Self::NotExpected, Self::Unregistered, Self::Registered];
+
+    /// What the mesh's answer means for a resource: `registered` is its answer about the resource's token, and
+    /// `None` when there is no token to ask about. Without a token there is no Node.
+    ///
+    /// ```
+    /// use broker_domain::{MeshRole, NodeObservation};
+    ///
+    /// assert_eq!(NodeObservation::of(MeshRole::Node, None), NodeObservation::Unregistered);
+    /// assert_eq!(NodeObservation::of(MeshRole::Node, Some(true)), NodeObservation::Registered);
+    /// assert_eq!(NodeObservation::of(MeshRole::Standalone, None), NodeObservation::NotExpected);
+    /// ```
+    pub const fn of(mesh_role: MeshRole, registered: Option<bool>) -> Self {
+        match (mesh_role, registered) {
+            (MeshRole::Standalone, _) => Self::NotExpected,
+            (MeshRole::Node, Some(true)) => Self::Registered,
+            (MeshRole::Node, Some(false) | None) => Self::Unregistered,
+        }
+    }
 }
 
 impl ObservedXr {

@@ -112,7 +112,7 @@ impl ProvisionedResource {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when the time is not one: at or before 1970.
+    /// [`Error::InvalidInput`] when the stamp's time lies at or before 1970: somebody's clock was not set.
     #[expect(
         clippy::new_ret_no_self,
         reason = "a new resource comes with its event, as one change"
@@ -164,20 +164,7 @@ impl ProvisionedResource {
     /// Reads a resource back from a store.
     ///
     /// ```
-    /// # use broker_domain::*;
-    /// # use time::OffsetDateTime;
-    /// # use uuid::Uuid;
-    /// # let at = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
-    /// # let stamp = Stamp::new(EventId::new(Uuid::from_u128(9))?, at);
-    /// # let declaration = Declaration::new(
-    /// #     ProjectId::new(Uuid::from_u128(1))?,
-    /// #     ResourceId::new(Uuid::from_u128(2))?,
-    /// #     BlueprintVersionId::new(Uuid::from_u128(3))?,
-    /// #     CloudCredentialId::new(Uuid::from_u128(4))?,
-    /// # );
-    /// # let id = ProvisionedResourceId::new(Uuid::from_u128(5))?;
-    /// # let pending = ProvisionedResource::new(id, &declaration, MeshRole::Node, Parameters::default(), stamp)?
-    /// #     .into_resource();
+    #[doc = include_str!("provisioned_resource/example.md")]
     /// let row: Snapshot = pending.snapshot();
     /// assert_eq!(ProvisionedResource::hydrate(row.clone())?, pending);
     ///
@@ -313,6 +300,14 @@ impl ProvisionedResource {
     }
 
     /// Nothing will happen to it by itself any more: Deleted, or Failed and to be retained.
+    ///
+    /// ```
+    #[doc = include_str!("provisioned_resource/example.md")]
+    /// assert!(!pending.at_rest());
+    /// let failed = pending.fail(FailureReason::from_message("quota"), stamp)?.unwrap();
+    /// assert!(failed.resource().at_rest(), "it is retained");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub const fn at_rest(&self) -> bool {
         match self.phase {
             Phase::Deleted => true,

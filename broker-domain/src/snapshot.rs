@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::parameters::Parameters;
 use crate::substrate::Substrate;
 
 /// Every stored field of a resource, in the types that a store has.
@@ -12,6 +13,14 @@ use crate::substrate::Substrate;
 /// mix of them; for writing it takes
 /// [`ProvisionedResource::snapshot`](crate::ProvisionedResource::snapshot) apart. It is exhaustive so that
 /// the compiler shows every adapter a field that was added.
+///
+/// ```
+/// use broker_domain::{Error, ProvisionedResource, Snapshot};
+///
+/// fn read(row: Snapshot) -> Result<ProvisionedResource, Error> {
+///     ProvisionedResource::hydrate(row)
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is documented at the aggregate's accessor of its name")]
 pub struct Snapshot {
@@ -25,7 +34,7 @@ pub struct Snapshot {
     pub bootstrap_token_id: Option<Uuid>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
-    pub parameters: String,
+    pub parameters: Parameters,
     pub mesh_role: String,
     pub on_failure: String,
     pub failure_step: Option<String>,

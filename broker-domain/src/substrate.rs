@@ -1,92 +1,13 @@
 //! What stands on the cluster on behalf of a resource: remembered until it is proven gone.
 
+mod reference;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub use reference::ObjectReference;
+
 use crate::error::Error;
-
-/// An object on a Kubernetes cluster, named completely.
-///
-/// ```
-/// use broker_domain::ObjectReference;
-///
-/// let server = ObjectReference::new("hcloud.crossplane.io/v1", "Server", "web-x7f", Some("team-a"))?;
-/// assert_eq!(server.to_string(), "Server web-x7f in team-a (hcloud.crossplane.io/v1)");
-/// # Ok::<(), broker_domain::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectReference {
-    api_version: String,
-    kind: String,
-    name: String,
-    namespace: Option<String>,
-}
-
-impl ObjectReference {
-    /// A reference; without a namespace the object is cluster-scoped.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidInput`] when a part is empty.
-    pub fn new(
-        api_version: impl Into<String>,
-        kind: impl Into<String>,
-        name: impl Into<String>,
-        namespace: Option<&str>,
-    ) -> Result<Self, Error> {
-        let reference = Self {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: name.into(),
-            namespace: namespace.map(str::to_owned),
-        };
-        let parts = [
-            ("apiVersion", Some(&reference.api_version)),
-            ("kind", Some(&reference.kind)),
-            ("name", Some(&reference.name)),
-            ("namespace", reference.namespace.as_ref()),
-        ];
-        for (part, text) in parts {
-            if text.is_some_and(|text| text.trim().is_empty()) {
-                return Err(Error::invalid(
-                    format!("substrate.{part}"),
-                    "is empty; an object is named completely",
-                ));
-            }
-        }
-        Ok(reference)
-    }
-
-    /// Group and version, as manifests spell them.
-    pub fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
-    /// The kind.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The namespace; `None` for a cluster-scoped object.
-    pub fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
-}
-
-impl fmt::Display for ObjectReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.name)?;
-        if let Some(namespace) = &self.namespace {
-            write!(f, " in {namespace}")?;
-        }
-        write!(f, " ({})", self.api_version)
-    }
-}
 
 /// The cluster that a resource's objects stand on: the uid of its `kube-system` namespace.
 ///
@@ -194,6 +115,16 @@ pub struct Substrate {
 impl Substrate {
     /// What a row kept.
     ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    ///
+    /// use broker_domain::{ClusterId, Substrate};
+    ///
+    /// let kept = Substrate::hydrate(Some(ClusterId::new("uid")?), None, BTreeSet::new(), None)?;
+    /// assert!(kept.is_clear());
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::InvalidInput`] when objects are named but the cluster that they stand on is not.
@@ -203,13 +134,26 @@ impl Substrate {
         composed: BTreeSet<ObjectReference>,
         references_digest: Option<ReferencesDigest>,
     ) -> Result<Self, Error> {
-        if cluster.is_none() && provider_config.is_some() {
+        let substrate = Self { cluster, provider_config, composed, references_digest };
+        substrate.check()?;
+        Ok(substrate)
+    }
+
+    /// Objects stand somewhere.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let nothing_recorded = self.is_clear() && self.references_digest.is_none();
+        if self.cluster.is_none() && !nothing_recorded {
             return Err(Error::invalid(
                 "cluster_id",
-                "is missing although a ProviderConfig is recorded; both are recorded together",
+                "is missing although objects are on record; they stand on some cluster",
             ));
         }
-        Ok(Self { cluster, provider_config, composed, references_digest })
+        Ok(())
+    }
+
+    /// No object is on record.
+    pub fn is_clear(&self) -> bool {
+        self.provider_config.is_none() && self.composed.is_empty()
     }
 
     /// The cluster that everything stands on, once something was about to be applied.
@@ -238,6 +182,21 @@ impl Substrate {
     pub fn about_to_apply(mut self, cluster: ClusterId, provider_config: ObjectReference) -> Self {
         self.cluster = Some(cluster);
         self.provider_config = Some(provider_config);
+        self
+    }
+
+    /// With the cluster that its objects were seen on, if none is on record.
+    ///
+    /// ```
+    /// use broker_domain::{ClusterId, Substrate};
+    ///
+    /// let seen = Substrate::default().on_cluster(ClusterId::new("uid")?);
+    /// assert_eq!(seen.cluster().unwrap().as_str(), "uid");
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
+        self.cluster.get_or_insert(cluster);
         self
     }
 
@@ -278,22 +237,6 @@ mod tests {
     use crate::testing::composed;
 
     #[test]
-    fn an_object_is_named_completely() {
-        for (api_version, kind, name, namespace, part) in [
-            ("", "Server", "a", None, "apiVersion"),
-            ("v1", " ", "a", None, "kind"),
-            ("v1", "Server", "", None, "name"),
-            ("v1", "Server", "a", Some(""), "namespace"),
-        ] {
-            let error = ObjectReference::new(api_version, kind, name, namespace).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!("substrate.{part}: is empty; an object is named completely")
-            );
-        }
-    }
-
-    #[test]
     fn a_cluster_is_named_by_a_uid() {
         assert!(ClusterId::new("4c1d…").is_err());
         assert!(ClusterId::new("").is_err());
@@ -323,9 +266,26 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_config_without_its_cluster_is_a_drifted_row() {
-        let error =
-            Substrate::hydrate(None, Some(composed("config")), BTreeSet::new(), None).unwrap_err();
-        assert!(error.to_string().starts_with("cluster_id: is missing"), "{error}");
+    fn objects_without_their_cluster_are_a_drifted_row() {
+        let digest = Some(ReferencesDigest::new([1; 32]));
+        for (config, objects, digest) in [
+            (Some(composed("config")), BTreeSet::new(), None),
+            (None, [composed("a")].into(), None),
+            (None, BTreeSet::new(), digest),
+        ] {
+            let error = Substrate::hydrate(None, config, objects, digest).unwrap_err();
+            assert!(error.to_string().starts_with("cluster_id: is missing"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_gone_is_forgotten() {
+        let cluster = ClusterId::new("uid").unwrap();
+        let seen = Substrate::default()
+            .about_to_apply(cluster, composed("config"))
+            .observed([composed("a")], ReferencesDigest::new([1; 32]));
+        let left = seen.without(&[composed("a")].into());
+        assert_eq!(left.provider_config(), Some(&composed("config")));
+        assert!(!left.is_clear());
     }
 }

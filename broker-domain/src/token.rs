@@ -20,6 +20,9 @@ use crate::error::Error;
 pub struct TokenOrdinal(u32);
 
 impl TokenOrdinal {
+    /// The largest that is read back: half of what a signed 32-bit column holds, so that no resource can ever
+    /// count past its column.
+    pub const MAX: u32 = (i32::MAX / 2).unsigned_abs();
     /// The first token of a resource.
     pub const FIRST: Self = Self(1);
 
@@ -27,14 +30,11 @@ impl TokenOrdinal {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] for zero, and for what does not fit into the signed 32 bits of a database
-    /// column.
+    /// [`Error::InvalidInput`] for zero, and above [`TokenOrdinal::MAX`].
     pub fn new(ordinal: u32) -> Result<Self, Error> {
-        if ordinal == 0 || i32::try_from(ordinal).is_err() {
-            return Err(Error::invalid(
-                "token_ordinal",
-                format!("is {ordinal}; use 1 to {}", i32::MAX),
-            ));
+        if ordinal == 0 || ordinal > Self::MAX {
+            let problem = format!("is {ordinal}; use 1 to {}", Self::MAX);
+            return Err(Error::invalid("token_ordinal", problem));
         }
         Ok(Self(ordinal))
     }
@@ -47,7 +47,7 @@ impl TokenOrdinal {
     /// The ordinal of the token that replaces a consumed one.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -64,7 +64,8 @@ mod tests {
     #[test]
     fn ordinals_count_from_one() {
         assert_eq!(TokenOrdinal::new(1).unwrap(), TokenOrdinal::FIRST);
-        for impossible in [0, u32::MAX] {
+        assert!(TokenOrdinal::new(TokenOrdinal::MAX).is_ok());
+        for impossible in [0, TokenOrdinal::MAX + 1, u32::MAX] {
             let error = TokenOrdinal::new(impossible).unwrap_err();
             assert!(error.to_string().starts_with("token_ordinal: is "), "{error}");
         }

@@ -18,6 +18,9 @@ use crate::error::Error;
 pub struct Version(u64);
 
 impl Version {
+    /// The largest that is read back: half of what a signed 64-bit column holds, so that no resource can ever
+    /// count past its column.
+    pub const MAX: u64 = (i64::MAX / 2).unsigned_abs();
     /// Before the resource was ever stored: what a creation was made from.
     pub const UNSTORED: Self = Self(0);
     /// The version of a resource that was just created.
@@ -27,11 +30,11 @@ impl Version {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] for zero, which only a resource that was never stored has, and for what
-    /// does not fit into the signed 64 bits of a database column.
+    /// [`Error::InvalidInput`] for zero, which only a resource that was never stored has, and above
+    /// [`Version::MAX`].
     pub fn new(version: u64) -> Result<Self, Error> {
-        if version == 0 || i64::try_from(version).is_err() {
-            return Err(Error::invalid("version", format!("is {version}; use 1 to {}", i64::MAX)));
+        if version == 0 || version > Self::MAX {
+            return Err(Error::invalid("version", format!("is {version}; use 1 to {}", Self::MAX)));
         }
         Ok(Self(version))
     }
@@ -44,7 +47,7 @@ impl Version {
     /// The version after one more change.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -61,7 +64,8 @@ mod tests {
     #[test]
     fn a_stored_resource_has_a_version_from_one_on() {
         assert_eq!(Version::new(1).unwrap(), Version::FIRST);
-        for impossible in [0, u64::MAX] {
+        assert!(Version::new(Version::MAX).is_ok());
+        for impossible in [0, Version::MAX + 1, u64::MAX] {
             let error = Version::new(impossible).unwrap_err();
             assert!(error.to_string().starts_with("version: is "), "{error}");
         }

@@ -71,7 +71,11 @@ mock! {
     pub Repository {
         pub fn create(&self, admitted: &Admitted) -> Answer<Created>;
         pub fn get_by_id(&self, id: ProvisionedResourceId) -> Answer<Option<ProvisionedResource>>;
-        pub fn get_by_request(&self, project: ProjectId, request: &RequestId) -> Answer<Option<StoredRequest>>;
+        pub fn get_by_request(
+            &self,
+            project: ProjectId,
+            request: &RequestId,
+        ) -> Answer<Option<StoredRequest>>;
         pub fn list(&self, query: &ListQuery) -> Answer<ListPage>;
         pub fn sweep_page(&self, query: &SweepQuery) -> Answer<SweepPage>;
         pub fn update_phase<'a>(&self, write: &Write<'a>) -> Answer<Written>;
@@ -104,12 +108,27 @@ delegate!(Repository for MockRepository {
 mock! {
     pub Schedule {
         pub fn claim(&self, request: &ClaimRequest) -> Answer<Vec<Lease>>;
-        pub fn release(&self, lease: &Lease, seen: Version, outcome: &PassOutcome) -> Answer<Released>;
+        pub fn release(
+            &self,
+            lease: &Lease,
+            seen: Version,
+            outcome: &PassOutcome,
+        ) -> Answer<Released>;
         pub fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Answer<bool>;
         pub fn entry(&self, id: ProvisionedResourceId) -> Answer<Option<ScheduleEntry>>;
-        pub fn set_paused(&self, id: ProvisionedResourceId, paused: bool, by: &Attribution) -> Answer<bool>;
+        pub fn set_paused(
+            &self,
+            id: ProvisionedResourceId,
+            paused: bool,
+            by: &Attribution,
+        ) -> Answer<bool>;
         pub fn brake(&self, cluster: &ClusterId) -> Answer<Option<Brake>>;
-        pub fn set_brake<'a>(&self, cluster: &ClusterId, brake: Option<&'a Brake>, by: &Attribution) -> Answer<()>;
+        pub fn set_brake<'a>(
+            &self,
+            cluster: &ClusterId,
+            brake: Option<&'a Brake>,
+            by: &Attribution,
+        ) -> Answer<()>;
         pub fn wakeups(&self) -> Answer<Wakeups>;
     }
 }
@@ -337,5 +356,23 @@ mod tests {
         let chain =
             ChainedNodeDeregistrar::new(Arc::new(tokens), Arc::new(peers), Arc::new(commander));
         chain.deregister(token).await.unwrap();
+    }
+
+    /// The mocks that delegate reach their own expectations.
+    #[tokio::test]
+    async fn a_brake_is_set_as_expected() {
+        let cluster = ClusterId::new("c0").unwrap();
+        let by = Attribution {
+            actor: crate::Actor::system(),
+            correlation_id: crate::CorrelationId::new("c1").unwrap(),
+        };
+        let mut schedule = MockSchedule::new();
+        schedule
+            .expect_set_brake()
+            .withf(|_, brake, _| brake.is_none())
+            .once()
+            .returning(|_, _, _| Ok(()));
+        let port: &dyn Schedule = &schedule;
+        port.set_brake(&cluster, None, &by).await.unwrap();
     }
 }

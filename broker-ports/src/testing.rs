@@ -4,7 +4,7 @@
 //! your own adapter by telling it how to make a fresh one:
 //!
 //! ```text
-//! let report = broker_ports::testing::store::suite().run(|| async { MyStore::fresh().await }).await;
+//! let report = broker_ports::testing::event_sink::suite().run(async || MyWorld::fresh()).await;
 //! report.assert_passed();
 //! ```
 

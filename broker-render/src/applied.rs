@@ -14,29 +14,30 @@ use crate::names::FIELD_MANAGER;
 /// nothing stands there under our name that it no longer contains.
 ///
 /// Fields of others (defaults, Crossplane's, status, their labels) do not count, and neither does the
-/// injection site, which a re-apply takes from the live object anyway.
+/// injection site, which a re-apply takes from the live object anyway. A live object that was stripped of
+/// its `managedFields` is compared by what stands alone.
 pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
-    let sent = sent_fields(desired);
-    let stands = desired.as_object().iter().all(|(key, sent)| match key.as_str() {
-        // Preconditions are no fields of ours, and the rest of the metadata is compared below.
-        "metadata" => name_of(sent) == live.get(key).map(|live| name_of(live)).unwrap_or_default(),
-        "spec" => true,
-        _ => live.get(key).is_some_and(|live| same(sent, live)),
-    });
-    let mut owned = owned_fields(live);
-    if let Some(owned) = &mut owned {
-        normalise(owned);
-    }
-    stands
-        && within(&Value::Object(sent.clone()), live)
-        && owned.is_none_or(|owned| nothing_stale(&Value::Object(owned), &Value::Object(sent)))
+    let same_object = ["apiVersion", "kind"]
+        .iter()
+        .all(|key| desired.as_object().get(*key) == live.get(key))
+        && desired.as_object().get("metadata").map(name_of) == live.get("metadata").map(name_of);
+    let sent = Value::Object(sent_fields(desired));
+    same_object
+        && match owned_fields(live) {
+            Owned::Unknown => stands(&sent, live, Extra::Allowed),
+            Owned::Nothing => false,
+            Owned::Fields(mut owned) => {
+                normalise(&mut owned);
+                stands(&sent, &Value::Object(owned), Extra::Refused)
+            }
+        }
 }
 
 /// The digest over the fields of a live object that our field manager applied, without the injection
 /// site; `None` when there are none. It equals [`Manifest::digest`] of what was applied for as long as
 /// nobody changes one of them.
 pub fn owned_digest(live: &Value) -> Option<Digest> {
-    let mut owned = owned_fields(live)?;
+    let Owned::Fields(mut owned) = owned_fields(live) else { return None };
     normalise(&mut owned);
     Some(Digest::of(canonical::object_text(&owned).as_bytes()))
 }
@@ -78,45 +79,60 @@ fn name_of(metadata: &Value) -> (Option<&str>, Option<&str>) {
     (text("name"), text("namespace"))
 }
 
-/// Whether everything that is sent stands; arrays as a whole, objects field by field.
-fn within(sent: &Value, live: &Value) -> bool {
+/// Whether what stands may hold fields that are not sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    Allowed,
+    Refused,
+}
+
+/// Whether what is sent stands: objects field by field, arrays item by item, all of them.
+fn stands(sent: &Value, live: &Value, extra: Extra) -> bool {
     match (sent, live) {
+        // Below an empty object that we own, the API server's defaults may have grown.
+        (Value::Object(sent), Value::Object(_)) if sent.is_empty() => true,
         (Value::Object(sent), Value::Object(live)) => {
-            sent.iter().all(|(key, sent)| live.get(key).is_some_and(|live| within(sent, live)))
+            let field = |(key, sent): (&String, &Value)| {
+                live.get(key).is_some_and(|live| stands(sent, live, extra))
+            };
+            (extra == Extra::Allowed || sent.len() == live.len()) && sent.iter().all(field)
+        }
+        (Value::Array(sent), Value::Array(live)) => {
+            // Nobody but the API server, with its defaults, adds to an item of ours.
+            let mut items = sent.iter().zip(live);
+            sent.len() == live.len() && items.all(|(sent, live)| stands(sent, live, Extra::Allowed))
         }
         _ => same(sent, live),
     }
 }
 
-/// Whether every field that we own is still one that we send.
-fn nothing_stale(owned: &Value, sent: &Value) -> bool {
-    match (owned, sent) {
-        // Below an empty object that we own, the API server's defaults may have grown.
-        (Value::Object(_), Value::Object(sent)) if sent.is_empty() => true,
-        (Value::Object(owned), Value::Object(sent)) => owned
-            .iter()
-            .all(|(key, owned)| sent.get(key).is_some_and(|sent| nothing_stale(owned, sent))),
-        _ => true,
-    }
+/// What our field manager applied of a live object.
+enum Owned {
+    /// The object does not say.
+    Unknown,
+    /// Nothing: it was made by others, or somebody took our name off.
+    Nothing,
+    Fields(Map<String, Value>),
 }
 
-/// The part of a live object that our field manager applied.
-fn owned_fields(live: &Value) -> Option<Map<String, Value>> {
-    let managed = live.get("metadata")?.get("managedFields")?.as_array()?;
+fn owned_fields(live: &Value) -> Owned {
+    let managed = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    let Some(Value::Array(managed)) = managed else { return Owned::Unknown };
     let ours = managed.iter().filter(|entry| {
-        entry.get("manager").and_then(Value::as_str) == Some(FIELD_MANAGER)
-            && entry.get("operation").and_then(Value::as_str) == Some("Apply")
-            && entry.get("subresource").and_then(Value::as_str).unwrap_or_default().is_empty()
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        text("manager") == FIELD_MANAGER
+            && text("operation") == "Apply"
+            && text("subresource").is_empty()
     });
-    let mut fields = None;
-    for entry in ours {
-        let tree = entry.get("fieldsV1").and_then(Value::as_object)?;
-        merge(fields.get_or_insert_with(Map::new), tree);
+    let mut fields = Map::new();
+    for tree in ours.filter_map(|entry| entry.get("fieldsV1")?.as_object()) {
+        merge(&mut fields, tree);
     }
-    let mut fields = fields?;
+    if fields.is_empty() {
+        return Owned::Nothing;
+    }
     drop_empty(&mut fields);
-    let Value::Object(owned) = project(live, &fields) else { return None };
-    Some(owned)
+    Owned::Fields(live.as_object().map(|live| project_object(live, &fields)).unwrap_or_default())
 }
 
 /// An empty branch stands for a whole value, or for an empty object. These two objects are never sent as a
@@ -147,14 +163,7 @@ fn project(live: &Value, tree: &Map<String, Value>) -> Value {
         return live.clone();
     }
     match live {
-        Value::Object(object) => {
-            let field = |(key, branch): (&String, &Value)| {
-                let name = key.strip_prefix("f:")?;
-                let value = object.get(name)?;
-                Some((name.to_owned(), project(value, branch.as_object()?)))
-            };
-            Value::Object(tree.iter().filter_map(field).collect())
-        }
+        Value::Object(object) => Value::Object(project_object(object, tree)),
         Value::Array(items) => {
             let item = |(index, item): (usize, &Value)| {
                 let branch = tree.iter().find(|(key, _)| names_item(key, index, item))?.1;
@@ -164,6 +173,14 @@ fn project(live: &Value, tree: &Map<String, Value>) -> Value {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => live.clone(),
     }
+}
+
+fn project_object(live: &Map<String, Value>, tree: &Map<String, Value>) -> Map<String, Value> {
+    let field = |(key, branch): (&String, &Value)| {
+        let name = key.strip_prefix("f:")?;
+        Some((name.to_owned(), project(live.get(name)?, branch.as_object()?)))
+    };
+    tree.iter().filter_map(field).collect()
 }
 
 fn names_item(key: &str, index: usize, item: &Value) -> bool {

@@ -91,6 +91,11 @@ pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
         spec.insert("cloudTags".to_owned(), Value::Object(tags));
     }
     let shell_site = check(xrd, injection, &spec)?;
+    for (name, value) in &mut spec {
+        if let Declared::As(schema) = xrd.spec().field(name) {
+            schema.fill_atomic_defaults(value);
+        }
+    }
     let placement =
         if xrd.scope().is_namespaced() { Placement::ProjectNamespace } else { Placement::Cluster };
     let manifest = Manifest::new(&xrd.api_version(), xrd.kind(), identity, placement, spec)?;

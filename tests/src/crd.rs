@@ -67,12 +67,12 @@ fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
     let kept = ["description", "required", "oneOf", "x-kubernetes-validations"];
     copy(given_spec, &mut spec, &kept);
     copy(given_spec, &mut spec, &["x-kubernetes-preserve-unknown-fields"]);
-    spec["properties"] = merged(&given_spec["properties"], spec_fields(xrd_spec, scope));
+    spec["properties"] = merged(&given_spec["properties"], &spec_fields(xrd_spec, scope));
 
     let given_status = &given["properties"]["status"];
     let mut status = json!({"type": "object"});
     copy(given_status, &mut status, &kept);
-    status["properties"] = merged(&given_status["properties"], status_fields(scope));
+    status["properties"] = merged(&given_status["properties"], &status_fields(scope));
 
     schema["properties"]["spec"] = spec;
     schema["properties"]["status"] = status;
@@ -94,7 +94,7 @@ fn copy(from: &Value, to: &mut Value, keywords: &[&str]) {
 }
 
 /// Crossplane's own fields win over those of the XRD.
-fn merged(given: &Value, own: Value) -> Value {
+fn merged(given: &Value, own: &Value) -> Value {
     let mut fields = given.as_object().cloned().unwrap_or_default();
     fields.extend(own.as_object().cloned().unwrap_or_default());
     Value::Object(fields)

@@ -381,7 +381,7 @@ fn service_config() -> ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
         worker: worker("service"),
-        lease: Duration::from_secs(60),
+        lease: Duration::from_mins(1),
         poll: Duration::from_millis(50),
     }
 }
@@ -389,10 +389,10 @@ fn service_config() -> ServiceConfig {
 fn reconciler_config(mode: Mode) -> ReconcilerConfig {
     ReconcilerConfig {
         worker: worker("replica-1"),
-        lease: Duration::from_secs(60),
+        lease: Duration::from_mins(1),
         lease_margin: Duration::from_secs(5),
         deadlines: deadlines(),
-        token_ttl: Duration::from_secs(60 * 60),
+        token_ttl: Duration::from_hours(1),
         api_url: ApiUrl::new("https://mesh.example.org").expect("a URL"),
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),

@@ -17,4 +17,6 @@ mod servers {
     mod lifetime;
 
     mod render;
+
+    mod cloud_init;
 }

@@ -1,6 +1,8 @@
 //! The binary as a person meets it: exit codes, the one line of an error, and a cache that two runs
 //! share and a killed run does not spoil. Scripts stand in for Go and Postgres.
 
+#![expect(clippy::unwrap_used, reason = "to a test every failure is the same")]
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

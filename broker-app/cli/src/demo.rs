@@ -199,7 +199,7 @@ impl Demo {
         for part in due {
             let declared = self.world.declare(&part).await;
             let declared = declared.map_err(|source| broker("declare", &part.name, source))?;
-            self.entries.push(Entry::new(&part.name, part.role, &declared));
+            self.entries.push(Entry::new(&part.name, part.role, declared.id()));
             self.read.push(0);
             self.follow(self.entries.len() - 1, show).await?;
         }
@@ -250,7 +250,7 @@ impl Demo {
             let (from, to) = (line.entry.previous_phase, line.entry.new_phase);
             if let Some(to) = to.filter(|_| from != to) {
                 let note = note(role, from, to, &resource);
-                self.tell(index, Happening::Phase { from, to, note }, show)?;
+                self.tell(index, &Happening::Phase { from, to, note }, show)?;
             }
         }
         self.relay(show).await
@@ -274,7 +274,7 @@ impl Demo {
                     DemoError::Payload { resource: self.name_of(event.resource), sequence, source }
                 })?;
                 if let Some(index) = self.index_of(event.resource) {
-                    self.tell(index, Happening::Event { event_type, sequence, payload }, show)?;
+                    self.tell(index, &Happening::Event { event_type, sequence, payload }, show)?;
                 }
                 self.world.store.acknowledge_event(&event.claim).await?;
             }
@@ -284,16 +284,17 @@ impl Demo {
     fn tell(
         &mut self,
         index: usize,
-        happening: Happening,
+        happening: &Happening,
         show: &mut dyn Show,
     ) -> Result<(), DemoError> {
         let (at, entry) = (self.world.elapsed(), &mut self.entries[index]);
-        entry.record(at, &happening);
-        Ok(show.happened(at, entry, &happening)?)
+        entry.record(at, happening);
+        Ok(show.happened(at, entry, happening)?)
     }
 
     fn boot_agents(&mut self) -> Result<(), DemoError> {
         let Self { world, script, entries, agents, .. } = self;
+        // Parts are declared in their order, so a part and its entry have the same place.
         let boots_for = |id| {
             let entry = entries.iter().position(|entry| entry.id == id);
             entry.map_or(1, |index| script.parts[index].boots_for)

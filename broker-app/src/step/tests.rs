@@ -160,9 +160,9 @@ impl World {
 }
 
 /// Holds a stage's conversation to its end.
-fn converse(state: PassState, world: &mut World) -> (Vec<Effect>, PassState, Verdict) {
+fn converse(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, Verdict) {
     let mut effects = Vec::new();
-    let (mut state, mut verdict) = step(&state, Answer::Begin);
+    let (mut state, mut verdict) = step(state, Answer::Begin);
     while let Verdict::Perform(effect) = &verdict {
         assert!(effects.len() < 12, "a stage does not talk for ever: {effects:?}");
         let answer = world.answer(state.resource(), effect);
@@ -178,7 +178,7 @@ fn calm() -> World {
 
 fn act(resource: &ProvisionedResource, seen: &Seen, action: Action) -> (Vec<Effect>, Verdict) {
     let state = PassState::act(resource.clone(), Mode::Live, seen.clone(), action);
-    let (effects, _, verdict) = converse(state, &mut calm());
+    let (effects, _, verdict) = converse(&state, &mut calm());
     (effects, verdict)
 }
 
@@ -229,7 +229,7 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
     let resource = ready_node();
     let mut world = World { version: 0, consumed: Some((TokenOrdinal::FIRST, id(TOKEN))) };
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (effects, state, verdict) = converse(state, &mut world);
+    let (effects, state, verdict) = converse(&state, &mut world);
     let second = TokenOrdinal::FIRST.next();
     let token: BootstrapTokenId = id(TOKEN + 2);
     assert_eq!(
@@ -388,7 +388,7 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
     let reason = FailureReason::from_message("quota");
     let failed = resource.fail(reason, stamp(3)).unwrap().unwrap().into_resource();
     let state = PassState::prepare(failed, Mode::Live);
-    let (effects, state, verdict) = converse(state, &mut calm());
+    let (effects, state, verdict) = converse(&state, &mut calm());
     assert_eq!(effects, [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed]);
     assert_eq!(verdict, Verdict::Continue);
     assert_eq!(state.resource().phase(), Phase::Deregistering);
@@ -399,7 +399,8 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
 fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
     let retained = node().fail(FailureReason::from_message("x"), stamp(3)).unwrap().unwrap();
     for resource in [node(), ready_node(), leaving_node(), retained.into_resource()] {
-        let (effects, _, verdict) = converse(PassState::prepare(resource, Mode::Live), &mut calm());
+        let (effects, _, verdict) =
+            converse(&PassState::prepare(resource, Mode::Live), &mut calm());
         assert_eq!((effects, verdict), (vec![], Verdict::Continue));
     }
 }
@@ -408,12 +409,12 @@ fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
 fn persisting_writes_what_changed_and_nothing_else() {
     let resource = with_token(&node());
     let seen = nothing(&resource);
-    let failure = Some(FailureReason::from_message("quota"));
-    let failed = Seen { failure: failure.clone(), ..seen.clone() };
+    let reason = FailureReason::from_message("quota");
+    let failed = Seen { failure: Some(reason.clone()), ..seen.clone() };
     let rows = [
         ("it stays", seen.clone(), Phase::Pending, vec![]),
         ("it moves", seen.clone(), Phase::Enrolling, vec![Effect::UpdatePhase(Phase::Enrolling)]),
-        ("it fails with a reason", failed, Phase::Failed, vec![Effect::Fail(failure.unwrap())]),
+        ("it fails with a reason", failed, Phase::Failed, vec![Effect::Fail(reason)]),
         (
             "it fails in silence",
             seen,
@@ -423,7 +424,7 @@ fn persisting_writes_what_changed_and_nothing_else() {
     ];
     for (why, seen, to, expected) in rows {
         let state = PassState::persist(resource.clone(), Mode::Live, seen, to);
-        let (effects, _, verdict) = converse(state, &mut calm());
+        let (effects, _, verdict) = converse(&state, &mut calm());
         assert_eq!((effects, verdict), (expected, Verdict::Continue), "{why}");
     }
 }
@@ -435,7 +436,7 @@ fn under_the_brake_a_vanished_resource_stays_where_it_is() {
     let (action, to) = next(&seen.facts, resource.phase());
     assert_eq!((action, to), (Action::Apply, Phase::Pending));
     let state = PassState::persist(resource, Mode::Live, seen, to);
-    assert_eq!(converse(state, &mut calm()).0, []);
+    assert_eq!(converse(&state, &mut calm()).0, []);
 }
 
 #[test]
@@ -470,6 +471,6 @@ fn a_dry_run_performs_nothing() {
         PassState::persist(resource, Mode::DryRun, seen, Phase::Deprovisioning),
     ];
     for state in states {
-        assert_eq!(converse(state, &mut calm()).0, []);
+        assert_eq!(converse(&state, &mut calm()).0, []);
     }
 }

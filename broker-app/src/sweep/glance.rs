@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker_domain::{
-    BlueprintVersionId, BootstrapTokenId, MeshRole, NodeObservation, Parameters, Phase, ProjectId,
+    BlueprintVersionId, BootstrapTokenId, NodeObservation, Parameters, Phase, ProjectId,
     ProvisionedResourceId, Version,
 };
 use broker_ports::{
@@ -138,18 +138,8 @@ impl<'a> Observations<'a> {
         node: Option<Result<bool, PortError>>,
     ) -> Result<Facts, Error> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
-        let node = match (row.mesh_role, node) {
-            (MeshRole::Standalone, _) => NodeObservation::NotExpected,
-            (MeshRole::Node, None) => NodeObservation::Unregistered,
-            (MeshRole::Node, Some(answer)) => {
-                let failed = |source| Error::Port { port: PortName::NodeDeregistrar, source };
-                if answer.map_err(failed)? {
-                    NodeObservation::Registered
-                } else {
-                    NodeObservation::Unregistered
-                }
-            }
-        };
+        let failed = |source| Error::Port { port: PortName::NodeDeregistrar, source };
+        let node = NodeObservation::of(row.mesh_role, node.transpose().map_err(failed)?);
         let namespace_ready = match row.phase {
             Phase::Pending => self.namespace_ready(row.project_id).await?,
             Phase::Provisioning

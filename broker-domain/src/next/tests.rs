@@ -119,6 +119,34 @@ fn on_the_whole_grid(check: impl Fn(ObservedXr, Phase, Action, Phase)) {
     }
 }
 
+/// The table, written a second time and in another form: first match wins.
+#[test]
+fn every_cell_is_as_the_table_says() {
+    type Rule = (fn(&ObservedXr) -> bool, Action, Phase);
+    let up: &[Rule] = &[
+        (|seen| seen.terminal_failure, Noop, Failed),
+        (|seen| !seen.xr_exists, Apply, Pending),
+        (|seen| !seen.crossplane_ready, Apply, Provisioning),
+        (|seen| seen.node == Unregistered, Apply, Enrolling),
+        (|_| true, Noop, Ready),
+    ];
+    let down: &[Rule] = &[
+        (|seen| seen.node == Registered, DeregisterNode, Deregistering),
+        (|seen| seen.xr_exists || seen.residue, DeleteSubstrate, Deprovisioning),
+        (|_| true, Noop, Deleted),
+    ];
+    on_the_whole_grid(|facts, current, action, phase| {
+        let rules: &[Rule] = match current {
+            Pending | Provisioning | Enrolling | Ready => up,
+            Failed => &[(|_| true, Noop, Failed)],
+            Deregistering | Deprovisioning => down,
+            Deleted => &[(|_| true, Noop, Deleted)],
+        };
+        let (_, due, to) = rules.iter().find(|(matches, ..)| matches(&facts)).unwrap();
+        assert_eq!((action, phase), (*due, *to), "{current} with {facts:?}");
+    });
+}
+
 /// Invariant: legal edges only (S1), and the function is total: every cell has an answer.
 #[test]
 fn every_answer_is_a_legal_edge() {
@@ -137,7 +165,8 @@ fn sinks_stay() {
     });
 }
 
-/// Invariant: teardown never leads back into convergence, and convergence never into teardown.
+/// Invariant: teardown never leads back into convergence, and convergence never into teardown: nothing is
+/// deleted or deregistered but on request (S8).
 #[test]
 fn the_way_up_and_the_way_down_are_apart() {
     on_the_whole_grid(|facts, current, action, phase| {
@@ -167,8 +196,7 @@ fn substrate_is_never_deleted_under_a_registered_node() {
     });
 }
 
-/// Invariant: Deleted is new only when nothing of ours is left (S7), and nothing is deleted or
-/// deregistered but in teardown (S8).
+/// Invariant: Deleted is new only when nothing of ours is left (S7).
 #[test]
 fn the_end_takes_proof() {
     on_the_whole_grid(|facts, current, _, phase| {

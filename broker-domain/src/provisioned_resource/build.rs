@@ -9,7 +9,6 @@ use crate::ids::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, ProjectId, ProvisionedResourceId,
     ResourceId,
 };
-use crate::parameters::Parameters;
 use crate::phase::Phase;
 use crate::roles::{MeshRole, OnFailure};
 use crate::snapshot::Snapshot;
@@ -24,12 +23,8 @@ impl ProvisionedResource {
         self.check_failure()?;
         self.check_token()?;
         self.check_deletion()?;
-        if self.event_sequence == 0 {
-            return Err(Error::invalid(
-                "event_sequence",
-                "is 0; a stored resource has told of its declaration at least",
-            ));
-        }
+        self.check_substrate()?;
+        self.check_events()?;
         Ok(self)
     }
 
@@ -46,14 +41,55 @@ impl ProvisionedResource {
         for (field, at) in times {
             let Some(at) = at else { continue };
             if at <= OffsetDateTime::UNIX_EPOCH {
-                return Err(Error::invalid(field, "is zero; use a time after 1970"));
+                return Err(Error::invalid(field, "is not after 1970"));
             }
             if at < self.created_at {
                 return Err(Error::invalid(field, "is before created_at"));
             }
         }
-        if self.phase == Phase::Ready && self.first_ready_at.is_none() {
-            return Err(Error::invalid("first_ready_at", "is missing in Ready"));
+        let failed_in = self.failure.as_ref().map(Failure::step);
+        let was_ready = self.phase == Phase::Ready || failed_in == Some(Phase::Ready);
+        match self.first_ready_at {
+            None if was_ready => Err(Error::invalid(
+                "first_ready_at",
+                format!("is missing in {} although it was Ready", self.phase),
+            )),
+            Some(at) if self.phase == Phase::Ready && at > self.phase_entered_at => {
+                Err(Error::invalid("first_ready_at", "is after phase_entered_at in Ready"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Every event was committed with a change, and each phase has told of the way there.
+    fn check_events(&self) -> Result<(), Error> {
+        let fewest = match self.phase {
+            Phase::Pending | Phase::Provisioning | Phase::Enrolling => 1,
+            Phase::Ready | Phase::Failed | Phase::Deregistering | Phase::Deprovisioning => 2,
+            Phase::Deleted => 3,
+        };
+        let most = self.version.get();
+        if self.event_sequence < fewest || self.event_sequence > most {
+            return Err(Error::invalid(
+                "event_sequence",
+                format!(
+                    "is {} in {} at version {most}; use {fewest} to {most}",
+                    self.event_sequence, self.phase
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Invariant: when Deleted is written nothing of ours is left, unless it was given up
+    /// (`deleted_leaves_nothing_on_record`).
+    fn check_substrate(&self) -> Result<(), Error> {
+        self.substrate.check()?;
+        if self.phase == Phase::Deleted && !self.abandoned && !self.substrate.is_clear() {
+            return Err(Error::invalid(
+                "substrate",
+                "names objects in Deleted; they are proven gone before, or the resource is abandoned",
+            ));
         }
         Ok(())
     }
@@ -93,16 +129,39 @@ impl ProvisionedResource {
             }
             (MeshRole::Standalone | MeshRole::Node, _) => {}
         }
-        if self.mesh_role == MeshRole::Standalone && self.phase == Phase::Enrolling {
-            return Err(Error::invalid(
-                "phase",
-                "is Enrolling on a standalone resource; no Node enrols from it",
-            ));
+        if self.mesh_role == MeshRole::Standalone {
+            self.check_standalone()?;
         }
         if self.token_closed && !self.phase.is_teardown() {
             return Err(Error::invalid(
                 "token_closed",
                 format!("is set in {}; tokens are closed by teardown", self.phase),
+            ));
+        }
+        // Invariant: no resource is Deleted while a token of it could still bring forth a Node
+        // (`deleted_needs_closed_tokens`).
+        if self.phase == Phase::Deleted && !self.token_closed {
+            return Err(Error::invalid(
+                "token_closed",
+                "is not set; tokens are closed before a resource is Deleted",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_standalone(&self) -> Result<(), Error> {
+        let failed_in = self.failure.as_ref().map(Failure::step);
+        if self.phase == Phase::Enrolling || failed_in == Some(Phase::Enrolling) {
+            let field = if self.phase == Phase::Enrolling { "phase" } else { "failure_step" };
+            return Err(Error::invalid(
+                field,
+                "is Enrolling on a standalone resource; no Node enrols from it",
+            ));
+        }
+        if self.token_ordinal != TokenOrdinal::FIRST {
+            return Err(Error::invalid(
+                "token_ordinal",
+                format!("is {} on a standalone resource; use 1", self.token_ordinal),
             ));
         }
         Ok(())
@@ -125,6 +184,9 @@ impl ProvisionedResource {
                     ),
                 ));
             }
+            (true, Some(requested)) if self.phase_entered_at < requested => {
+                return Err(Error::invalid("phase_entered_at", "is before deletion_requested_at"));
+            }
             (true, Some(_)) | (false, None) => {}
         }
         if self.abandoned && self.phase != Phase::Deleted {
@@ -137,6 +199,13 @@ impl ProvisionedResource {
     }
 
     /// The resource as a store keeps it.
+    ///
+    /// ```
+    #[doc = include_str!("example.md")]
+    /// let row = pending.snapshot();
+    /// assert_eq!(row.phase, "Pending");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let Self {
             id,
@@ -173,7 +242,7 @@ impl ProvisionedResource {
             bootstrap_token_id: bootstrap_token_id.map(|id| id.as_uuid()),
             created_at: *created_at,
             updated_at: *updated_at,
-            parameters: parameters.as_json().to_owned(),
+            parameters: parameters.clone(),
             mesh_role: mesh_role.as_str().to_owned(),
             on_failure: on_failure.as_str().to_owned(),
             failure_step: failure.as_ref().map(|failure| failure.step().as_str().to_owned()),
@@ -234,7 +303,7 @@ impl TryFrom<Snapshot> for ProvisionedResource {
             bootstrap_token_id: bootstrap_token_id.map(BootstrapTokenId::new).transpose()?,
             created_at,
             updated_at,
-            parameters: Parameters::from_canonical_json(parameters)?,
+            parameters,
             mesh_role: MeshRole::try_from(mesh_role.as_str())?,
             on_failure: OnFailure::try_from(on_failure.as_str())?,
             failure: failure(failure_step, failure_reason)?,

@@ -200,6 +200,10 @@ impl DeclarationBuilder {
 
 /// A resource in the making: how it was declared, and where it stands by now.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the sentence, free of the others"
+)]
 pub struct ResourceBuilder {
     number: u128,
     declaration: DeclarationBuilder,

@@ -9,11 +9,13 @@ mod arming;
 mod deleting;
 mod home;
 mod inspecting;
+mod kinds;
 mod listing;
 mod owning;
 mod reading;
 mod refusing;
 mod scene;
+mod subject;
 
 use std::sync::Arc;
 

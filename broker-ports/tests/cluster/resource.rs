@@ -152,7 +152,7 @@ impl Resource {
     async fn apply(&self, request: ApplyRequest) -> ObjectVersion {
         match self.cluster.apply(&request).await.unwrap() {
             Applied::Done(version) => version,
-            lost => panic!("{lost:?}"),
+            lost @ (Applied::Conflict | Applied::NameTaken) => panic!("{lost:?}"),
         }
     }
 
@@ -222,7 +222,9 @@ impl Resource {
     pub(crate) async fn live(&self) -> LiveXr {
         match self.cluster.read(&self.target()).await.unwrap().xr {
             XrReading::Present(live) => *live,
-            absent => panic!("{absent:?}"),
+            absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
+                panic!("{absent:?}")
+            }
         }
     }
 

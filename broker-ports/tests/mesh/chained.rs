@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use broker_ports::memory::MemoryMesh;
@@ -45,13 +46,12 @@ async fn an_error_names_the_seam() {
 /// The Node joins right after somebody looked for its Peer: so many times.
 struct Joining {
     mesh: MemoryMesh,
-    times: std::sync::atomic::AtomicU32,
+    times: AtomicU32,
 }
 
 #[async_trait]
 impl PeerResolver for Joining {
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
-        use std::sync::atomic::Ordering::Relaxed;
         let seen = self.mesh.peer(node);
         if self.times.try_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_ok() {
             self.mesh.leave(node);

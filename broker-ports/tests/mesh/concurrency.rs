@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker_domain::TokenOrdinal;
+use broker_domain::{BootstrapTokenId, TokenOrdinal};
 use broker_ports::{Issue, IssueRequest, LeaseEpoch, TokenIssuer, TokenState};
 use secrecy::ExposeSecret;
 use tokio::sync::Barrier;
@@ -51,11 +51,7 @@ async fn at_most_one_live_token_on_many_threads() {
 }
 
 /// Asks for tokens under several ordinals, and is the agent of every second one.
-async fn work(
-    world: &MeshWorld,
-    request: IssueRequest,
-    task: u64,
-) -> Vec<broker_domain::BootstrapTokenId> {
+async fn work(world: &MeshWorld, request: IssueRequest, task: u64) -> Vec<BootstrapTokenId> {
     let mut ids = Vec::new();
     for step in 0..16_u32 {
         let ordinal = TokenOrdinal::new(step % 4 + 1).unwrap();

@@ -1,6 +1,8 @@
 //! The contract suites of issuer, mesh, sink, clock, ids and resolvers: every in-memory adapter passes, and
 //! every adapter that breaks a promise is caught by a named case.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+
 mod broken;
 mod chained;
 mod concurrency;
@@ -8,4 +10,5 @@ mod flawed_issuer;
 mod flawed_mesh;
 mod flawed_others;
 mod passing;
+mod transparent;
 mod worlds;

@@ -8,22 +8,26 @@ mod world;
 use broker_ports::testing::store::{audit_suite, outbox_suite, repository_suite, schedule_suite};
 use world::World;
 
+async fn fresh() -> World {
+    World::new()
+}
+
 #[tokio::test]
 async fn the_memory_store_keeps_the_repositorys_contract() {
-    repository_suite().run(World::fresh).await.assert_passed();
+    repository_suite().run(fresh).await.assert_passed();
 }
 
 #[tokio::test]
 async fn the_memory_store_keeps_the_schedules_contract() {
-    schedule_suite().run(World::fresh).await.assert_passed();
+    schedule_suite().run(fresh).await.assert_passed();
 }
 
 #[tokio::test]
 async fn the_memory_store_keeps_the_outbox_contract() {
-    outbox_suite().run(World::fresh).await.assert_passed();
+    outbox_suite().run(fresh).await.assert_passed();
 }
 
 #[tokio::test]
 async fn the_memory_store_keeps_the_audits_contract() {
-    audit_suite().run(World::fresh).await.assert_passed();
+    audit_suite().run(fresh).await.assert_passed();
 }

@@ -16,7 +16,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn fresh() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = ManualClock::at(second(10_000));
         let store = MemoryStore::new(Arc::new(clock.clone())).checking_references();
         Self { store, clock }

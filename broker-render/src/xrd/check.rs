@@ -44,8 +44,25 @@ pub(super) fn check(schema: &Schema, spec: &Value) -> Vec<FieldProblem> {
     let mut filled = spec.clone();
     schema.fill_defaults(&mut filled);
     let mut check = Check { problems: Vec::new(), declared: true };
-    check.value(schema, &filled, "spec");
+    check.value(schema, &filled, &Path::Spec);
     check.problems
+}
+
+/// The way to a value. Most values are fine, so that the text is made for the others only.
+enum Path<'a> {
+    Spec,
+    Field(&'a Self, &'a str),
+    Item(&'a Self, usize),
+}
+
+impl Path<'_> {
+    fn text(&self) -> String {
+        match self {
+            Self::Spec => "spec".to_owned(),
+            Self::Field(parent, name) => join(&parent.text(), name),
+            Self::Item(parent, index) => format!("{}[{index}]", parent.text()),
+        }
+    }
 }
 
 /// One walk over a value and its schema.
@@ -57,11 +74,11 @@ struct Check {
 }
 
 impl Check {
-    fn report(&mut self, path: &str, kind: ProblemKind, problem: impl Into<String>) {
-        self.problems.push(FieldProblem { path: path.to_owned(), kind, problem: problem.into() });
+    fn report(&mut self, path: &Path<'_>, kind: ProblemKind, problem: impl Into<String>) {
+        self.problems.push(FieldProblem { path: path.text(), kind, problem: problem.into() });
     }
 
-    fn value(&mut self, schema: &Schema, value: &Value, path: &str) {
+    fn value(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
         if value.is_null() {
             if !schema.nullable && schema.value_type.is_some() {
                 self.report(path, ProblemKind::Type, "is null; leave it out");
@@ -84,36 +101,38 @@ impl Check {
         }
     }
 
-    fn object(&mut self, schema: &Schema, object: &Map<String, Value>, path: &str) {
+    fn object(&mut self, schema: &Schema, object: &Map<String, Value>, path: &Path<'_>) {
         for (name, value) in object {
+            let path = &Path::Field(path, name);
             match schema.field(name) {
-                Declared::As(schema) => self.value(schema, value, &join(path, name)),
+                Declared::As(schema) => self.value(schema, value, path),
                 Declared::Freely => {}
-                Declared::AsScalar => self.scalars(value, &join(path, name)),
-                Declared::Not => self.undeclared(&join(path, name)),
+                Declared::AsScalar => self.scalars(value, path),
+                Declared::Not => self.undeclared(path),
             }
         }
         for name in &schema.required {
             if !object.contains_key(name) {
-                self.report(&join(path, name), ProblemKind::Missing, "is required by the XRD");
+                let path = &Path::Field(path, name);
+                self.report(path, ProblemKind::Missing, "is required by the XRD");
             }
         }
     }
 
-    fn array(&mut self, schema: &Schema, items: &[Value], path: &str) {
+    fn array(&mut self, schema: &Schema, items: &[Value], path: &Path<'_>) {
         for (index, item) in items.iter().enumerate() {
-            let path = format!("{path}[{index}]");
+            let path = &Path::Item(path, index);
             match &schema.items {
-                Some(schema) => self.value(schema, item, &path),
+                Some(schema) => self.value(schema, item, path),
                 None if schema.keeps_unknown => {}
-                None => self.scalars(item, &path),
+                None => self.scalars(item, path),
             }
         }
         self.identities(&schema.list, items, path);
     }
 
     /// Items of a set, and items of a map by their keys, may stand there once.
-    fn identities(&mut self, list_type: &ListType, items: &[Value], path: &str) {
+    fn identities(&mut self, list_type: &ListType, items: &[Value], path: &Path<'_>) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let identity = match list_type {
@@ -124,7 +143,7 @@ impl Check {
                     if let Some(key) = missing {
                         let problem =
                             format!("has no {}, by which items are told apart", quoted(key));
-                        self.report(&format!("{path}[{index}]"), ProblemKind::Missing, problem);
+                        self.report(&Path::Item(path, index), ProblemKind::Missing, problem);
                         continue;
                     }
                     let values = keys.iter().filter_map(|key| item.get(key.as_str()));
@@ -138,30 +157,30 @@ impl Check {
         }
     }
 
-    fn undeclared(&mut self, path: &str) {
+    fn undeclared(&mut self, path: &Path<'_>) {
         if self.declared {
             self.report(path, ProblemKind::Undeclared, "is not declared by the XRD");
         }
     }
 
     /// A place that is declared without a schema: scalars stay, what lies below is dropped.
-    fn scalars(&mut self, value: &Value, path: &str) {
+    fn scalars(&mut self, value: &Value, path: &Path<'_>) {
         match value {
             Value::Object(object) => {
                 for name in object.keys() {
-                    self.undeclared(&join(path, name));
+                    self.undeclared(&Path::Field(path, name));
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.scalars(item, &format!("{path}[{index}]"));
+                    self.scalars(item, &Path::Item(path, index));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn rule(&mut self, rule: &Rule, value: &Value, path: &str) {
+    fn rule(&mut self, rule: &Rule, value: &Value, path: &Path<'_>) {
         if let Rule::AllOf(branches) = rule {
             let declared = std::mem::replace(&mut self.declared, false);
             for branch in branches {
@@ -271,6 +290,6 @@ fn fitting(branches: &[Schema], value: &Value) -> usize {
 
 fn fits(branch: &Schema, value: &Value) -> bool {
     let mut check = Check { problems: Vec::new(), declared: false };
-    check.value(branch, value, "");
+    check.value(branch, value, &Path::Spec);
     check.problems.is_empty()
 }

@@ -25,6 +25,7 @@ pub(crate) struct Schema {
     pub(super) additional: Additional,
     pub(super) items: Option<Box<Self>>,
     pub(super) list: ListType,
+    map: MapType,
     pub(super) required: Vec<String>,
     pub(super) rules: Vec<Rule>,
     pub(super) default: Option<Value>,
@@ -63,6 +64,14 @@ pub(super) enum ListType {
     Atomic,
     Set,
     Map(Vec<String>),
+}
+
+/// Whether the fields of an object have owners of their own.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum MapType {
+    #[default]
+    Granular,
+    Atomic,
 }
 
 /// A rule about a value that has the right type.
@@ -165,6 +174,7 @@ impl Schema {
             additional: additional(&field.get("additionalProperties"), patterns)?,
             items,
             list: list_type(field)?,
+            map: map_type(field)?,
             required: required.into_iter().map(str::to_owned).collect(),
             rules: rules(field, patterns)?,
             default: field.get("default").value.cloned(),
@@ -234,6 +244,31 @@ impl Schema {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+
+    /// Fills in the defaults of values that have one owner as a whole. Whoever sends such a value owns
+    /// what the API server adds to it, and would otherwise never find it as it was sent.
+    pub(crate) fn fill_atomic_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(_) if self.map == MapType::Atomic => self.fill_defaults(value),
+            Value::Object(object) => {
+                for (name, value) in object {
+                    if let Declared::As(schema) = self.field(name) {
+                        schema.fill_atomic_defaults(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    match (&self.items, &self.list) {
+                        (Some(schema), ListType::Atomic) => schema.fill_defaults(item),
+                        (Some(schema), ListType::Map(_)) => schema.fill_atomic_defaults(item),
+                        (Some(_), ListType::Set) | (None, _) => {}
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
 }
 
 fn value_type(field: &Field<'_>) -> Result<Option<ValueType>, Error> {
@@ -265,6 +300,17 @@ fn list_type(field: &Field<'_>) -> Result<ListType, Error> {
         }
         Some(other) => {
             Err(list_type.invalid(format!("is {}; use atomic, set or map", quoted(other))))
+        }
+    }
+}
+
+fn map_type(field: &Field<'_>) -> Result<MapType, Error> {
+    let map_type = field.get("x-kubernetes-map-type");
+    match map_type.optional_text()? {
+        None | Some("granular") => Ok(MapType::Granular),
+        Some("atomic") => Ok(MapType::Atomic),
+        Some(other) => {
+            Err(map_type.invalid(format!("is {}; use granular or atomic", quoted(other))))
         }
     }
 }

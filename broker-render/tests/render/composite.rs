@@ -149,6 +149,37 @@ fn a_re_apply_takes_over_our_own_fields_only() {
     assert_eq!(sealed.scrub("it said token"), "it said █");
 }
 
+/// What has one owner as a whole is sent as a whole, defaults included; elsewhere defaults are not ours.
+#[test]
+fn defaults_are_sent_only_where_their_surroundings_have_one_owner() {
+    let defaulted = json!({"type": "object", "properties": {
+        "a": {"type": "string"}, "b": {"type": "string", "default": "d"},
+    }});
+    let list = |kind: &str| {
+        json!({"type": "array", "items": defaulted, "x-kubernetes-list-type": kind,
+               "x-kubernetes-list-map-keys": ["a"]})
+    };
+    let mut whole = defaulted.clone();
+    whole["x-kubernetes-map-type"] = json!("atomic");
+    let schema = json!({"type": "object", "properties": {
+        "userData": {"type": "string"},
+        "parameters": {"type": "object", "properties": {
+            "granular": defaulted, "whole": whole, "plain": list("atomic"), "keyed": list("map"),
+        }},
+    }});
+    let text =
+        r#"{"granular":{"a":"x"},"keyed":[{"a":"x"}],"plain":[{"a":"x"}],"whole":{"a":"x"}}"#;
+    let given = Given::node(InjectionStrategy::CloudInitUserData)
+        .with_xrd(xrd_for(&schema))
+        .with_parameters(text);
+    let rendered = xr(&given.input()).unwrap();
+    let (bare, filled) = (json!({"a": "x"}), json!({"a": "x", "b": "d"}));
+    assert_eq!(
+        value(&rendered.shell(1).to_bytes())["spec"]["parameters"],
+        json!({"granular": bare, "keyed": [bare], "plain": [filled], "whole": filled})
+    );
+}
+
 #[test]
 fn tags_without_a_place_become_skip_records() {
     let string = json!({"type": "string"});

@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use broker_domain::{BootstrapTokenId, MeshRole, Parameters};
+use broker_domain::{MeshRole, Parameters};
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, CloudTags, FIELD_MANAGER, Identity, InjectionStrategy,
-    Manifest, Precondition, XrInput, Xrd, inject_bootstrap, is_applied, owned_digest,
+    Manifest, Precondition, Xr, XrInput, Xrd, inject_bootstrap, is_applied, owned_digest,
     preserve_injection, xr,
 };
 use broker_tests::{TestCluster, crd};
@@ -18,6 +18,8 @@ use kube::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
+
+const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
 
 /// The renderer's own test data.
 fn data(name: &str) -> PathBuf {
@@ -195,6 +197,9 @@ fn digest_xrd(strategy: InjectionStrategy) -> Value {
         "size": string,
         "ratio": {"type": "number"},
         "zones": {"type": "array", "items": string},
+        "rules": {"type": "array", "items": {"type": "object", "properties": {
+            "port": {"type": "integer"}, "protocol": {"type": "string", "default": "tcp"},
+        }}},
         "groups": {"type": "array", "items": string, "x-kubernetes-list-type": "set"},
         "disks": {
             "type": "array", "items": named,
@@ -234,7 +239,7 @@ fn digest_xrd(strategy: InjectionStrategy) -> Value {
     })
 }
 
-const DIGEST_PARAMETERS: &str = r#"{"disks":[{"name":"a","size":1},{"name":"b"}],"free":{"x":{"y":[1,{"z":2}]}},"groups":["g","h"],"nested":{"set":"s"},"ratio":2,"size":"small","whole":{"k":"v"},"zones":["a","b"]}"#;
+const DIGEST_PARAMETERS: &str = r#"{"disks":[{"name":"a","size":1},{"name":"b"}],"free":{"x":{"y":[1,{"z":2}]}},"groups":["g","h"],"nested":{"set":"s"},"ratio":2,"rules":[{"port":1}],"size":"small","whole":{"k":"v"},"zones":["a","b"]}"#;
 
 fn value(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
@@ -265,11 +270,10 @@ async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it()
         let parameters = Parameters::from_canonical_json(DIGEST_PARAMETERS).unwrap();
         let mut tags = CloudTags::default();
         tags.tags.insert("plexsphere:team".to_owned(), "blue".to_owned());
-        let id = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
         let identity = Identity {
-            resource: id.parse().unwrap(),
-            project: id.parse().unwrap(),
-            blueprint_version: id.parse().unwrap(),
+            resource: ID.parse().unwrap(),
+            project: ID.parse().unwrap(),
+            blueprint_version: ID.parse().unwrap(),
         };
         let rendered = xr(&XrInput {
             xrd: &xrd,
@@ -280,63 +284,75 @@ async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it()
             tags: &tags,
         })
         .unwrap();
-        let as_sent = |manifest: Manifest, precondition: &Precondition| {
-            value(&manifest.with_precondition(precondition).to_bytes())
-        };
-        let shell = as_sent(rendered.shell(1), &Precondition::Absent);
+        let shell = value(&rendered.shell(1).to_bytes());
         let objects = objects(&admin, &shell, "digests");
-
-        let live = apply(&objects, &shell).await.unwrap();
-        assert_eq!(owned_digest(&live), Some(rendered.shell(1).digest()), "{strategy}, a shell");
-        assert!(is_applied(&live, &rendered.shell(1)));
-        assert!(apply(&objects, &shell).await.is_err(), "the name is taken");
-        let touch = as_sent(rendered.shell(2), &seen(&live));
-        let touched = apply(&objects, &touch).await.unwrap();
-        assert!(apply(&objects, &touch).await.is_err(), "what was seen is stale");
-
-        let token_id: BootstrapTokenId = id.parse().unwrap();
-        let bootstrap = Bootstrap {
-            token_id,
-            token: &SecretString::from("token"),
-            api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
-            agent: &Agent::default(),
-        };
-        let sealed = inject_bootstrap(&rendered, &bootstrap).unwrap();
-        let sealed = sealed.with_precondition(&seen(&touched)).expose_for_apply();
-        let armed = apply(&objects, &value(&sealed)).await.unwrap();
-        let desired = rendered.armed(&Armed::Token(token_id));
-        assert_eq!(owned_digest(&armed), Some(desired.digest()), "{strategy}, armed");
-        assert!(is_applied(&armed, &desired));
-        assert_eq!(broker_render::armed(&armed), Some(id));
-        assert_eq!(armed["metadata"]["annotations"].get("crossplane.io/paused"), None);
-
-        let added = json!({
-            "metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}},
-            "spec": {
-                "crossplane": {"resourceRefs": [{"apiVersion": "v1", "kind": "A", "name": "a"}]},
-                "parameters": {"nested": {"defaulted": "other"}},
-            },
-        });
-        let grown = edit(&objects, &armed, added).await;
-        assert_eq!(owned_digest(&grown), Some(desired.digest()), "{strategy}, grown");
-        assert!(is_applied(&grown, &desired));
-
-        let drifted =
-            edit(&objects, &grown, json!({"spec": {"parameters": {"size": "huge"}}})).await;
-        assert_ne!(owned_digest(&drifted), Some(desired.digest()), "{strategy}, drifted");
-        assert!(!is_applied(&drifted, &desired));
-
-        let again = preserve_injection(&drifted, &rendered, token_id)
-            .with_precondition(&seen(&drifted))
-            .expose_for_apply();
-        let mended = apply(&objects, &value(&again)).await.unwrap();
-        assert_eq!(owned_digest(&mended), Some(desired.digest()), "{strategy}, mended");
-        assert!(is_applied(&mended, &desired));
-        assert_eq!(mended["spec"]["userData"], armed["spec"]["userData"]);
-        for site in ["helmValues", "providerSecret"] {
-            assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
-        }
-        assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "fields of others stay");
+        let armed = arm(&objects, &rendered).await;
+        drift(&objects, &rendered, &armed).await;
         objects.delete(identity.xr_name().as_str(), &DeleteParams::default()).await.unwrap();
     }
+}
+
+/// Asserts that a live object is what would be sent, by either way of comparing them.
+#[track_caller]
+fn assert_applied(live: &Value, desired: &Manifest, what: &str) {
+    assert_eq!(owned_digest(live), Some(desired.digest()), "{what}");
+    assert!(is_applied(live, desired), "{what}");
+}
+
+/// The way of a new composite resource: a shell, a touch, and the token; each on condition.
+async fn arm(objects: &Api<DynamicObject>, rendered: &Xr<'_>) -> Value {
+    let as_sent = |manifest: Manifest, precondition: &Precondition| {
+        value(&manifest.with_precondition(precondition).to_bytes())
+    };
+    let shell = as_sent(rendered.shell(1), &Precondition::Absent);
+    let live = apply(objects, &shell).await.unwrap();
+    assert_applied(&live, &rendered.shell(1), "a shell");
+    assert!(apply(objects, &shell).await.is_err(), "the name is taken");
+    let touch = as_sent(rendered.shell(2), &seen(&live));
+    let touched = apply(objects, &touch).await.unwrap();
+    assert!(apply(objects, &touch).await.is_err(), "what was seen is stale");
+
+    let bootstrap = Bootstrap {
+        token_id: ID.parse().unwrap(),
+        token: &SecretString::from("token"),
+        api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
+        agent: &Agent::default(),
+    };
+    let sealed = inject_bootstrap(rendered, &bootstrap).unwrap();
+    let sealed = sealed.with_precondition(&seen(&touched)).expose_for_apply();
+    let armed = apply(objects, &value(&sealed)).await.unwrap();
+    assert_applied(&armed, &rendered.armed(&Armed::Token(ID.parse().unwrap())), "armed");
+    assert_eq!(broker_render::armed(&armed), Some(ID));
+    assert_eq!(armed["metadata"]["annotations"].get("crossplane.io/paused"), None);
+    armed
+}
+
+/// What others add does not matter, what they change does, and a re-apply mends it without the plaintext.
+async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
+    let token_id = ID.parse().unwrap();
+    let desired = rendered.armed(&Armed::Token(token_id));
+    let added = json!({
+        "metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}},
+        "spec": {
+            "crossplane": {"resourceRefs": [{"apiVersion": "v1", "kind": "A", "name": "a"}]},
+            "parameters": {"nested": {"defaulted": "other"}},
+        },
+    });
+    let grown = edit(objects, armed, added).await;
+    assert_applied(&grown, &desired, "grown");
+
+    let drifted = edit(objects, &grown, json!({"spec": {"parameters": {"size": "huge"}}})).await;
+    assert_ne!(owned_digest(&drifted), Some(desired.digest()));
+    assert!(!is_applied(&drifted, &desired));
+
+    let again = preserve_injection(&drifted, rendered, token_id)
+        .with_precondition(&seen(&drifted))
+        .expose_for_apply();
+    let mended = apply(objects, &value(&again)).await.unwrap();
+    assert_applied(&mended, &desired, "mended");
+    assert_eq!(mended["spec"]["userData"], armed["spec"]["userData"]);
+    for site in ["helmValues", "providerSecret"] {
+        assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
+    }
+    assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "fields of others stay");
 }

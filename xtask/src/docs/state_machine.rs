@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use broker_domain::{NodeObservation, ObservedXr, Phase, next};
+use broker_domain::{EventType, NodeObservation, ObservedXr, Phase, next};
 
 use super::Generated;
 
@@ -44,18 +44,38 @@ fn reasons(from: Phase, to: Phase) -> BTreeSet<&'static str> {
     if reasons.is_empty() && from.can_become(to) {
         reasons.insert("deletion request");
     }
+    if to == Phase::Deleted {
+        reasons.insert("or given up by a person");
+    }
     reasons
+}
+
+/// The event that a step into a phase carries.
+fn event(from: Phase, to: Phase) -> Option<EventType> {
+    match to {
+        Phase::Ready => Some(EventType::Ready),
+        Phase::Failed => Some(EventType::Failed),
+        Phase::Deleted => Some(EventType::Deleted),
+        Phase::Deregistering if !from.is_teardown() => Some(EventType::Deleting),
+        Phase::Pending
+        | Phase::Provisioning
+        | Phase::Enrolling
+        | Phase::Deregistering
+        | Phase::Deprovisioning => None,
+    }
 }
 
 fn push_diagram(content: &mut String) {
     content.push_str(
-        "Labels are the action that goes with the step.\n\n```mermaid\nstateDiagram-v2\n",
+        "Labels are what leads from one phase to the other: the action that was decided, or a request. A bell \
+         marks a step that carries an event.\n\n```mermaid\nstateDiagram-v2\n",
     );
-    content.push_str("    [*] --> Pending: declaration\n");
+    content.push_str("    [*] --> Pending: declaration 🔔\n");
     for from in Phase::ALL {
         for to in Phase::ALL.into_iter().filter(|to| *to != from && from.can_become(*to)) {
             let label = reasons(from, to).into_iter().collect::<Vec<_>>().join(", ");
-            let _ = writeln!(content, "    {from} --> {to}: {label}");
+            let bell = if event(from, to).is_some() { " 🔔" } else { "" };
+            let _ = writeln!(content, "    {from} --> {to}: {label}{bell}");
         }
     }
     content.push_str("    Deleted --> [*]\n```\n");
@@ -63,7 +83,9 @@ fn push_diagram(content: &mut String) {
 
 fn push_edges(content: &mut String) {
     content
-        .push_str("A write along any other edge is refused as `illegal_transition`.\n\n| from |");
+        .push_str("A write along any other edge is refused as `illegal_transition`. A legal one may still be refused as \
+         `invalid_input`: a node without a token into `Ready`, a resource with open tokens or with objects on \
+         record into `Deleted`.\n\n| from |");
     push_phases(content, |to| to.as_str().to_owned());
     content.push_str("\n|---|");
     push_phases(content, |_| "---".to_owned());
@@ -137,7 +159,7 @@ mod tests {
             "| no | yes | yes | unregistered | no | Apply → Enrolling | Apply → Enrolling | Apply | \
              Apply → Enrolling | Noop | DeleteSubstrate → Deprovisioning | DeleteSubstrate | Noop |"
         ));
-        assert!(page.contains("    Failed --> Deregistering: deletion request\n"));
+        assert!(page.contains("    Failed --> Deregistering: deletion request 🔔\n"));
         assert!(!page.contains("Deleted --> Pending"));
     }
 }

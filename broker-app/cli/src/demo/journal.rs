@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use broker_domain::{
-    EventType, MeshRole, Phase, ProvisionedResource, ProvisionedResourceId, XrName,
-};
+use broker_domain::{EventType, MeshRole, Phase, ProvisionedResource, ProvisionedResourceId};
 use serde_json::Value;
 
 use super::story::Role;
@@ -24,7 +22,6 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) id: ProvisionedResourceId,
-    pub(super) xr_name: XrName,
     /// Every phase with the time at which it was entered.
     pub(super) phases: Vec<(Duration, Phase)>,
     /// Why it is in the last of them.
@@ -34,12 +31,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(name: &str, role: Role, resource: &ProvisionedResource) -> Self {
+    pub(super) fn new(name: &str, role: Role, id: ProvisionedResourceId) -> Self {
         Self {
             name: name.to_owned(),
             role,
-            id: resource.id(),
-            xr_name: resource.xr_name(),
+            id,
             phases: Vec::new(),
             note: String::new(),
             events: Vec::new(),

@@ -1,1 +1,158 @@
+//! The story itself: it ends as told for every seed, says so when it does not, and keeps its secrets.
 
+use std::collections::BTreeSet;
+
+use broker_domain::EventType;
+use broker_ports::memory::Behaviour;
+use secrecy::ExposeSecret;
+
+use super::*;
+
+/// Shows nothing.
+struct Silent;
+
+impl Show for Silent {
+    fn begin(&mut self, _: Bill) -> io::Result<()> {
+        Ok(())
+    }
+    fn happened(&mut self, _: Duration, _: &Entry, _: &Happening) -> io::Result<()> {
+        Ok(())
+    }
+    fn namespace_ready(&mut self, _: Duration, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+    fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {
+        Ok(())
+    }
+    fn end(&mut self, _: &Ending) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Tells a story to its end; answers how it ended, and every token that a machine was given on the way.
+async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>) {
+    let resources = u16::try_from(demo.script.parts.len()).unwrap();
+    show.begin(Bill { seed: 1, resources }).unwrap();
+    let mut tokens = BTreeSet::new();
+    while demo.round(show).await.unwrap() == Story::GoesOn {
+        let machines = demo.world.cluster.agent_documents();
+        tokens.extend(machines.iter().map(|machine| machine.token.secret().expose_secret().into()));
+    }
+    let ending = demo.ending().await.unwrap();
+    show.end(&ending).unwrap();
+    (ending, tokens)
+}
+
+async fn ending_of(demo: Demo) -> Ending {
+    tell(demo, &mut Silent).await.0
+}
+
+#[tokio::test]
+async fn every_seed_ends_as_told() {
+    let seeds = (0..12).map(|seed| (seed, 6)).chain([(1, 1), (1, 2), (u32::MAX, 8)]);
+    for (seed, resources) in seeds {
+        let ending = ending_of(Demo::new(seed, resources).unwrap()).await;
+        assert_eq!(ending.flaw(), None, "seed {seed}, {resources} resources");
+        assert_eq!(ending.outcomes.len(), usize::from(resources));
+    }
+}
+
+#[tokio::test]
+async fn the_slowest_seed_still_has_rounds_to_spare() {
+    let mut demo = Demo::new(1, 6).unwrap();
+    for part in &mut demo.script.parts {
+        let slow = if part.role == story::Role::Rollback {
+            Behaviour::failing_after(6, "quota exceeded")
+        } else {
+            Behaviour::ready_after(6)
+        };
+        part.behaviour = slow.needing_provider_config().finalizing_after(3);
+        part.boots_for = 4;
+    }
+    demo.script.namespace_ready_in = 12;
+    let ending = ending_of(demo).await;
+    assert_eq!(ending.flaw(), None);
+    assert!(ending.after < ROUND * MOST_ROUNDS, "{:?}", ending.after);
+}
+
+#[tokio::test]
+async fn a_resource_that_never_comes_up_is_named() {
+    let mut demo = Demo::new(1, 3).unwrap();
+    demo.script.parts[2].behaviour = Behaviour::never_ready();
+    let ending = ending_of(demo).await;
+    assert_eq!(ending.flaw().unwrap(), "database-1 is in Provisioning, not in Ready");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_let_in_is_named() {
+    let mut demo = Demo::new(1, 1).unwrap();
+    demo.script.parts[0].boots_for = 1;
+    let error = loop {
+        if let Some(machine) = demo.world.cluster.agent_documents().first() {
+            // Somebody else is faster, once; later attempts find the token consumed.
+            let _ = demo.world.mesh.enrol(machine.token.secret().expose_secret());
+        }
+        match demo.round(&mut Silent).await {
+            Ok(Story::GoesOn) => {}
+            Ok(Story::IsOver) => panic!("the agent was let in"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(
+        broker_app::one_line(&error),
+        "web-1 does not become a Node: its agent could not enrol: the token was consumed before"
+    );
+}
+
+type Spoil = fn(&mut Ending);
+
+#[tokio::test]
+async fn every_flaw_of_an_ending_is_found() {
+    let ending = ending_of(Demo::new(1, 6).unwrap()).await;
+    let rows: [(&str, Spoil); 9] = [
+        ("batch-1 is in Deprovisioning, not in Deleted", |ending| {
+            ending.outcomes[5].entry.phases.pop();
+        }),
+        ("bucket-1 went Pending -> Ready, not Pending -> Provisioning -> Ready", |ending| {
+            ending.outcomes[1].entry.phases.remove(1);
+        }),
+        ("web-1 was told of by Requested, not by Requested, Ready", |ending| {
+            ending.outcomes[0].entry.events.pop();
+        }),
+        ("web-1 was told of by Requested, Ready, Ready, not by Requested, Ready", |ending| {
+            ending.outcomes[0].entry.events.push((3, EventType::Ready));
+        }),
+        ("edge-1 has a gap in its events before number 3", |ending| {
+            ending.outcomes[4].entry.events[1].0 = 3;
+        }),
+        ("gpu-1 has 1 objects on the cluster, not 0", |ending| ending.outcomes[3].standing = 1),
+        ("web-1 has no live Node", |ending| ending.outcomes[0].live_node = false),
+        ("batch-1 has a live Node", |ending| ending.outcomes[5].live_node = true),
+        ("a last sweep found 2 resources to work on", |ending| ending.unsettled = 2),
+    ];
+    for (flaw, spoil) in rows {
+        let mut spoilt = ending.clone();
+        spoil(&mut spoilt);
+        assert_eq!(spoilt.flaw().unwrap(), flaw);
+    }
+}
+
+#[tokio::test]
+async fn no_token_is_shown_in_any_way() {
+    let size = || Size { columns: 400, rows: 50 };
+    let (mut plain, mut json, mut live) = (Vec::new(), Vec::new(), Vec::new());
+    let demo = || Demo::new(1, 6).unwrap();
+    let (_, tokens) = tell(demo(), &mut Plain(&mut plain)).await;
+    tell(demo(), &mut Json(&mut json)).await;
+    tell(demo(), &mut Live::new(&mut live, Terminal { colour: true }, size)).await;
+
+    assert_eq!(tokens.len(), 5, "every machine was given one");
+    for (way, output) in [("plain", plain), ("json", json), ("live", live)] {
+        let output = String::from_utf8(output).unwrap();
+        assert!(output.contains("web-1"), "{way}");
+        assert!(!output.contains("cloud-config"), "{way}");
+        for token in &tokens {
+            assert!(token.len() >= 16 && !output.contains(token.as_str()), "{way}: a token shows");
+        }
+    }
+}

@@ -73,10 +73,11 @@ impl Outcome {
         {
             return Some(format!("has a gap in its events before number {sequence}"));
         }
-        let (objects, node) = match last {
-            Phase::Deleted => (0, false),
-            // An agent takes the step from Enrolling to Ready.
-            _ => (OBJECTS_OF_ONE, role.path().contains(&Phase::Enrolling)),
+        let (objects, node) = if last == Phase::Deleted {
+            (0, false)
+        } else {
+            // Whoever goes through Enrolling leaves it by an agent that enrols.
+            (OBJECTS_OF_ONE, role.path().contains(&Phase::Enrolling))
         };
         if self.standing != objects {
             return Some(format!("has {} objects on the cluster, not {objects}", self.standing));

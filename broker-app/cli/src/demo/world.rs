@@ -59,8 +59,8 @@ pub(super) const LATE_PROJECT: &str = "borealis";
 const START: Duration = Duration::from_secs(1_790_000_000);
 
 /// Nothing in memory takes long. A machine that is busy with something else should not spoil the story.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LEASE: Duration = Duration::from_secs(10 * 60);
+const PATIENCE: Duration = Duration::from_mins(1);
+const LEASE: Duration = Duration::from_mins(10);
 
 impl World {
     /// A world with two Projects, one cloud and three blueprints. Its ids and tokens come from the seed.
@@ -214,6 +214,7 @@ impl World {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Namespace {
     Missing,
     Ready,
@@ -275,7 +276,7 @@ fn reconciler_config() -> Result<ReconcilerConfig, DomainError> {
         lease: LEASE,
         lease_margin: Duration::from_secs(5),
         deadlines: deadlines(),
-        token_ttl: Duration::from_secs(60 * 60),
+        token_ttl: Duration::from_hours(1),
         api_url: ApiUrl::new("https://mesh.example.org")?,
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),

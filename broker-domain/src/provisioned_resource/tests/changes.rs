@@ -3,7 +3,7 @@
 use crate::testing::{composed, id, resource, second, stamp};
 use crate::{
     ClusterId, EventDetail, EventType, FailureReason, OnFailure, Phase, ProvisionedResource,
-    ReferencesDigest, Substrate, TokenOrdinal, Version,
+    ReferencesDigest, Snapshot, Substrate, TokenOrdinal, Version,
 };
 
 /// Invariant: `advance` follows the legal edges, and asks for more where a phase needs more.
@@ -172,7 +172,8 @@ fn a_token_is_recorded_on_the_way_up_of_a_node() {
     assert_eq!(again.resource().token_ordinal(), TokenOrdinal::FIRST.next());
     assert_eq!(again.event(), None);
 
-    let refusals: [(ProvisionedResource, u32, &str); 4] = [
+    let refusals: [(ProvisionedResource, u32, &str); 5] = [
+        (again.resource().clone(), 1, "token_ordinal: is 1; use 2 or 3"),
         (
             resource().standalone().pending(),
             1,
@@ -188,7 +189,7 @@ fn a_token_is_recorded_on_the_way_up_of_a_node() {
             1,
             "bootstrap_token_id: cannot be recorded in Failed; tokens are issued on the way up",
         ),
-        (resource().pending(), 3, "token_ordinal: is 3; use 1 or the next"),
+        (resource().pending(), 3, "token_ordinal: is 3; use 1 or 2"),
     ];
     for (standing, ordinal, message) in refusals {
         let ordinal = TokenOrdinal::new(ordinal).unwrap();
@@ -223,6 +224,10 @@ fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() 
         assert_eq!(recorded.event(), None);
         assert_eq!(recorded.resource().record_substrate(seen.clone(), second(10)).unwrap(), None);
 
+        let other = seen.clone().about_to_apply(here.clone(), composed("another-config"));
+        let error = recorded.resource().record_substrate(other, second(10)).unwrap_err();
+        assert!(error.to_string().starts_with("substrate: cannot replace"), "{error}");
+
         let moved = seen.observed([composed("a")], ReferencesDigest::new([1; 32]));
         let moved = moved.about_to_apply(there.clone(), composed("config"));
         let error = recorded.resource().record_substrate(moved, second(10)).unwrap_err();
@@ -233,6 +238,22 @@ fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() 
         let lost = recorded.resource().record_substrate(Substrate::default(), second(10));
         assert!(lost.is_err(), "forgetting the cluster is no way around it");
     }
+}
+
+/// Invariant: when Deleted is written nothing of ours is left, except by giving up (S7).
+#[test]
+fn deleted_leaves_nothing_on_record() {
+    let leaving = resource().deprovisioning();
+    let here = ClusterId::new("here").unwrap();
+    let substrate = leaving.substrate().clone().about_to_apply(here, composed("config"));
+    let standing = leaving.record_substrate(substrate, second(9)).unwrap().unwrap().into_resource();
+    let error = standing.advance(Phase::Deleted, stamp(10)).unwrap_err();
+    assert!(error.to_string().starts_with("substrate: names objects in Deleted"), "{error}");
+    assert!(standing.abandon(stamp(10)).is_ok(), "a person may take that on");
+
+    let cleared = standing.substrate().clone().without(&[composed("config")].into());
+    let cleared = standing.record_substrate(cleared, second(10)).unwrap().unwrap();
+    assert!(cleared.resource().advance(Phase::Deleted, stamp(11)).is_ok());
 }
 
 /// Invariant: a change names the version that it was made from, and raises it by one.
@@ -250,6 +271,18 @@ fn every_change_names_the_version_that_it_was_made_from() {
         assert_eq!(change.resource().version(), Version::FIRST.next());
     }
     assert_eq!(pending.version(), Version::FIRST, "the resource itself is as it was");
+}
+
+/// The store's clock may lag behind the replica's that stamped the last event.
+#[test]
+fn a_store_whose_clock_lags_does_not_turn_events_back() {
+    let told = resource().ready();
+    let row = Snapshot { updated_at: told.created_at(), ..told.snapshot() };
+    let stored = ProvisionedResource::hydrate(row).unwrap();
+    let leaving = stored.request_deletion(stamp(1)).unwrap();
+    assert_eq!(leaving.event().unwrap().occurred_at(), told.phase_entered_at());
+    let quiet = stored.record_token(id(7), TokenOrdinal::FIRST, second(1)).unwrap();
+    assert_eq!(quiet.resource().updated_at(), told.phase_entered_at());
 }
 
 #[test]

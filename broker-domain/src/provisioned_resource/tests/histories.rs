@@ -1,47 +1,103 @@
-//! Random lives: whatever is observed and whenever deletion is asked for, the promises hold.
+//! Random lives: whatever is observed, whenever deletion is asked for and whatever the clocks say, the
+//! promises hold.
 
 use proptest::prelude::*;
 
-use crate::testing::{id, resource, second, stamp};
+use crate::testing::{composed, id, resource, second, stamp};
 use crate::{
-    EventType, FailureReason, NodeObservation, ObservedXr, Phase, ProvisionedResource,
-    TokenOrdinal, next,
+    Change, ClusterId, Error, Event, EventType, FailureReason, MeshRole, NodeObservation,
+    ObservedXr, Phase, ProvisionedResource, ReferencesDigest, Stamp, next,
 };
 
-/// One thing that happens to a resource.
+/// One thing that happens to a resource, at a time that somebody's clock shows.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Pass(ObservedXr),
     Delete,
     Abandon,
+    Token { next: bool },
+    Close,
+    See(u8),
+    Forget,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
     let facts = proptest::sample::select(ObservedXr::every().collect::<Vec<_>>());
     let step = prop_oneof![
         20 => facts.prop_map(Step::Pass),
-        1 => Just(Step::Delete),
+        2 => Just(Step::Delete),
         1 => Just(Step::Abandon),
+        3 => any::<bool>().prop_map(|next| Step::Token { next }),
+        3 => Just(Step::Close),
+        3 => any::<u8>().prop_map(Step::See),
+        3 => Just(Step::Forget),
     ];
-    proptest::collection::vec(step, 1..60)
+    // Clocks of replicas differ: time may seem to go backwards.
+    proptest::collection::vec((step, 0..100_i64), 1..60)
 }
 
-/// What a pass would commit for the facts; the facts are bent to what can be seen of this resource.
-fn pass(resource: &ProvisionedResource, facts: ObservedXr, at: i64) -> Option<crate::Change> {
-    let facts = ObservedXr { node: possible_node(resource, facts.node), ..facts };
-    let (_, to) = next(&facts, resource.phase());
-    if to == Phase::Failed {
-        resource.fail(FailureReason::from_message("mark"), stamp(at)).unwrap()
-    } else {
-        resource.advance(to, stamp(at)).unwrap()
+/// What a step would commit: a change, nothing, or a refusal.
+fn take(resource: &ProvisionedResource, step: Step, at: i64) -> Result<Option<Change>, Error> {
+    let Stamp { at: time, .. } = stamp(at);
+    match step {
+        Step::Pass(facts) => pass(resource, facts, at),
+        Step::Delete => Ok(resource.request_deletion(stamp(at))),
+        Step::Abandon => resource.abandon(stamp(at)).map(Some),
+        Step::Token { next } => {
+            let ordinal = resource.token_ordinal();
+            let ordinal = if next { ordinal.next() } else { ordinal };
+            resource.record_token(id(60), ordinal, time).map(Some)
+        }
+        Step::Close => resource.record_closed(time),
+        Step::See(number) => {
+            let cluster = ClusterId::new("here").unwrap();
+            let seen = resource.substrate().clone().about_to_apply(cluster, composed("config"));
+            let object = composed(&number.to_string());
+            resource.record_substrate(
+                seen.observed([object], ReferencesDigest::new([number; 32])),
+                time,
+            )
+        }
+        Step::Forget => {
+            let mut gone = resource.substrate().composed().clone();
+            gone.insert(composed("config"));
+            resource.record_substrate(resource.substrate().clone().without(&gone), time)
+        }
     }
 }
 
-fn possible_node(resource: &ProvisionedResource, seen: NodeObservation) -> NodeObservation {
-    match (resource.mesh_role(), seen) {
-        (crate::MeshRole::Standalone, _) => NodeObservation::NotExpected,
-        (crate::MeshRole::Node, NodeObservation::NotExpected) => NodeObservation::Unregistered,
-        (crate::MeshRole::Node, seen) => seen,
+/// The facts are bent to what can be seen of this resource.
+fn pass(
+    resource: &ProvisionedResource,
+    facts: ObservedXr,
+    at: i64,
+) -> Result<Option<Change>, Error> {
+    let registered =
+        resource.bootstrap_token_id().map(|_| facts.node == NodeObservation::Registered);
+    let residue = facts.residue || !resource.substrate().is_clear();
+    let node = NodeObservation::of(resource.mesh_role(), registered);
+    let (_, to) = next(&ObservedXr { node, residue, ..facts }, resource.phase());
+    if to == Phase::Failed {
+        resource.fail(FailureReason::from_message("mark"), stamp(at))
+    } else {
+        resource.advance(to, stamp(at))
+    }
+}
+
+/// Whether a step may be refused where the resource stands; everything else must go through.
+fn may_refuse(resource: &ProvisionedResource, step: Step) -> bool {
+    let phase = resource.phase();
+    let tearing_down = matches!(phase, Phase::Deregistering | Phase::Deprovisioning);
+    match step {
+        Step::Delete => false,
+        // Deleted asks for closed tokens; the pass closes them first.
+        Step::Pass(_) => tearing_down && !resource.token_closed(),
+        Step::Abandon => !tearing_down || !resource.token_closed(),
+        Step::Token { .. } => {
+            !phase.is_converging() || resource.mesh_role() == MeshRole::Standalone
+        }
+        Step::Close => !phase.is_teardown(),
+        Step::See(_) | Step::Forget => phase == Phase::Deleted,
     }
 }
 
@@ -68,33 +124,39 @@ proptest! {
 
     #[test]
     fn every_life_keeps_the_promises(steps in steps(), standalone in any::<bool>()) {
-        let mut now = if standalone { resource().standalone().pending() } else {
-            resource().pending().record_token(id(6), TokenOrdinal::FIRST, second(1)).unwrap().into_resource()
-        };
-        for (at, step) in (10_i64..).zip(steps) {
-            if now.phase().is_teardown() && !now.token_closed() {
-                now = now.record_closed(second(at)).unwrap().unwrap().into_resource();
-            }
-            let change = match step {
-                Step::Pass(facts) => pass(&now, facts, at),
-                Step::Delete => now.request_deletion(stamp(at)),
-                Step::Abandon => now.abandon(stamp(at)).ok(),
+        let mut now = if standalone { resource().standalone().pending() } else { resource().pending() };
+        let mut last_told = second(0);
+        for (step, at) in steps {
+            let change = match take(&now, step, at) {
+                Ok(Some(change)) => change,
+                Ok(None) => continue,
+                Err(error) => {
+                    prop_assert!(may_refuse(&now, step), "{step:?} in {}: {error}", now.phase());
+                    continue;
+                }
             };
-            let Some(change) = change else { continue };
             let after = change.resource();
-
-            prop_assert!(!matches!(now.phase(), Phase::Deleted), "sinks stay");
-            prop_assert!(now.phase() != Phase::Failed || after.phase() == Phase::Deregistering);
+            prop_assert!(now.phase() != Phase::Deleted, "sinks stay");
+            if now.phase() == Phase::Failed {
+                prop_assert!(matches!(after.phase(), Phase::Failed | Phase::Deregistering));
+            }
             prop_assert!(now.phase().can_become(after.phase()));
             prop_assert_eq!(change.expected_version(), now.version());
             prop_assert_eq!(after.version(), now.version().next());
-            prop_assert_eq!(change.event().map(crate::Event::event_type), due(now.phase(), after.phase()));
+            prop_assert_eq!(change.previous_phase(), Some(now.phase()));
+            prop_assert_eq!(change.event().map(Event::event_type), due(now.phase(), after.phase()));
             let told = u64::from(change.event().is_some());
             prop_assert_eq!(after.event_sequence(), now.event_sequence() + told);
             if let Some(event) = change.event() {
                 prop_assert_eq!(event.sequence(), after.event_sequence());
+                prop_assert!(event.occurred_at() >= last_told, "events are told in order");
+                last_told = event.occurred_at();
             }
             prop_assert!(after.updated_at() >= now.updated_at());
+            if after.phase() == Phase::Deleted && !after.abandoned() {
+                prop_assert!(after.token_closed());
+                prop_assert!(after.substrate().is_clear());
+            }
             let row = ProvisionedResource::hydrate(after.snapshot());
             prop_assert_eq!(&row.unwrap(), after, "what was committed can be read back");
             now = change.into_resource();

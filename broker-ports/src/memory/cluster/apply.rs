@@ -88,7 +88,7 @@ impl State {
                 None
             }
         };
-        let mut object = object.unwrap_or_else(|| self.unborn(Map::new()));
+        let mut object = object.unwrap_or_else(|| self.unborn());
         let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
         object.ownership.apply(&manager, &mut object.content, &sent);
         if let Some(xrd) = &xrd {

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
-use broker_render::{PAUSED_ANNOTATION, Scope};
+use broker_render::{PAUSED_ANNOTATION, Scope, references};
 use serde_json::{Map, Value, json};
 
 use super::behaviour::{Behaviour, Outcome};
 use super::object::Object;
 use super::ownership::{Manager, Operation};
 use super::provider::{MANAGED_FINALIZER, Managed};
-use super::state::{Kind, KindName, State};
+use super::state::{KindName, State};
 use crate::cluster::ClusterEvent;
 
 /// The label by which Crossplane marks what a composite resource composed.
@@ -102,9 +102,26 @@ impl State {
         }
     }
 
+    fn scope_of(&self, xr: &ObjectReference) -> Scope {
+        let xrd = self.kind(xr).and_then(|kind| kind.xrd.as_ref());
+        xrd.map_or(Scope::Namespaced, |xrd| xrd.scope())
+    }
+
+    /// What a composite resource refers to, as far as it stands and belongs to it.
+    fn composed_of(&self, xr: &ObjectReference) -> Vec<(ObjectReference, &Object)> {
+        let Some(composite) = self.objects.get(xr) else { return Vec::new() };
+        let live = json!({"metadata": {"namespace": xr.namespace()}, "spec": composite.spec()});
+        let names = references(&live, self.scope_of(xr)).into_iter();
+        names
+            .filter_map(|name| self.objects.get_key_value(&name))
+            .filter(|(_, object)| object.is_owned_by(&composite.uid))
+            .map(|(name, object)| (name.clone(), object))
+            .collect()
+    }
+
     /// Crossplane picks the Composition and then its revision: two writes of `spec`, two generations.
     fn select_composition(&mut self, xr: &ObjectReference) {
-        let scope = self.kind(xr).map_or(Scope::Namespaced, Kind::scope);
+        let scope = self.scope_of(xr);
         let composition = format!("{}-composition", xr.kind().to_lowercase());
         for (key, name) in [
             ("compositionRef", composition.clone()),
@@ -135,9 +152,9 @@ impl State {
         let mut composed = Vec::new();
         for (position, kind) in behaviour.composed.iter().enumerate() {
             let slot = format!("resource-{position}");
-            composed.push((slot.clone(), self.composed_name(xr, &composite, &slot, kind)?));
+            composed.push((slot.clone(), self.composed_name(xr, &slot, kind)?));
         }
-        let scope = self.kind(xr).map_or(Scope::Namespaced, Kind::scope);
+        let scope = self.scope_of(xr);
         let entries: Vec<_> = composed.iter().map(|(_, name)| entry(xr, name)).collect();
         let mut refs = Map::from_iter([("spec".to_owned(), json!({}))]);
         own_fields(&mut refs, scope).insert("resourceRefs".to_owned(), Value::Array(entries));
@@ -168,15 +185,13 @@ impl State {
     fn composed_name(
         &mut self,
         xr: &ObjectReference,
-        composite: &Object,
         slot: &str,
         kind: &ComposedKind,
     ) -> Result<ObjectReference, String> {
-        let there = self.objects.iter().find(|(_, object)| {
-            object.is_owned_by(&composite.uid) && object.annotation(SLOT_ANNOTATION) == Some(slot)
-        });
+        let mut there = self.composed_of(xr).into_iter();
+        let there = there.find(|(_, object)| object.annotation(SLOT_ANNOTATION) == Some(slot));
         if let Some((reference, _)) = there {
-            return Ok(reference.clone());
+            return Ok(reference);
         }
         let name = (kind.api_version.clone(), kind.kind.clone());
         let Some(served) = self.kinds.get(&name) else {
@@ -186,9 +201,12 @@ impl State {
             ));
         };
         let namespace = if served.namespaced { xr.namespace() } else { None };
-        let name = format!("{}-{:012x}", xr.name(), self.mint());
-        ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, namespace)
-            .map_err(|error| error.to_string())
+        let named = |name: String| {
+            ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, namespace)
+                .map_err(|error| error.to_string())
+        };
+        self.admits_new(served, &named(xr.name().to_owned())?)?;
+        named(format!("{}-{:012x}", xr.name(), self.mint()))
     }
 
     /// Creates a composed object, or brings it up to date with the composite resource.
@@ -211,29 +229,31 @@ impl State {
             "spec": {"forProvider": {"fields": fields}, "providerConfigRef": {"name": xr.name()}},
         });
         let Value::Object(content) = content else { return };
-        if !self.objects.contains_key(name) {
-            let mut object = self.unborn(Map::new());
-            object.finalizers.push(MANAGED_FINALIZER.to_owned());
-            object.owners.push(json!({
-                "apiVersion": xr.api_version(), "kind": xr.kind(), "name": xr.name(),
-                "uid": composite.uid, "controller": true, "blockOwnerDeletion": true,
-            }));
-            self.store(name, object);
-        }
-        self.change(name, |object| {
+        let apply = |object: &mut Object| {
             let owner = Manager::new(FIELD_OWNER, Operation::Apply);
             object.ownership.apply(&owner, &mut object.content, &content);
-        });
+        };
+        if self.objects.contains_key(name) {
+            self.change(name, apply);
+            return;
+        }
+        let mut object = self.unborn();
+        apply(&mut object);
+        object.finalizers.push(MANAGED_FINALIZER.to_owned());
+        object.owners.push(json!({
+            "apiVersion": xr.api_version(), "kind": xr.kind(), "name": xr.name(),
+            "uid": composite.uid, "controller": true, "blockOwnerDeletion": true,
+        }));
+        self.store(name, object);
     }
 
     /// The composite resource is ready when everything that it composed is.
     fn propagate(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
         let Some(uid) = self.objects.get(xr).map(|object| object.uid.clone()) else { return };
-        let unready: Vec<_> = self
-            .objects
-            .values()
-            .filter(|object| object.is_owned_by(&uid) && !is_ready(object))
-            .filter_map(|object| object.annotation(SLOT_ANNOTATION))
+        let composed = self.composed_of(xr).into_iter();
+        let unready: Vec<_> = composed
+            .filter(|(_, object)| !is_ready(object))
+            .filter_map(|(_, object)| object.annotation(SLOT_ANNOTATION))
             .collect();
         let message = format!("Unready resources: {}", unready.join(", "));
         let ready = if unready.is_empty() {

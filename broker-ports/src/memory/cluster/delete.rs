@@ -67,28 +67,22 @@ impl State {
     /// Dependents go when no owner is left, or when their owner goes in the foreground.
     fn delete_dependents(&mut self) {
         let living: BTreeSet<_> = self.objects.values().map(|object| object.uid.as_str()).collect();
-        let orphaned = |object: &Object| {
-            let uid = |owner: &serde_json::Value| owner["uid"].as_str().map(str::to_owned);
-            let mut owners = object.owners.iter().filter_map(uid).peekable();
-            owners.peek().is_some() && owners.all(|owner| !living.contains(owner.as_str()))
+        let going = self.objects.values().filter(|object| goes_in_foreground(object));
+        let going: BTreeSet<_> = going.map(|object| object.uid.as_str()).collect();
+        let is_doomed = |object: &Object| {
+            let mut owners = object.owner_uids().peekable();
+            let orphaned = owners.peek().is_some() && owners.all(|owner| !living.contains(owner));
+            orphaned || object.owner_uids().any(|owner| going.contains(owner))
         };
         let doomed: Vec<_> = self
             .objects
             .iter()
-            .filter(|(_, object)| object.deleting.is_none())
-            .filter(|(_, object)| orphaned(object) || self.waits_for(object))
+            .filter(|(_, object)| object.deleting.is_none() && is_doomed(object))
             .map(|(reference, _)| reference.clone())
             .collect();
         for reference in doomed {
             self.begin_deletion(&reference, Propagation::Background);
         }
-    }
-
-    /// Whether an owner waits for this object.
-    fn waits_for(&self, dependent: &Object) -> bool {
-        self.objects
-            .values()
-            .any(|owner| goes_in_foreground(owner) && dependent.is_owned_by(&owner.uid))
     }
 
     /// An owner that waited may go once nothing of its own is left that blocks it.

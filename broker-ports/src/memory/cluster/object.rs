@@ -57,9 +57,14 @@ impl Object {
         self.content.get("metadata")?.get(map)?.get(key)?.as_str()
     }
 
-    /// Whether it is the controlled child of the object with that uid.
+    /// The uids of its owners.
+    pub(super) fn owner_uids(&self) -> impl Iterator<Item = &str> {
+        self.owners.iter().filter_map(|owner| owner.get("uid")?.as_str())
+    }
+
+    /// Whether the object with that uid owns it.
     pub(super) fn is_owned_by(&self, uid: &str) -> bool {
-        self.owners.iter().any(|owner| owner.get("uid").and_then(Value::as_str) == Some(uid))
+        self.owner_uids().any(|owner| owner == uid)
     }
 
     /// Whether it keeps that owner from going in the foreground.

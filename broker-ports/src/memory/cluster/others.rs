@@ -12,7 +12,7 @@ use super::agent::AgentDocument;
 use super::behaviour::Behaviour;
 use super::crossplane::Part;
 use super::delete::Propagation;
-use super::object::merge_patch;
+use super::object::{Object, merge_patch};
 use super::ownership::Operation;
 use super::state::{Kind, Namespace, Verb};
 use super::watch::HintDelivery;
@@ -113,32 +113,14 @@ impl MemoryCluster {
         if state.objects.contains_key(reference) || state.kind(reference).is_none() {
             return;
         }
-        state.insert(reference, Map::new());
-        drop(state);
-        self.patch_as(manager, reference, object);
+        let mut created = state.unborn();
+        patch(&mut created, manager, object);
+        state.store(reference, created);
     }
 
     /// Changes an object by a JSON merge patch under another field manager.
-    pub fn patch_as(&self, manager: &str, reference: &ObjectReference, patch: &Value) {
-        let Value::Object(mut patch) = patch.clone() else { return };
-        patch.retain(|key, _| ["metadata", "spec", "status"].contains(&key.as_str()));
-        let mut metadata = patch.get_mut("metadata").and_then(Value::as_object_mut);
-        let mut take = |key: &str| metadata.as_mut().and_then(|metadata| metadata.remove(key));
-        let (finalizers, owners) = (take("finalizers"), take("ownerReferences"));
-        if let Some(metadata) = metadata {
-            metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
-        }
-        let operation =
-            if patch.contains_key("status") { Operation::UpdateStatus } else { Operation::Update };
-        self.state().change(reference, |object| {
-            object.write(manager, operation, |content| merge_patch(content, &patch));
-            if let Some(finalizers) = finalizers {
-                object.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
-            }
-            if let Some(owners) = owners {
-                object.owners = serde_json::from_value(owners).unwrap_or_default();
-            }
-        });
+    pub fn patch_as(&self, manager: &str, reference: &ObjectReference, changes: &Value) {
+        self.state().change(reference, |object| patch(object, manager, changes));
     }
 
     /// Deletes an object in the background, as `kubectl delete` does: what it composed lives on.
@@ -350,4 +332,22 @@ impl MemoryCluster {
         let mine = |document: &AgentDocument| document.resource == resource;
         self.agent_documents().into_iter().find(mine).map(|document| document.token)
     }
+}
+
+/// A JSON merge patch of everything that somebody outside of the API server can write.
+fn patch(object: &mut Object, manager: &str, changes: &Value) {
+    let Value::Object(mut changes) = changes.clone() else { return };
+    changes.retain(|key, _| ["metadata", "spec", "status"].contains(&key.as_str()));
+    if let Some(Value::Object(metadata)) = changes.get_mut("metadata") {
+        if let Some(finalizers) = metadata.remove("finalizers") {
+            object.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
+        }
+        if let Some(owners) = metadata.remove("ownerReferences") {
+            object.owners = serde_json::from_value(owners).unwrap_or_default();
+        }
+        metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
+    }
+    let operation =
+        if changes.contains_key("status") { Operation::UpdateStatus } else { Operation::Update };
+    object.write(manager, operation, |content| merge_patch(content, &changes));
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use broker_domain::{ClusterId, ObjectReference};
-use broker_render::{Scope, Xrd};
+use broker_render::Xrd;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -53,12 +53,6 @@ pub(super) struct Kind {
     pub(super) namespaced: bool,
     /// It was deleted and waits for its objects to go.
     pub(super) terminating: bool,
-}
-
-impl Kind {
-    pub(super) fn scope(&self) -> Scope {
-        self.xrd.as_ref().map_or(Scope::Namespaced, |xrd| xrd.scope())
-    }
 }
 
 /// A namespace that exists.
@@ -181,24 +175,20 @@ impl State {
         kind: (&str, &str),
     ) -> Result<impl Iterator<Item = (&ObjectReference, &Object)>, PortError> {
         self.request(caller, Verb::List, kind, &format_args!("{} ({})", kind.1, kind.0))?;
+        // No name of Kubernetes sorts before this character.
+        let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
         let of_kind =
             move |reference: &ObjectReference| (reference.api_version(), reference.kind()) == kind;
-        let objects = self.objects.iter();
-        Ok(objects.filter(move |(reference, _)| of_kind(reference)))
+        let objects = self.objects.range(first..);
+        Ok(objects.take_while(move |(reference, _)| of_kind(reference)))
     }
 
     pub(super) fn kind(&self, reference: &ObjectReference) -> Option<&Kind> {
         self.kinds.get(&(reference.api_version().to_owned(), reference.kind().to_owned()))
     }
 
-    /// Stores a new object.
-    pub(super) fn insert(&mut self, reference: &ObjectReference, content: Map<String, Value>) {
-        let object = self.unborn(content);
-        self.store(reference, object);
-    }
-
-    /// An object that is not stored yet.
-    pub(super) fn unborn(&mut self, content: Map<String, Value>) -> Object {
+    /// An object that is not stored yet, and holds nothing.
+    pub(super) fn unborn(&mut self) -> Object {
         Object {
             uid: self.mint_uid(),
             // What an answer to a dry run shows.
@@ -208,7 +198,7 @@ impl State {
             deleting: None,
             finalizers: Vec::new(),
             owners: Vec::new(),
-            content,
+            content: Map::new(),
             ownership: Ownership::default(),
         }
     }

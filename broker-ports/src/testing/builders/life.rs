@@ -101,6 +101,7 @@ impl Walk {
             Phase::Deprovisioning | Phase::Deleted => {
                 self.advance(Phase::Deprovisioning);
                 if builder.phase == Phase::Deleted {
+                    self.record_what_is_gone();
                     self.advance(Phase::Deleted);
                 }
             }
@@ -139,6 +140,17 @@ impl Walk {
             .observed([composed("vm")], ReferencesDigest::new([7; 32]));
         let change = self.resource.record_substrate(substrate, self.stamp().at);
         self.step(WriteKind::Substrate, change.expect("one cluster").expect("something new"));
+    }
+
+    /// Nothing that was ever seen is left, which is what Deleted asks for.
+    fn record_what_is_gone(&mut self) {
+        let seen = self.resource.substrate();
+        let gone = seen.composed().iter().chain(seen.provider_config()).cloned().collect();
+        let left = seen.clone().without(&gone);
+        let change = self.resource.record_substrate(left, self.stamp().at);
+        if let Some(change) = change.expect("before Deleted") {
+            self.step(WriteKind::Substrate, change);
+        }
     }
 
     fn step(&mut self, kind: WriteKind, change: Change) {

@@ -6,7 +6,8 @@ use futures_util::future::join;
 use serde_json::json;
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, Outcome, Scene, at, done};
+use super::kinds::Blueprint;
+use super::scene::{Outcome, Scene, at, done};
 use crate::cluster::{Applied, ApplyRequest, DryRun, ObjectVersion};
 use crate::testing::Violation;
 use crate::testing::cases::require;

@@ -3,7 +3,9 @@
 use broker_render::Precondition;
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, Outcome, Scene, Subject, at, done};
+use super::kinds::Blueprint;
+use super::scene::{Outcome, Scene, at, done};
+use super::subject::Subject;
 use crate::cluster::{DeleteRequest, Deleted, ObjectVersion, XrReading};
 use crate::error::FailureClass;
 use crate::testing::Violation;

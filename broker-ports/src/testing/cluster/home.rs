@@ -5,7 +5,9 @@ use broker_render::{Precondition, namespace};
 use serde_json::json;
 
 use super::ClusterUnderTest;
-use super::scene::{Outcome, Scene, Subject, at};
+use super::kinds::Blueprint;
+use super::scene::{Outcome, Scene, at};
+use super::subject::Subject;
 use crate::cluster::{ApplyRequest, ObjectVersion};
 use crate::testing::Violation;
 use crate::testing::cases::{require, require_rejected};
@@ -60,7 +62,7 @@ pub(super) async fn a_deletion_of_a_foreign_name_is_refused(
     world: &dyn ClusterUnderTest,
 ) -> Outcome {
     let scene = Scene::new(world).await?;
-    let kind = super::scene::Blueprint::Estate.kind();
+    let kind = Blueprint::Estate.kind();
     let name = format!("somebodys-{}", world.fresh_id());
     let target = ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, None)?;
     let object = json!({

@@ -5,7 +5,8 @@ use broker_render::Precondition;
 use serde_json::json;
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, CANARY, FINALIZER, Outcome, Scene, core_namespace, done};
+use super::kinds::{Blueprint, core_namespace};
+use super::scene::{CANARY, FINALIZER, Outcome, Scene, done};
 use crate::cluster::{ConditionStatus, NamespaceState, ObjectReport, XrReading};
 use crate::testing::Violation;
 use crate::testing::cases::require;

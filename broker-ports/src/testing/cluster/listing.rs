@@ -9,7 +9,9 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, Outcome, ROUNDS, Scene, Subject, config, done};
+use super::kinds::{Blueprint, config};
+use super::scene::{Outcome, ROUNDS, Scene, done};
+use super::subject::Subject;
 use crate::cluster::{
     Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, XrReading,
 };

@@ -79,7 +79,10 @@ pub(super) async fn what_others_changed_of_ours_is_taken_back(
     done(scene.apply(subject.shell(1)?, precondition).await?)?;
     let object = scene.object(&reference).await?;
     let size = at(&object, &["spec", "parameters", "size"]);
-    require(size == Some(&json!("small")), "an apply does not take a field of ours back")
+    require(size == Some(&json!("small")), "an apply does not take a field of ours back")?;
+    let report = scene.cluster.inspect(&subject.target()?).await?.xr?;
+    let rivals = report.map(|report| report.rival_managers).unwrap_or_default();
+    require(rivals.is_empty(), "a field that was taken back still belongs to somebody else")
 }
 
 pub(super) async fn the_owned_digest_is_that_of_what_was_sent(

@@ -5,7 +5,9 @@ use broker_render::{MANAGED_BY_LABEL, Precondition, namespace};
 use serde_json::{Value, json};
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, FINALIZER, Outcome, Scene, config, core_namespace, done, part};
+use super::kinds::{Blueprint, config, core_namespace, part};
+use super::scene::{FINALIZER, Outcome, Scene, done};
+use super::subject::Subject;
 use crate::cluster::{ConditionStatus, Standing, XrReading};
 use crate::testing::cases::{require, require_rejected};
 
@@ -128,7 +130,7 @@ pub(super) async fn conditions_are_read_as_they_stand(world: &dyn ClusterUnderTe
 
 async fn set_conditions(
     scene: &Scene<'_>,
-    subject: &super::scene::Subject,
+    subject: &Subject,
     status: &str,
     generation: i64,
 ) -> Outcome {

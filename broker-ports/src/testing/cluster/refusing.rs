@@ -4,7 +4,8 @@ use broker_domain::ProjectId;
 use broker_render::Precondition;
 
 use super::ClusterUnderTest;
-use super::scene::{Blueprint, CANARY, Outcome, Scene};
+use super::kinds::Blueprint;
+use super::scene::{CANARY, Outcome, Scene};
 use crate::cluster::{ApplyRequest, XrReading};
 use crate::error::PortError;
 use crate::testing::Violation;

@@ -1,26 +1,17 @@
 //! What most cases begin with: a Project with its namespace, the kinds, and a resource in it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use broker_domain::{
-    BootstrapTokenId, Error, MeshRole, ObjectReference, Parameters, ProjectId,
-    ProvisionedResourceId,
-};
-use broker_render::catalog::ComposedKind;
-use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest,
-    Precondition, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
-    inject_bootstrap, namespace, preserve_injection, provider_config, xr,
-};
-use secrecy::SecretString;
+use broker_domain::{ObjectReference, ProjectId};
+use broker_render::{Identity, Manifest, Precondition, namespace};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::{ClusterUnderTest, PlainKind, ServedKind};
+use super::kinds::{Blueprint, config, part};
+use super::subject::Subject;
+use super::{ClusterUnderTest, ServedKind};
 use crate::cluster::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, LiveXr, ObjectVersion, Reading, Target,
-    XrReading, XrTarget,
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, LiveXr, ObjectVersion, Reading,
+    XrReading,
 };
 use crate::error::PortError;
 use crate::testing::Violation;
@@ -36,100 +27,6 @@ pub(super) const FINALIZER: &str = "contract.plexsphere.io/held";
 
 /// How often a case asks again before it gives up.
 pub(super) const ROUNDS: usize = 600;
-
-const GROUP: &str = "contract.plexsphere.io";
-
-/// The kinds of composite resources that the cases use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blueprint {
-    /// A machine in a namespace, which boots with cloud-init.
-    Machine,
-    /// Something outside of any namespace.
-    Estate,
-    /// A kind that a case may remove.
-    Fleeting,
-    /// A machine whose kind refuses every user data, and repeats it.
-    Picky,
-}
-
-impl Blueprint {
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Machine => ("Machine", "machines"),
-            Self::Estate => ("Estate", "estates"),
-            Self::Fleeting => ("Fleeting", "fleetings"),
-            Self::Picky => ("Picky", "pickies"),
-        }
-    }
-
-    /// The names of the kind.
-    pub(super) fn kind(self) -> PlainKind {
-        let (kind, plural) = self.names();
-        plain(GROUP, "v1", kind, plural, self != Self::Estate)
-    }
-
-    fn document(self, spec: &Value) -> String {
-        let (kind, plural) = self.names();
-        json!({
-            "apiVersion": "apiextensions.crossplane.io/v2",
-            "kind": "CompositeResourceDefinition",
-            "metadata": {"name": format!("{plural}.{GROUP}")},
-            "spec": {
-                "group": GROUP,
-                "scope": if self == Self::Estate { "Cluster" } else { "Namespaced" },
-                "names": {"kind": kind, "plural": plural},
-                "versions": [{
-                    "name": "v1", "served": true, "referenceable": true,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-                }],
-            },
-        })
-        .to_string()
-    }
-
-    /// What the platform installs.
-    fn installed(self) -> String {
-        let user_data = match self {
-            Self::Picky => json!({"type": "string", "pattern": "^never$"}),
-            Self::Machine | Self::Estate | Self::Fleeting => json!({"type": "string"}),
-        };
-        self.document(&json!({
-            "type": "object",
-            "properties": {
-                "parameters": {"type": "object", "properties": {
-                    "size": {"type": "string", "enum": ["small", "large"]},
-                    "note": {"type": "string"},
-                }},
-                "userData": user_data,
-            },
-        }))
-    }
-
-    /// What the catalog claims: anything goes. It lets a case send what the platform's kind refuses.
-    fn claimed(self) -> Result<Arc<Xrd>, Error> {
-        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        Xrd::parse(self.document(&anything).as_bytes()).map(Arc::new)
-    }
-}
-
-/// The kind that composed objects are of.
-pub(super) fn part() -> PlainKind {
-    plain("parts.plexsphere.io", "v1", "Part", "parts", true)
-}
-
-/// The kind of ProviderConfigs.
-pub(super) fn config() -> PlainKind {
-    plain("contract.crossplane.io", "v1beta1", "ProviderConfig", "providerconfigs", true)
-}
-
-pub(super) fn core_namespace() -> PlainKind {
-    PlainKind { api_version: "v1".into(), ..plain("", "v1", "Namespace", "namespaces", false) }
-}
-
-fn plain(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> PlainKind {
-    let api_version = format!("{group}/{version}");
-    PlainKind { api_version, kind: kind.to_owned(), plural: plural.to_owned(), namespaced }
-}
 
 /// A world in which the kinds are served and a Project has its namespace.
 pub(super) struct Scene<'w> {
@@ -158,19 +55,12 @@ impl<'w> Scene<'w> {
     }
 
     pub(super) fn resource(&self, blueprint: Blueprint) -> Result<Subject, Violation> {
-        let id = |uuid: Uuid| ProvisionedResourceId::new(uuid);
-        Ok(Subject {
-            identity: Identity {
-                resource: id(self.world.fresh_id())?,
-                project: self.project,
-                blueprint_version: self.world.fresh_id().try_into()?,
-            },
-            xrd: blueprint.claimed()?,
-            parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#)?,
-            mesh_role: MeshRole::Node,
-            tags: CloudTags::default(),
-            token_id: BootstrapTokenId::new(self.world.fresh_id())?,
-        })
+        let identity = Identity {
+            resource: self.world.fresh_id().try_into()?,
+            project: self.project,
+            blueprint_version: self.world.fresh_id().try_into()?,
+        };
+        Subject::new(identity, blueprint.claimed()?, self.world.fresh_id().try_into()?)
     }
 
     /// Applies something that holds no secret.
@@ -326,116 +216,6 @@ impl<'w> Scene<'w> {
         }
         let last = self.read(subject).await?.xr;
         Err(Violation::new(format!("the composite resource stays {last:?}")))
-    }
-}
-
-/// One resource, and everything that is rendered for it.
-pub(super) struct Subject {
-    pub(super) identity: Identity,
-    xrd: Arc<Xrd>,
-    parameters: Parameters,
-    mesh_role: MeshRole,
-    tags: CloudTags,
-    pub(super) token_id: BootstrapTokenId,
-}
-
-impl Subject {
-    pub(super) fn standalone(mut self) -> Self {
-        self.mesh_role = MeshRole::Standalone;
-        self
-    }
-
-    /// With parameter values: canonical JSON.
-    pub(super) fn with_parameters(mut self, json: &str) -> Result<Self, Violation> {
-        self.parameters = Parameters::from_canonical_json(json)?;
-        Ok(self)
-    }
-
-    /// The same name in another Project.
-    pub(super) fn in_project(mut self, project: ProjectId) -> Self {
-        self.identity.project = project;
-        self
-    }
-
-    pub(super) fn xr_target(&self) -> XrTarget {
-        let Identity { resource, project, .. } = self.identity;
-        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
-    }
-
-    pub(super) fn target(&self) -> Result<Target, Violation> {
-        let part = part();
-        let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
-        Ok(Target {
-            xr: self.xr_target(),
-            provider_config: self.provider_config()?.reference().clone(),
-            composed_kinds: Arc::new([kind]),
-            recorded: BTreeSet::new(),
-        })
-    }
-
-    pub(super) fn reference(&self) -> Result<ObjectReference, Violation> {
-        Ok(self.xr_target().reference()?)
-    }
-
-    pub(super) fn xrd(&self) -> Arc<Xrd> {
-        Arc::clone(&self.xrd)
-    }
-
-    /// A composed object of that name, in the Project's namespace.
-    pub(super) fn part(&self, name: &str) -> Result<ObjectReference, Violation> {
-        let (part, home) = (part(), namespace(self.identity.project));
-        Ok(ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str()))?)
-    }
-
-    pub(super) fn xr(&self) -> Result<Xr<'_>, Violation> {
-        Ok(xr(&XrInput {
-            xrd: &self.xrd,
-            injection_strategy: InjectionStrategy::CloudInitUserData,
-            mesh_role: self.mesh_role,
-            identity: self.identity,
-            parameters: &self.parameters,
-            tags: &self.tags,
-        })?)
-    }
-
-    pub(super) fn shell(&self, epoch: u64) -> Result<Manifest, Violation> {
-        Ok(self.xr()?.shell(epoch))
-    }
-
-    /// Armed, without the injection.
-    pub(super) fn armed(&self) -> Result<Manifest, Violation> {
-        let armed = match self.mesh_role {
-            MeshRole::Node => Armed::Token(self.token_id),
-            MeshRole::Standalone => Armed::Standalone,
-        };
-        Ok(self.xr()?.armed(&armed))
-    }
-
-    /// Armed with the canary token.
-    pub(super) fn sealed(&self) -> Result<SealedManifest, Violation> {
-        Ok(inject_bootstrap(
-            &self.xr()?,
-            &Bootstrap {
-                token_id: self.token_id,
-                token: &SecretString::from(CANARY),
-                api_url: &ApiUrl::new("https://api.plexsphere.example")?,
-                agent: &Agent::default(),
-            },
-        )?)
-    }
-
-    /// Armed with whatever stands.
-    pub(super) fn preserved(&self, live: &Value) -> Result<SealedManifest, Violation> {
-        Ok(preserve_injection(live, &self.xr()?, self.token_id))
-    }
-
-    pub(super) fn provider_config(&self) -> Result<Manifest, Violation> {
-        Ok(provider_config(&ProviderConfigInput {
-            profile: &ProviderProfile::of(&Provider::new("contract")?),
-            identity: self.identity,
-            endpoint: r#"{"region":"here"}"#,
-            secret_name: "cloud-credentials-0000000000000000",
-        })?)
     }
 }
 

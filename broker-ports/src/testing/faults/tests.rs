@@ -1,6 +1,9 @@
 //! One test per kind of fault, against the in-memory issuer: its tokens show what really happened.
 #![cfg(feature = "memory")]
 
+mod late;
+mod late_arm;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

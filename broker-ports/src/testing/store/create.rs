@@ -1,16 +1,16 @@
 //! Promises of `create`, `get_by_id` and `get_by_request`.
 
-use broker_domain::RequestId;
+use broker_domain::{ProvisionedResource, RequestId, Stamp};
 use futures_util::future::{join_all, try_join_all};
 
-use super::bench::{is_due, require_refused, same, same_resource};
+use super::bench::{fresh_stamp, is_due, require_refused, same, same_resource};
 use super::{Outcome, StoreUnderTest};
 use crate::admitted::{Admitted, RequestHash};
 use crate::audit::AuditAction;
 use crate::lease::LeaseEpoch;
 use crate::repository::Created;
 use crate::testing::Violation;
-use crate::testing::builders::{attribution, declaration, id, project, resource};
+use crate::testing::builders::{ResourceBuilder, attribution, declaration, id, project, resource};
 use crate::testing::cases::require;
 use crate::wire;
 
@@ -195,15 +195,14 @@ pub(super) async fn a_refused_declaration_leaves_nothing_behind(
 pub(super) async fn an_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let before = world.facts(stored.id()).await?;
-    let mut taken = resource().life();
-    taken.declared = broker_domain::ProvisionedResource::new(
+    let taken = ProvisionedResource::new(
         stored.id(),
         &declaration().build(),
         stored.mesh_role(),
         stored.parameters().clone(),
-        super::bench::fresh_stamp(1),
+        fresh_stamp(1),
     )?;
-    let admitted = Admitted::new(taken.declared, &declaration().build(), attribution());
+    let admitted = Admitted::new(taken, &declaration().build(), attribution());
     require_refused(world.repository().create(&admitted).await, "invalid_input", "id")?;
     world.require_untouched(stored.id(), &before).await
 }
@@ -214,12 +213,12 @@ pub(super) async fn an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderT
     world.know(&second.declaration()).await?;
     let life = resource().life();
     let event = life.declared.event().ok_or(Violation::new("a declaration has an event"))?;
-    let change = broker_domain::ProvisionedResource::new(
+    let change = ProvisionedResource::new(
         second.id(),
         &second.declaration(),
         first.mesh_role(),
         first.parameters().clone(),
-        broker_domain::Stamp::new(event.id(), first.created_at()),
+        Stamp::new(event.id(), first.created_at()),
     )?;
     let admitted = Admitted::new(change, &second.declaration(), attribution());
     require_refused(world.repository().create(&admitted).await, "invalid_input", "event_id")?;
@@ -243,7 +242,7 @@ pub(super) async fn creations_at_once_do_not_disturb_each_other(
     for builder in &builders {
         world.know(&builder.declaration()).await?;
     }
-    let admitted: Vec<_> = builders.iter().map(|builder| builder.admitted()).collect();
+    let admitted: Vec<_> = builders.iter().map(ResourceBuilder::admitted).collect();
     let answers =
         join_all(admitted.iter().map(|admitted| world.repository().create(admitted))).await;
     for (answer, builder) in answers.into_iter().zip(&builders) {

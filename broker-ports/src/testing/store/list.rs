@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use broker_domain::{OnFailure, Phase, ProvisionedResourceId};
+use broker_domain::{OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
 use futures_util::future::try_join;
 
 use super::bench::{HOUR, deletion, same, to, went_well};
@@ -23,7 +23,7 @@ async fn listed(
         let page = world.repository().list(&query).await?;
         let size = page.resources.len();
         require(size <= usize::from(query.limit.get()), "a page holds more than was asked for")?;
-        seen.extend(page.resources.iter().map(|resource| resource.id()));
+        seen.extend(page.resources.iter().map(ProvisionedResource::id));
         let Some(next) = page.next else { return Ok(seen) };
         require(size > 0, "an empty page is followed by another")?;
         query = query.after(next);
@@ -104,7 +104,7 @@ pub(super) async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnd
     let mut seen = Vec::new();
     for round in 1.. {
         let page = world.repository().list(&query).await?;
-        seen.extend(page.resources.iter().map(|resource| resource.id()));
+        seen.extend(page.resources.iter().map(ProvisionedResource::id));
         let Some(next) = page.next else { break };
         query = query.after(next);
         let visited = world.get(id(round)).await?;
@@ -141,7 +141,7 @@ pub(super) async fn following_the_watermark_misses_no_change(
         stored = change.into_resource();
         let query = ListQuery::new(rows(10)).updated_since(since);
         let page = world.repository().list(&query).await?;
-        let found: Vec<_> = page.resources.iter().map(|found| found.version()).collect();
+        let found: Vec<_> = page.resources.iter().map(ProvisionedResource::version).collect();
         same("since then there is version", &found, &vec![stored.version()])?;
         since = page.watermark;
     }

@@ -65,7 +65,9 @@ impl Outbox for Broken {
         let mut events = self.world.store.claim_events(request).await?;
         match self.flaw {
             Flaw::RewritesThePayload => {
-                events.iter_mut().for_each(|event| event.payload.push(b'\n'));
+                for event in &mut events {
+                    event.payload.push(b'\n');
+                }
             }
             Flaw::KeepsTheLosersEvent => {
                 events.extend(self.note(|notes| std::mem::take(&mut notes.ghosts)));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{
-    Declaration, Error, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
-    Substrate, Version,
+    Declaration, Error, Parameters, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
+    RequestId, Substrate, Version,
 };
 use broker_ports::testing::builders::{attribution, id, resource, worker};
 use broker_ports::{
@@ -32,12 +32,13 @@ impl Broken {
 
     /// The epoch under which a flawed store lets a worker write.
     async fn epoch(&self, write: &Write<'_>) -> Result<Option<LeaseEpoch>, PortError> {
+        if !matches!(self.flaw, Flaw::IgnoresTheEpoch | Flaw::TakesAnyNewerEpoch) {
+            return Ok(write.epoch);
+        }
         let entry = self.world.store.entry(write.change.resource().id()).await?;
         Ok(match (self.flaw, write.epoch, entry) {
             (Flaw::IgnoresTheEpoch, Some(_), Some(entry)) => Some(entry.epoch),
-            (Flaw::TakesAnyNewerEpoch, Some(epoch), Some(entry)) if epoch > entry.epoch => {
-                Some(entry.epoch)
-            }
+            (_, Some(epoch), Some(entry)) if epoch > entry.epoch => Some(entry.epoch),
             (_, epoch, _) => epoch,
         })
     }
@@ -195,7 +196,7 @@ impl Repository for Broken {
             Flaw::RemembersWhatWasPurged => {
                 Ok(self.note(|notes| notes.rows.get(&id).cloned()).or(found?))
             }
-            _ => found?.map(|found| self.misread(found)).transpose(),
+            _ => found?.map(|found| self.misread(&found)).transpose(),
         }
     }
 
@@ -224,7 +225,7 @@ impl Repository for Broken {
                 page.watermark = Watermark::new(page.watermark.at() + Duration::from_secs(1));
             }
             Flaw::ListsAGhost if page.resources.is_empty() => {
-                page.resources.push(resource().build())
+                page.resources.push(resource().build());
             }
             Flaw::WatermarkNeverMoves => {
                 page.watermark = Watermark::new(time::OffsetDateTime::UNIX_EPOCH);
@@ -330,13 +331,13 @@ impl Broken {
     }
 
     /// A row as this store reads it.
-    fn misread(&self, resource: ProvisionedResource) -> Result<ProvisionedResource, PortError> {
+    fn misread(&self, resource: &ProvisionedResource) -> Result<ProvisionedResource, PortError> {
         let mut row = resource.snapshot();
         match self.flaw {
             Flaw::KeepsTheCallersTime => row.updated_at = row.phase_entered_at,
-            Flaw::LosesTheParameters => "{}".clone_into(&mut row.parameters),
+            Flaw::LosesTheParameters => row.parameters = Parameters::default(),
             Flaw::LosesTheSubstrate => row.substrate = Substrate::default(),
-            _ => return Ok(resource),
+            _ => {}
         }
         Ok(ProvisionedResource::hydrate(row)?)
     }

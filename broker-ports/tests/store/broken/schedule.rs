@@ -201,7 +201,9 @@ impl Schedule for Broken {
             }
             Flaw::SharesWhatIsDue => self.note(|notes| notes.leases.clone_from(&leases)),
             Flaw::KeepsTheEpoch => {
-                leases.iter_mut().for_each(|lease| lease.epoch = LeaseEpoch::new(1));
+                for lease in &mut leases {
+                    lease.epoch = LeaseEpoch::new(1);
+                }
             }
             Flaw::HidesTheTakeover => leases.iter_mut().for_each(|lease| lease.takeover = false),
             _ => {}

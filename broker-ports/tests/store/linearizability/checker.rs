@@ -39,17 +39,17 @@ pub(super) fn overlaps(history: &[Entry]) -> u64 {
 pub(super) fn order(history: &[Entry]) -> Option<Order> {
     assert!(history.len() <= Placed::BITS as usize, "a history has at most 128 calls");
     let mut tried = HashSet::new();
-    search(history, 0, Model::default(), 0, &mut tried)
+    search(history, 0, &Model::default(), 0, &mut tried)
 }
 
 fn search(
     history: &[Entry],
     mut placed: Placed,
-    model: Model,
+    model: &Model,
     changes: u64,
     tried: &mut HashSet<(Placed, Model)>,
 ) -> Option<Order> {
-    place_what_changes_nothing(history, &mut placed, &model);
+    place_what_changes_nothing(history, &mut placed, model);
     if placed.count_ones() as usize == history.len() {
         return Some(Order { changes });
     }
@@ -61,8 +61,8 @@ fn search(
         if entry.answer.is_quiet() || after.apply(&entry.call) != entry.answer {
             continue;
         }
-        let changed = changes + u64::from(after != model);
-        let found = search(history, placed | 1 << index, after, changed, tried);
+        let so_far = changes + u64::from(after != *model);
+        let found = search(history, placed | 1 << index, &after, so_far, tried);
         if found.is_some() {
             return found;
         }

@@ -134,8 +134,11 @@ impl Model {
             Call::History { number } => {
                 Answer::Lines(self.rows.get(number).map_or(0, |row| row.lines))
             }
-            Call::Claim { .. } | Call::Release { .. } | Call::Pause { .. } => self.schedule(call),
-            Call::ClaimEvents | Call::Acknowledge { .. } => self.outbox(call),
+            Call::Claim { number } => self.claim(*number),
+            Call::Release { number, epoch } => self.release(*number, *epoch),
+            Call::Pause { number, paused } => self.pause(*number, *paused),
+            Call::ClaimEvents => self.claim_events(),
+            Call::Acknowledge { number, sequence } => self.acknowledge(*number, *sequence),
         }
     }
 
@@ -175,56 +178,53 @@ impl Model {
         Answer::Committed
     }
 
-    fn schedule(&mut self, call: &Call) -> Answer {
-        match call {
-            Call::Claim { number } => Answer::Leased(match self.rows.get_mut(number) {
-                Some(row) if !row.held && !row.paused => {
-                    row.held = true;
-                    row.epoch += 1;
-                    Some(row.epoch)
-                }
-                Some(_) | None => None,
-            }),
-            Call::Release { number, epoch } => match self.rows.get_mut(number) {
-                Some(row) if row.held && row.epoch == *epoch => {
-                    row.held = false;
-                    Answer::Done
-                }
-                Some(_) | None => Answer::LeaseLost,
-            },
-            Call::Pause { number, paused } => match self.rows.get_mut(number) {
-                Some(row) => {
-                    row.lines += usize::from(row.paused != *paused);
-                    row.paused = *paused;
-                    Answer::ThereIs(true)
-                }
-                None => Answer::ThereIs(false),
-            },
-            other => unreachable!("{other:?} is not the schedule's"),
+    fn claim(&mut self, number: Number) -> Answer {
+        Answer::Leased(match self.rows.get_mut(&number) {
+            Some(row) if !row.held && !row.paused => {
+                row.held = true;
+                row.epoch += 1;
+                Some(row.epoch)
+            }
+            Some(_) | None => None,
+        })
+    }
+
+    fn release(&mut self, number: Number, epoch: u64) -> Answer {
+        match self.rows.get_mut(&number) {
+            Some(row) if row.held && row.epoch == epoch => {
+                row.held = false;
+                Answer::Done
+            }
+            Some(_) | None => Answer::LeaseLost,
         }
     }
 
-    fn outbox(&mut self, call: &Call) -> Answer {
-        match call {
-            Call::ClaimEvents => {
-                let mut events = Vec::new();
-                for (number, row) in &mut self.rows {
-                    if row.acknowledged < row.events && !row.event_claimed {
-                        row.event_claimed = true;
-                        events.push((*number, row.acknowledged + 1));
-                    }
-                }
-                Answer::Events(events)
+    fn pause(&mut self, number: Number, paused: bool) -> Answer {
+        let Some(row) = self.rows.get_mut(&number) else { return Answer::ThereIs(false) };
+        row.lines += usize::from(row.paused != paused);
+        row.paused = paused;
+        Answer::ThereIs(true)
+    }
+
+    fn claim_events(&mut self) -> Answer {
+        let mut events = Vec::new();
+        for (number, row) in &mut self.rows {
+            if row.acknowledged < row.events && !row.event_claimed {
+                row.event_claimed = true;
+                events.push((*number, row.acknowledged + 1));
             }
-            Call::Acknowledge { number, sequence } => match self.rows.get_mut(number) {
-                Some(row) if row.event_claimed && row.acknowledged + 1 == *sequence => {
-                    row.event_claimed = false;
-                    row.acknowledged += 1;
-                    Answer::Done
-                }
-                Some(_) | None => Answer::ClaimLost,
-            },
-            other => unreachable!("{other:?} is not the outbox's"),
+        }
+        Answer::Events(events)
+    }
+
+    fn acknowledge(&mut self, number: Number, sequence: u64) -> Answer {
+        match self.rows.get_mut(&number) {
+            Some(row) if row.event_claimed && row.acknowledged + 1 == sequence => {
+                row.event_claimed = false;
+                row.acknowledged += 1;
+                Answer::Done
+            }
+            Some(_) | None => Answer::ClaimLost,
         }
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use broker_domain::{Phase, ProvisionedResource, RequestId};
+use broker_domain::{Change, Phase, ProvisionedResource, Stamp};
 use broker_ports::testing::builders::{
     DeclarationBuilder, attribution, declaration, id, resource, rows, stamp, worker,
 };
 use broker_ports::{
-    Acknowledged, ClaimEvents, ClaimRequest, ClaimTarget, Created, EventClaim, Lease, ListQuery,
-    Outbox, PassOutcome, Released, Repository, Schedule, Write, Written,
+    Acknowledged, ClaimEvents, ClaimRequest, ClaimTarget, Created, EventClaim, Lease, LeaseEpoch,
+    ListQuery, Outbox, PassOutcome, PortError, Released, Repository, Schedule, Write, Written,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -23,6 +23,8 @@ pub(super) const TASKS: u64 = 32;
 const CALLS_PER_TASK: u64 = 3;
 const SLOTS: u8 = 3;
 const HOUR: Duration = Duration::from_hours(1);
+/// No call here has a reason to fail, whatever the others do.
+const ANSWERS: &str = "the store answers";
 
 /// A store as the tasks see it.
 #[derive(Clone)]
@@ -105,7 +107,7 @@ impl Task {
                 _ => Call::List,
             };
         };
-        let (number, version) = (known.id().as_uuid().as_u128(), known.version().get());
+        let (number, version) = (number_of(&known), known.version().get());
         match self.random.random_range(0..12) {
             0 => Call::Lookup { slot },
             1 => Call::List,
@@ -154,25 +156,29 @@ impl Task {
         match call {
             Call::Create { slot, wording, .. } => self.create(*slot, *wording, name).await,
             Call::Lookup { slot } => self.look_up(*slot).await,
-            Call::Advance { .. } | Call::Delete { .. } => self.write(call, name).await,
-            Call::Claim { .. } | Call::Release { .. } | Call::Pause { .. } => {
-                self.schedule(call).await
+            Call::Advance { to, epoch, .. } => self.advance(*to, *epoch, name).await,
+            Call::Delete { .. } => self.delete(name).await,
+            Call::Claim { number } => self.claim(*number).await,
+            Call::Release { .. } => self.release().await,
+            Call::Pause { number, paused } => {
+                let (by, id) = (attribution(), id(*number));
+                let there = self.ports.schedule.set_paused(id, *paused, &by).await;
+                Answer::ThereIs(there.expect(ANSWERS))
             }
             Call::List => {
                 let query = ListQuery::new(rows(1_000));
-                let page = self.ports.repository.list(&query).await.unwrap();
+                let page = self.ports.repository.list(&query).await.expect(ANSWERS);
                 let listed = page.resources.iter();
-                Answer::Listed(
-                    listed.map(|row| (row.id().as_uuid().as_u128(), row.version().get())).collect(),
-                )
+                Answer::Listed(listed.map(|row| (number_of(row), row.version().get())).collect())
             }
             Call::History { number } => {
-                Answer::Lines(self.ports.repository.history(id(*number)).await.unwrap().len())
+                let history = self.ports.repository.history(id(*number)).await;
+                Answer::Lines(history.expect(ANSWERS).len())
             }
             Call::ClaimEvents => self.claim_events().await,
             Call::Acknowledge { .. } => {
                 let (_, _, claim) = self.claims.remove(0);
-                match self.ports.outbox.acknowledge_event(&claim).await.unwrap() {
+                match self.ports.outbox.acknowledge_event(&claim).await.expect(ANSWERS) {
                     Acknowledged::Done => Answer::Done,
                     Acknowledged::ClaimLost => Answer::ClaimLost,
                 }
@@ -182,13 +188,13 @@ impl Task {
 
     async fn create(&mut self, slot: u8, wording: u8, name: Number) -> Answer {
         let builder = resource().numbered(name).standalone().declared_as(worded(slot, wording));
-        match self.ports.repository.create(&builder.admitted()).await.unwrap() {
+        match self.ports.repository.create(&builder.admitted()).await.expect(ANSWERS) {
             Created::Stored => {
                 self.known = Some(builder.build());
                 Answer::Stored
             }
             Created::Replayed(first) => {
-                let (number, version) = (first.id().as_uuid().as_u128(), first.version().get());
+                let (number, version) = (number_of(&first), first.version().get());
                 self.known = Some(*first);
                 Answer::Replayed { number, version }
             }
@@ -198,37 +204,36 @@ impl Task {
 
     async fn look_up(&mut self, slot: u8) -> Answer {
         let declaration = worded(slot, 0).build();
-        let request: RequestId = declaration.request_id.unwrap();
-        let found =
-            self.ports.repository.get_by_request(declaration.project_id, &request).await.unwrap();
-        Answer::Found(found.map(|found| {
+        let request = declaration.request_id.expect("a slot has a request id");
+        let found = self.ports.repository.get_by_request(declaration.project_id, &request).await;
+        Answer::Found(found.expect(ANSWERS).map(|found| {
             let resource = found.resource;
-            let seen =
-                (resource.id().as_uuid().as_u128(), resource.version().get(), resource.phase());
+            let seen = (number_of(&resource), resource.version().get(), resource.phase());
             self.known = Some(resource);
             seen
         }))
     }
 
-    async fn write(&mut self, call: &Call, name: Number) -> Answer {
-        let known = self.known.clone().unwrap();
-        let stamp = stamp(1_000_000 + name, 100);
+    async fn advance(&mut self, to: Phase, epoch: Option<u64>, name: Number) -> Answer {
+        let change = self.known().advance(to, stamp_of(name));
+        let change = change.expect("a legal step").expect("another phase");
         let by = attribution();
-        let (change, written) = match call {
-            Call::Advance { to, epoch, .. } => {
-                let change = known.advance(*to, stamp).unwrap().unwrap();
-                let epoch = epoch.map(broker_ports::LeaseEpoch::new);
-                let write = Write { epoch, ..Write::by_caller(&change, &by) };
-                let written = self.ports.repository.update_phase(&write).await;
-                (change, written)
-            }
-            _ => {
-                let change = known.request_deletion(stamp).unwrap();
-                let write = Write::by_caller(&change, &by);
-                let written = self.ports.repository.record_deletion_intent(&write).await;
-                (change, written)
-            }
-        };
+        let epoch = epoch.map(LeaseEpoch::new);
+        let write = Write { epoch, ..Write::by_caller(&change, &by) };
+        let written = self.ports.repository.update_phase(&write).await;
+        self.learn(&written, change)
+    }
+
+    async fn delete(&mut self, name: Number) -> Answer {
+        let change = self.known().request_deletion(stamp_of(name));
+        let change = change.expect("it is not leaving yet");
+        let by = attribution();
+        let write = Write::by_caller(&change, &by);
+        let written = self.ports.repository.record_deletion_intent(&write).await;
+        self.learn(&written, change)
+    }
+
+    fn learn(&mut self, written: &Result<Written, PortError>, change: Change) -> Answer {
         match written {
             Ok(Written::Committed) => {
                 self.known = Some(change.into_resource());
@@ -240,35 +245,30 @@ impl Task {
         }
     }
 
-    async fn schedule(&mut self, call: &Call) -> Answer {
-        let schedule = &self.ports.schedule;
-        match call {
-            Call::Claim { number } => {
-                let request = ClaimRequest {
-                    worker: worker(&format!("task-{}", self.number)),
-                    target: ClaimTarget::One(id(*number)),
-                    lease_for: HOUR,
-                };
-                let lease = schedule.claim(&request).await.unwrap().pop();
-                let epoch = lease.as_ref().map(|lease| lease.epoch.get());
-                self.lease = lease.or(self.lease.take());
-                Answer::Leased(epoch)
-            }
-            Call::Release { .. } => {
-                // Given back and kept: a task may come a second time with what it has no more.
-                let lease = self.lease.clone().unwrap();
-                let seen = self.known.as_ref().unwrap().version();
-                let outcome = PassOutcome::Succeeded { due_in: None };
-                match schedule.release(&lease, seen, &outcome).await.unwrap() {
-                    Released::Done => Answer::Done,
-                    Released::LeaseLost => Answer::LeaseLost,
-                }
-            }
-            Call::Pause { number, paused } => {
-                let by = attribution();
-                Answer::ThereIs(schedule.set_paused(id(*number), *paused, &by).await.unwrap())
-            }
-            other => unreachable!("{other:?} is not the schedule's"),
+    fn known(&self) -> &ProvisionedResource {
+        self.known.as_ref().expect("it only writes what it has read")
+    }
+
+    async fn claim(&mut self, number: Number) -> Answer {
+        let request = ClaimRequest {
+            worker: worker(&format!("task-{}", self.number)),
+            target: ClaimTarget::One(id(number)),
+            lease_for: HOUR,
+        };
+        let lease = self.ports.schedule.claim(&request).await.expect(ANSWERS).pop();
+        let epoch = lease.as_ref().map(|lease| lease.epoch.get());
+        self.lease = lease.or(self.lease.take());
+        Answer::Leased(epoch)
+    }
+
+    /// Gives the lease back and keeps it in mind: a task may come a second time with what it has no more.
+    async fn release(&mut self) -> Answer {
+        let lease = self.lease.clone().expect("it only gives back what it had");
+        let seen = self.known().version();
+        let outcome = PassOutcome::Succeeded { due_in: None };
+        match self.ports.schedule.release(&lease, seen, &outcome).await.expect(ANSWERS) {
+            Released::Done => Answer::Done,
+            Released::LeaseLost => Answer::LeaseLost,
         }
     }
 
@@ -280,7 +280,7 @@ impl Task {
             .outbox
             .claim_events(&request)
             .await
-            .unwrap()
+            .expect(ANSWERS)
             .into_iter()
             .map(|event| (event.resource.as_uuid().as_u128(), event.sequence, event.claim))
             .collect();
@@ -296,4 +296,13 @@ fn worded(slot: u8, wording: u8) -> DeclarationBuilder {
     declaration()
         .requested_as(&format!("slot-{slot}"))
         .with_parameters(&format!(r#"{{"wording":{wording}}}"#))
+}
+
+fn number_of(resource: &ProvisionedResource) -> Number {
+    resource.id().as_uuid().as_u128()
+}
+
+/// An event id that no other call uses.
+fn stamp_of(name: Number) -> Stamp {
+    stamp(1_000_000 + name, 100)
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use broker_domain::Phase;
 use serde_json::{Value, json};
 
 use super::super::journal::{Entry, Happening};
@@ -31,7 +32,7 @@ impl<W: Write> Show for Json<W> {
                 "elapsed_ms": millis(at),
                 "resource": entry.name,
                 "provisioned_resource_id": entry.id.to_string(),
-                "from": from.map(|phase| phase.as_str()),
+                "from": from.map(Phase::as_str),
                 "to": to.as_str(),
                 "note": note,
             }),
@@ -66,7 +67,7 @@ fn outcome_object(outcome: &Outcome) -> Value {
         "type": "outcome",
         "resource": entry.name,
         "provisioned_resource_id": entry.id.to_string(),
-        "xr_name": entry.xr_name.as_str(),
+        "xr_name": entry.id.xr_name().as_str(),
         "phase": outcome.phase().as_str(),
         "path": path,
         "events": events,

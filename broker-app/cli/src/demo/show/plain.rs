@@ -13,7 +13,7 @@ pub(in super::super) struct Plain<W>(pub(in super::super) W);
 impl<W: Write> Plain<W> {
     fn line(&mut self, at: Duration, who: &str, what: &str, note: &str) -> io::Result<()> {
         let at = seconds(at);
-        writeln!(self.0, "{at:>6}  {who:<12} {what:<31} {note}")?;
+        writeln!(self.0, "{at:>6}  {who:<12} {what:<31}  {note}")?;
         self.0.flush()
     }
 }

@@ -1,0 +1,257 @@
+//! The demo as a person or a program meets it: the built binary, its output in a pipe, its exit codes.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn broker(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_provisioning-broker"))
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+fn text(output: Vec<u8>) -> String {
+    String::from_utf8(output).expect("UTF-8")
+}
+
+/// Runs the demo without waiting, and answers what it printed.
+#[track_caller]
+fn demo(arguments: &[&str]) -> String {
+    let output = broker(&[&["demo", "--speed", "max"], arguments].concat());
+    let errors = text(output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{}: {errors}", output.status);
+    text(output.stdout)
+}
+
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let output = demo(&[&["--json"], arguments].concat());
+    output.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn of_type<'a>(lines: &'a [Value], wanted: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == wanted).collect()
+}
+
+#[test]
+fn six_stories_end_as_told() {
+    let output = demo(&[]);
+    let ends = [
+        "web-1        Ready           Pending -> Provisioning -> Enrolling -> Ready",
+        "bucket-1     Ready           Pending -> Provisioning -> Ready",
+        "database-1   Ready           Pending -> Provisioning -> Enrolling -> Ready",
+        "gpu-1        Deleted         Pending -> Provisioning -> Failed -> Deregistering -> Deprovisioning -> Deleted",
+        "edge-1       Ready           Pending -> Provisioning -> Enrolling -> Ready",
+        "batch-1      Deleted         Pending -> Provisioning -> Enrolling -> Ready -> Deregistering -> Deprovisioning -> Deleted",
+        "4 Ready, 2 Deleted; 16 events.",
+    ];
+    for end in ends {
+        assert_eq!(output.lines().filter(|line| *line == end).count(), 1, "{end}\n{output}");
+    }
+    assert!(output.ends_with(
+        "Every event was told once and in order, nothing is left of what was deleted, and a last sweep found \
+         nothing to do.\n"
+    ));
+}
+
+#[test]
+fn a_resource_waits_for_the_namespace_of_its_project() {
+    let output = demo(&[]);
+    let place = |text: &str| output.find(text).unwrap_or_else(|| panic!("{text}: {output}"));
+    let ready = place("the namespace of this Project is ready now");
+    assert!(place("a machine whose Project has no namespace yet") < ready);
+    assert!(ready < place("edge-1       Pending -> Provisioning"));
+}
+
+#[test]
+fn each_change_of_phase_is_one_line_with_its_time() {
+    let output = demo(&[]);
+    let lines: Vec<_> = output.lines().filter(|line| line.contains("-1 ")).collect();
+    let timed = lines.iter().filter(|line| {
+        let time = line.split_whitespace().next().and_then(|time| time.strip_suffix('s'));
+        time.is_some_and(|time| time.parse::<f64>().is_ok())
+    });
+    let changes = of_type(&json(&[]), "phase").len();
+    assert_eq!(timed.count(), changes);
+    assert_eq!(changes, 4 + 3 + 4 + 6 + 4 + 7);
+}
+
+#[test]
+fn a_seed_repeats_a_run_to_the_byte_and_another_seed_has_other_ids() {
+    for way in ["--plain", "--json"] {
+        assert_eq!(demo(&[way, "--seed", "7"]), demo(&[way, "--seed", "7"]), "{way}");
+    }
+    let ids = |seed| -> Vec<String> {
+        let lines = json(&["--seed", seed]);
+        let outcomes = of_type(&lines, "outcome").into_iter();
+        outcomes.map(|line| line["provisioned_resource_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let (seven, eight) = (ids("7"), ids("8"));
+    assert_eq!((seven.len(), eight.len()), (6, 6));
+    assert!(seven.iter().all(|id| !eight.contains(id)));
+}
+
+#[test]
+fn every_event_is_in_order_without_a_gap() {
+    let lines = json(&["--resources", "14"]);
+    let mut sequences: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for line in of_type(&lines, "event") {
+        let id = line["event"]["provisioned_resource_id"].as_str().unwrap().to_owned();
+        sequences.entry(id).or_default().push(line["event"]["sequence"].as_u64().unwrap());
+    }
+    assert_eq!(sequences.len(), 14);
+    for (id, sequences) in sequences {
+        let expected: Vec<_> = (1..=sequences.len() as u64).collect();
+        assert_eq!(sequences, expected, "{id}");
+    }
+    let elapsed: Vec<_> = lines.iter().filter_map(|line| line["elapsed_ms"].as_u64()).collect();
+    assert!(elapsed.is_sorted());
+}
+
+#[test]
+fn phases_chain_and_outcomes_agree_with_them() {
+    let lines = json(&[]);
+    let mut paths: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for line in of_type(&lines, "phase") {
+        let path = paths.entry(line["resource"].as_str().unwrap()).or_default();
+        assert_eq!(path.last().copied().unwrap_or(&Value::Null), &line["from"], "{line}");
+        path.push(&line["to"]);
+    }
+    let outcomes = of_type(&lines, "outcome");
+    assert_eq!(outcomes.len(), 6);
+    for outcome in outcomes {
+        let path = &paths[outcome["resource"].as_str().unwrap()];
+        let told: Vec<_> = outcome["path"].as_array().unwrap().iter().collect();
+        assert_eq!(*path, told);
+        assert_eq!(told.last(), Some(&&outcome["phase"]));
+        let left = if outcome["phase"] == "Deleted" { 0 } else { 3 };
+        assert_eq!(outcome["objects_left"], left, "{outcome}");
+    }
+}
+
+#[test]
+fn the_keys_of_every_type_are_pinned() {
+    let lines = json(&[]);
+    let keys = |wanted| -> Vec<&String> {
+        of_type(&lines, wanted)[0].as_object().unwrap().keys().collect()
+    };
+    assert_eq!(
+        keys("phase"),
+        ["elapsed_ms", "from", "note", "provisioned_resource_id", "resource", "to", "type"]
+    );
+    assert_eq!(keys("event"), ["elapsed_ms", "event", "resource", "type"]);
+    assert_eq!(keys("namespace"), ["elapsed_ms", "project", "type"]);
+    assert_eq!(
+        keys("outcome"),
+        [
+            "events",
+            "node_live",
+            "objects_left",
+            "path",
+            "phase",
+            "provisioned_resource_id",
+            "resource",
+            "type",
+            "xr_name"
+        ]
+    );
+    let types = ["phase", "event", "namespace", "outcome"];
+    let known: usize = types.iter().map(|wanted| of_type(&lines, wanted).len()).sum();
+    assert_eq!(known, lines.len());
+}
+
+#[test]
+fn any_number_of_resources_plays() {
+    for (resources, end) in
+        [("1", "1 Ready; 2 events."), ("40", "27 Ready, 13 Deleted; 106 events.")]
+    {
+        let output = demo(&["--resources", resources]);
+        assert!(output.lines().any(|line| line == end), "{output}");
+    }
+}
+
+#[test]
+fn a_pipe_gets_neither_escapes_nor_secrets() {
+    for way in ["--plain", "--json"] {
+        let output = demo(&[way]);
+        assert!(!output.contains('\x1b'), "{way}");
+        assert!(output.lines().all(|line| line.chars().all(|c| !c.is_control())), "{way}");
+        for secret in ["#cloud-config", "bootstrap-token", "bootstrapToken", "/etc/plexd"] {
+            assert!(!output.contains(secret), "{way}: {secret}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_provisioning-broker"))
+        .args(["demo", "--speed", "max", "--resources", "30"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(output.stderr), "");
+}
+
+#[test]
+fn a_bad_flag_is_named_with_what_is_allowed() {
+    let resources = "for '--resources <N>': use a whole number from 1 to 200";
+    let seed = "for '--seed <N>': use a whole number from 0 to 4294967295";
+    let pace = "for '--speed <X>': use a number from 0.1 to 100, or max";
+    let rows: &[(&[&str], String)] = &[
+        (&["demo", "--resources", "0"], format!("invalid value '0' {resources}")),
+        (&["demo", "--resources", "201"], format!("invalid value '201' {resources}")),
+        (&["demo", "--resources=-1"], format!("invalid value '-1' {resources}")),
+        (&["demo", "--resources", "six"], format!("invalid value 'six' {resources}")),
+        (&["demo", "--resources", "1.5"], format!("invalid value '1.5' {resources}")),
+        (&["demo", "--resources", "70000"], format!("invalid value '70000' {resources}")),
+        (&["demo", "--seed", "4294967296"], format!("invalid value '4294967296' {seed}")),
+        (&["demo", "--seed=-1"], format!("invalid value '-1' {seed}")),
+        (&["demo", "--seed", "x"], format!("invalid value 'x' {seed}")),
+        (&["demo", "--speed", "0"], format!("invalid value '0' {pace}")),
+        (&["demo", "--speed", "101"], format!("invalid value '101' {pace}")),
+        (&["demo", "--speed", "NaN"], format!("invalid value 'NaN' {pace}")),
+        (&["demo", "--speed", "inf"], format!("invalid value 'inf' {pace}")),
+        (&["demo", "--speed", "MAX"], format!("invalid value 'MAX' {pace}")),
+        (
+            &["demo", "--speed"],
+            "a value is required for '--speed <X>' but none was supplied".to_owned(),
+        ),
+        (
+            &["demo", "--plain", "--json"],
+            "the argument '--plain' cannot be used with '--json'".to_owned(),
+        ),
+        (&["demo", "six"], "unexpected argument 'six' found".to_owned()),
+        (&["demo", "--sped", "1"], "unexpected argument '--sped' found".to_owned()),
+        (&["dmo"], "unrecognized subcommand 'dmo'".to_owned()),
+    ];
+    for (arguments, message) in rows {
+        let output = broker(arguments);
+        let errors = text(output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().next(), Some(format!("error: {message}").as_str()));
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_answers_and_no_command_is_a_question() {
+    let version = broker(&["--version"]);
+    let expected = format!("provisioning-broker {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(version.stdout), expected);
+
+    let help = broker(&["demo", "--help"]);
+    assert!(help.status.success());
+    let help = text(help.stdout);
+    for flag in ["--seed <N>", "--resources <N>", "--speed <X>", "--plain", "--json"] {
+        assert!(help.contains(flag), "{flag}: {help}");
+    }
+
+    let nothing = broker(&[]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(text(nothing.stderr).contains("Usage: provisioning-broker"));
+}

@@ -1,0 +1,126 @@
+//! Quiet changes: what is put on record within a phase.
+
+use time::OffsetDateTime;
+
+use super::Change;
+use crate::error::Error;
+use crate::ids::BootstrapTokenId;
+use crate::phase::Phase;
+use crate::provisioned_resource::ProvisionedResource;
+use crate::substrate::Substrate;
+use crate::token::TokenOrdinal;
+
+impl ProvisionedResource {
+    /// Records the token that was issued for it, before that token is put anywhere.
+    ///
+    /// ```
+    #[doc = include_str!("../example.md")]
+    /// let token = BootstrapTokenId::new(Uuid::from_u128(6))?;
+    /// let recorded = pending.record_token(token, TokenOrdinal::FIRST, at)?;
+    /// assert_eq!(recorded.resource().bootstrap_token_id(), Some(token));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] on a standalone resource, outside the way up, and for an ordinal that is
+    /// neither the current one nor the next.
+    pub fn record_token(
+        &self,
+        token: BootstrapTokenId,
+        ordinal: TokenOrdinal,
+        at: OffsetDateTime,
+    ) -> Result<Change, Error> {
+        if !self.phase.is_converging() {
+            return Err(Error::invalid(
+                "bootstrap_token_id",
+                format!("cannot be recorded in {}; tokens are issued on the way up", self.phase),
+            ));
+        }
+        if ordinal != self.token_ordinal && ordinal != self.token_ordinal.next() {
+            return Err(Error::invalid(
+                "token_ordinal",
+                format!(
+                    "is {ordinal}; use {} or {}",
+                    self.token_ordinal,
+                    self.token_ordinal.next()
+                ),
+            ));
+        }
+        self.changed_quietly(at, |resource| {
+            resource.bootstrap_token_id = Some(token);
+            resource.token_ordinal = ordinal;
+        })
+        .checked()
+    }
+
+    /// Records that the issuer confirmed: no token of it is live, and none will ever be issued again.
+    /// `None` when that is on record.
+    ///
+    /// ```
+    #[doc = include_str!("../example.md")]
+    /// let leaving = pending.request_deletion(stamp).unwrap().into_resource();
+    /// let closed = leaving.record_closed(at)?.unwrap();
+    /// assert!(closed.resource().token_closed());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] outside of teardown.
+    pub fn record_closed(&self, at: OffsetDateTime) -> Result<Option<Change>, Error> {
+        if self.token_closed {
+            return Ok(None);
+        }
+        self.changed_quietly(at, |resource| resource.token_closed = true).checked().map(Some)
+    }
+
+    /// Records what stands on the cluster: made from [`substrate`](Self::substrate) by adding what an
+    /// observation showed and taking out what a direct read found gone. `None` when that is on record.
+    ///
+    /// ```
+    #[doc = include_str!("../example.md")]
+    /// let vm = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
+    /// let cluster = ClusterId::new("kube-system-uid")?;
+    /// let seen = pending.substrate().clone().on_cluster(cluster);
+    /// let seen = seen.observed([vm], ReferencesDigest::new([1; 32]));
+    /// let recorded = pending.record_substrate(seen, at)?.unwrap();
+    /// assert_eq!(recorded.resource().substrate().composed().len(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the resource would change clusters, or its ProviderConfig, or have objects on
+    /// no cluster; and when it is Deleted.
+    pub fn record_substrate(
+        &self,
+        substrate: Substrate,
+        at: OffsetDateTime,
+    ) -> Result<Option<Change>, Error> {
+        if substrate == self.substrate {
+            return Ok(None);
+        }
+        if self.phase == Phase::Deleted {
+            return Err(Error::invalid("substrate", "cannot change in Deleted"));
+        }
+        if let Some(recorded) = self.substrate.cluster()
+            && substrate.cluster() != Some(recorded)
+        {
+            return Err(Error::invalid(
+                "cluster_id",
+                format!("cannot change; the objects of this resource stand on {recorded}"),
+            ));
+        }
+        if let (Some(recorded), Some(other)) =
+            (self.substrate.provider_config(), substrate.provider_config())
+            && recorded != other
+        {
+            return Err(Error::invalid(
+                "substrate",
+                format!("cannot replace {recorded}; it is forgotten once it is gone"),
+            ));
+        }
+        self.changed_quietly(at, |resource| resource.substrate = substrate).checked().map(Some)
+    }
+}

@@ -1,0 +1,104 @@
+//! The kinds that the cases use: four of composite resources, one of what they compose, one of
+//! ProviderConfigs.
+
+use std::sync::Arc;
+
+use broker_domain::Error;
+use broker_render::Xrd;
+use serde_json::{Value, json};
+
+use super::PlainKind;
+
+const GROUP: &str = "contract.plexsphere.io";
+
+/// The kinds of composite resources that the cases use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blueprint {
+    /// A machine in a namespace, which boots with cloud-init.
+    Machine,
+    /// Something outside of any namespace.
+    Estate,
+    /// A kind that a case may remove.
+    Fleeting,
+    /// A machine whose kind refuses every user data, and repeats it.
+    Picky,
+}
+
+impl Blueprint {
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Machine => ("Machine", "machines"),
+            Self::Estate => ("Estate", "estates"),
+            Self::Fleeting => ("Fleeting", "fleetings"),
+            Self::Picky => ("Picky", "pickies"),
+        }
+    }
+
+    /// The names of the kind.
+    pub(super) fn kind(self) -> PlainKind {
+        let (kind, plural) = self.names();
+        plain(GROUP, "v1", kind, plural, self != Self::Estate)
+    }
+
+    fn document(self, spec: &Value) -> String {
+        let (kind, plural) = self.names();
+        json!({
+            "apiVersion": "apiextensions.crossplane.io/v2",
+            "kind": "CompositeResourceDefinition",
+            "metadata": {"name": format!("{plural}.{GROUP}")},
+            "spec": {
+                "group": GROUP,
+                "scope": if self == Self::Estate { "Cluster" } else { "Namespaced" },
+                "names": {"kind": kind, "plural": plural},
+                "versions": [{
+                    "name": "v1", "served": true, "referenceable": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+                }],
+            },
+        })
+        .to_string()
+    }
+
+    /// What the platform installs.
+    pub(super) fn installed(self) -> String {
+        let user_data = match self {
+            Self::Picky => json!({"type": "string", "pattern": "^never$"}),
+            Self::Machine | Self::Estate | Self::Fleeting => json!({"type": "string"}),
+        };
+        self.document(&json!({
+            "type": "object",
+            "properties": {
+                "parameters": {"type": "object", "properties": {
+                    "size": {"type": "string", "enum": ["small", "large"]},
+                    "note": {"type": "string"},
+                }},
+                "userData": user_data,
+            },
+        }))
+    }
+
+    /// What the catalog claims: anything goes. It lets a case send what the platform's kind refuses.
+    pub(super) fn claimed(self) -> Result<Arc<Xrd>, Error> {
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        Xrd::parse(self.document(&anything).as_bytes()).map(Arc::new)
+    }
+}
+
+/// The kind that composed objects are of.
+pub(super) fn part() -> PlainKind {
+    plain("parts.plexsphere.io", "v1", "Part", "parts", true)
+}
+
+/// The kind of ProviderConfigs.
+pub(super) fn config() -> PlainKind {
+    plain("contract.crossplane.io", "v1beta1", "ProviderConfig", "providerconfigs", true)
+}
+
+pub(super) fn core_namespace() -> PlainKind {
+    PlainKind { api_version: "v1".into(), ..plain("", "v1", "Namespace", "namespaces", false) }
+}
+
+fn plain(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> PlainKind {
+    let api_version = format!("{group}/{version}");
+    PlainKind { api_version, kind: kind.to_owned(), plural: plural.to_owned(), namespaced }
+}

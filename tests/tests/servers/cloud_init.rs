@@ -1,0 +1,123 @@
+//! The user data that machines boot with, checked by the JSON Schema of cloud-init itself.
+
+use broker_domain::{MeshRole, Parameters};
+use broker_render::{
+    Agent, AgentSource, ApiUrl, Bootstrap, CloudTags, DebianPackage, Download, Identity,
+    ImageReference, InjectionStrategy, XrInput, Xrd, inject_bootstrap, xr,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+const ID: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+
+fn sources() -> Vec<AgentSource> {
+    let package = DebianPackage::new("plexd").unwrap();
+    let url = ApiUrl::new("https://host/plexd?x='$(reboot)'&y=%22;!*").unwrap();
+    vec![
+        AgentSource::Package(package.clone()),
+        AgentSource::Package(package.in_version("1:1.4.2~rc1-1+b2").unwrap()),
+        AgentSource::Image(ImageReference::new("plexsphere/plexd@sha256:00ff").unwrap()),
+        AgentSource::Download(Download::new(url, "ab".repeat(32)).unwrap()),
+    ]
+}
+
+/// Tokens that would mean something to YAML, to a template, to a shell or to JSON.
+fn tokens() -> Vec<String> {
+    let mut tokens: Vec<String> = [
+        "plain",
+        "\"",
+        "'",
+        "\\",
+        "#cloud-config",
+        ": ",
+        "- x",
+        "{{ v1 }}",
+        "$(reboot)",
+        "; reboot #",
+        "\" , content: \"",
+        "*anchor",
+        "&anchor",
+        "!tag",
+        "|",
+        "null",
+        "true",
+        "0600",
+        "  spaces  ",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    tokens.extend([(' '..='~').collect(), "x".repeat(512), "\\\"".repeat(256)]);
+    tokens
+}
+
+fn document(token: &str, source: AgentSource) -> String {
+    let xrd = Xrd::parse(
+        json!({
+            "apiVersion": "apiextensions.crossplane.io/v2",
+            "kind": "CompositeResourceDefinition",
+            "metadata": {"name": "machines.example.org"},
+            "spec": {
+                "group": "example.org",
+                "names": {"kind": "Machine", "plural": "machines"},
+                "versions": [{"name": "v1", "served": true, "referenceable": true, "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                        "type": "object", "properties": {"userData": {"type": "string"}},
+                    }}},
+                }}],
+            },
+        })
+        .to_string()
+        .as_bytes(),
+    )
+    .unwrap();
+    let (parameters, tags) = (Parameters::default(), CloudTags::default());
+    let rendered = xr(&XrInput {
+        xrd: &xrd,
+        injection_strategy: InjectionStrategy::CloudInitUserData,
+        mesh_role: MeshRole::Node,
+        identity: Identity {
+            resource: ID.parse().unwrap(),
+            project: ID.parse().unwrap(),
+            blueprint_version: ID.parse().unwrap(),
+        },
+        parameters: &parameters,
+        tags: &tags,
+    })
+    .unwrap();
+    let sealed = inject_bootstrap(
+        &rendered,
+        &Bootstrap {
+            token_id: ID.parse().unwrap(),
+            token: &SecretString::from(token),
+            api_url: &ApiUrl::new("https://api.example/x?y='z'&w=$(reboot)").unwrap(),
+            agent: &Agent::default().with_source(source),
+        },
+    )
+    .unwrap();
+    let object: Value = serde_json::from_slice(&sealed.expose_for_apply()).unwrap();
+    object["spec"]["userData"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_document_satisfies_the_schema_of_cloud_init() {
+    let path = xtask::tools::cloud_init_schema(&|_| {})
+        .unwrap_or_else(|error| panic!("{}", xtask::one_line(&error)));
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let schema = jsonschema::options().offline().build(&schema).unwrap();
+    let objections = |document: &Value| -> Vec<String> {
+        schema.iter_errors(document).map(|error| error.to_string()).collect()
+    };
+
+    // The schema is one that refuses: otherwise what follows would prove nothing.
+    assert_ne!(objections(&json!({"write_files": [{"content": "no path"}]})), [""; 0]);
+    assert_ne!(objections(&json!({"runcmd": {"not": "a list"}})), [""; 0]);
+    assert_ne!(objections(&json!({"write_files": [{"path": "/a", "mode": "0600"}]})), [""; 0]);
+
+    for token in tokens() {
+        for source in sources() {
+            let text = document(&token, source);
+            let read: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(objections(&read), [""; 0], "{text}");
+        }
+    }
+}
