@@ -43,6 +43,22 @@ enum Fault {
     Syntax(&'static str, String),
 }
 
+/// Reads a document in JSON or YAML within the bounds that every document has here: size, depth, no
+/// duplicate keys, no bomb of aliases.
+///
+/// ```
+/// let value = broker_render::read_document("values", b"size: small")?;
+/// assert_eq!(value["size"], "small");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] under the given name.
+pub fn read_document(name: &str, bytes: &[u8]) -> Result<Value, Error> {
+    read(name, bytes)
+}
+
 /// Reads JSON (what begins with a brace) or YAML (everything else).
 pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Value, Error> {
     let read = bounded(bytes)

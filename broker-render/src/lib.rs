@@ -100,7 +100,7 @@ pub use applied::{is_applied, owned_digest};
 pub use canonical::Digest;
 pub use cloud_init::MAX_USER_DATA_BYTES;
 pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
-pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES, read_document};
 pub use injection::{
     Bootstrap, InjectionStrategy, MAX_TOKEN_BYTES, inject_bootstrap, injected, preserve_injection,
 };

@@ -77,7 +77,6 @@ impl fmt::Display for Scope {
 /// assert_eq!(xrd.scope(), Scope::Namespaced);
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Xrd {
     group: String,
     kind: String,
@@ -179,6 +178,13 @@ impl Xrd {
 
     pub(crate) const fn spec(&self) -> &Schema {
         &self.spec
+    }
+}
+
+/// By its names: the schema would fill a page.
+impl fmt::Debug for Xrd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Xrd({} {}, {})", self.api_version(), self.kind, self.scope)
     }
 }
 

@@ -74,7 +74,7 @@ use async_trait::async_trait;
 use broker_domain::Declaration;
 
 use super::cases::suite_of;
-use super::{Suite, Violation};
+use super::{Case, Suite, Violation};
 use crate::audit::AuditSink;
 use crate::error::PortError;
 use crate::outbox::Outbox;
@@ -133,85 +133,11 @@ pub trait StoreUnderTest: Send + Sync {
 
 /// Every promise of [`Repository`].
 pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
-    let mut cases = suite_of!(create {
-        a_declaration_is_stored_with_event_audit_line_and_schedule,
-        a_declaration_reads_back_as_it_was_made,
-        of_16_creations_with_one_request_id_one_stores,
-        a_repeated_request_is_answered_with_the_first_resource,
-        a_request_id_with_another_declaration_is_a_conflict,
-        projects_have_request_ids_of_their_own,
-        declarations_without_a_request_id_are_all_stored,
-        a_request_id_finds_its_resource_and_digest,
-        a_request_id_that_nobody_used_finds_nothing,
-        what_a_declaration_refers_to_has_to_exist,
-        a_refused_declaration_leaves_nothing_behind,
-        an_id_that_is_taken_is_refused,
-        an_event_id_that_is_taken_is_refused,
-        an_id_that_was_never_stored_is_absent,
-        creations_at_once_do_not_disturb_each_other,
-    });
-    cases.extend(suite_of!(write {
-        a_change_of_phase_commits_row_event_and_audit_line,
-        a_quiet_change_of_phase_carries_no_event,
-        every_phase_reads_back_as_it_was_written,
-        every_commit_raises_the_version_by_one,
-        what_is_recorded_is_stored_and_audited_without_an_event,
-        what_is_recorded_leaves_the_schedule_as_it_was,
-        a_change_of_phase_is_due_at_once_and_forgets_failures,
-        a_deletion_request_commits_with_its_event_and_is_due_at_once,
-        a_deletion_request_goes_through_whoever_holds_the_lease,
-        giving_up_is_audited_with_what_was_written,
-        a_failure_is_audited_with_its_step,
-        the_time_of_the_last_change_is_the_stores,
-        a_resource_may_become_ready_twice,
-    }));
-    cases.extend(suite_of!(guard {
-        a_write_from_an_older_version_changes_nothing,
-        a_write_from_a_newer_version_changes_nothing,
-        of_16_writers_of_one_version_one_commits,
-        a_write_to_a_resource_that_is_not_there_is_stale,
-        a_write_of_a_worker_that_lost_its_lease_changes_nothing,
-        an_epoch_that_was_never_given_writes_nothing,
-        a_worker_that_lost_lease_and_version_is_told_of_the_lease,
-        a_lease_that_is_over_and_was_not_taken_still_writes,
-        illegal_edges_on_the_way_up_are_refused_from_the_stored_phase,
-        teardown_never_turns_back,
-        a_failed_resource_is_left_by_deletion_alone,
-        a_deleted_resource_stays_deleted,
-        a_change_of_another_kind_is_refused,
-    }));
+    let mut cases = writing();
+    cases.extend(reading());
     cases.extend(suite_of!(outage {
         a_store_that_is_cut_off_never_answers_with_absence,
         a_store_that_is_cut_off_commits_nothing,
-    }));
-    cases.extend(suite_of!(list {
-        pages_come_in_the_order_of_ids_and_visit_each_once,
-        a_full_page_that_is_the_last_has_no_next,
-        an_empty_store_lists_nothing,
-        filters_leave_out_the_others,
-        pages_visit_each_once_while_rows_change,
-        updated_since_leaves_out_what_did_not_change,
-        following_the_watermark_misses_no_change,
-        a_reader_beside_writers_misses_no_change,
-        what_is_at_rest_is_not_swept,
-        sweep_pages_visit_each_once,
-        a_compact_row_says_what_its_resource_says,
-        a_compact_row_shows_due_time_lease_and_pause,
-    }));
-    cases.extend(suite_of!(purge {
-        history_is_oldest_first,
-        histories_of_resources_are_apart,
-        history_outlives_its_resource,
-        scrubbing_blanks_what_people_wrote_and_nothing_else,
-        scrubbing_twice_blanks_once,
-        scrubbing_what_has_no_audit_leaves_no_line,
-        only_what_was_deleted_for_long_is_purged,
-        a_purge_waits_for_events_to_be_acknowledged,
-        a_purge_waits_for_what_was_set_aside_until_it_is_skipped,
-        every_purged_resource_has_its_audit_line,
-        a_purge_takes_no_more_than_it_was_told,
-        a_purged_resource_is_gone,
-        a_purge_frees_the_request_id,
     }));
     Suite::new(cases)
 }
@@ -309,4 +235,91 @@ pub fn audit_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_line_has_the_time_of_the_store,
         an_audit_that_is_cut_off_says_so,
     }))
+}
+
+/// What is written, and what is not.
+fn writing<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    let mut cases = suite_of!(create {
+        a_declaration_is_stored_with_event_audit_line_and_schedule,
+        a_declaration_reads_back_as_it_was_made,
+        of_16_creations_with_one_request_id_one_stores,
+        a_repeated_request_is_answered_with_the_first_resource,
+        a_request_id_with_another_declaration_is_a_conflict,
+        projects_have_request_ids_of_their_own,
+        declarations_without_a_request_id_are_all_stored,
+        a_request_id_finds_its_resource_and_digest,
+        a_request_id_that_nobody_used_finds_nothing,
+        what_a_declaration_refers_to_has_to_exist,
+        a_refused_declaration_leaves_nothing_behind,
+        an_id_that_is_taken_is_refused,
+        an_event_id_that_is_taken_is_refused,
+        an_id_that_was_never_stored_is_absent,
+        creations_at_once_do_not_disturb_each_other,
+    });
+    cases.extend(suite_of!(write {
+        a_change_of_phase_commits_row_event_and_audit_line,
+        a_quiet_change_of_phase_carries_no_event,
+        every_phase_reads_back_as_it_was_written,
+        every_commit_raises_the_version_by_one,
+        what_is_recorded_is_stored_and_audited_without_an_event,
+        what_is_recorded_leaves_the_schedule_as_it_was,
+        a_change_of_phase_is_due_at_once_and_forgets_failures,
+        a_deletion_request_commits_with_its_event_and_is_due_at_once,
+        a_deletion_request_goes_through_whoever_holds_the_lease,
+        giving_up_is_audited_with_what_was_written,
+        a_failure_is_audited_with_its_step,
+        the_time_of_the_last_change_is_the_stores,
+        a_resource_may_become_ready_twice,
+    }));
+    cases.extend(suite_of!(guard {
+        a_write_from_an_older_version_changes_nothing,
+        a_write_from_a_newer_version_changes_nothing,
+        of_16_writers_of_one_version_one_commits,
+        a_write_to_a_resource_that_is_not_there_is_stale,
+        a_write_of_a_worker_that_lost_its_lease_changes_nothing,
+        an_epoch_that_was_never_given_writes_nothing,
+        a_worker_that_lost_lease_and_version_is_told_of_the_lease,
+        a_lease_that_is_over_and_was_not_taken_still_writes,
+        illegal_edges_on_the_way_up_are_refused_from_the_stored_phase,
+        teardown_never_turns_back,
+        a_failed_resource_is_left_by_deletion_alone,
+        a_deleted_resource_stays_deleted,
+        a_change_of_another_kind_is_refused,
+        a_write_with_an_event_id_that_is_taken_is_refused,
+    }));
+    cases
+}
+
+/// What is read, and how it ends.
+fn reading<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    let mut cases = suite_of!(list {
+        pages_come_in_the_order_of_ids_and_visit_each_once,
+        a_full_page_that_is_the_last_has_no_next,
+        an_empty_store_lists_nothing,
+        filters_leave_out_the_others,
+        pages_visit_each_once_while_rows_change,
+        updated_since_leaves_out_what_did_not_change,
+        following_the_watermark_misses_no_change,
+        a_reader_beside_writers_misses_no_change,
+        what_is_at_rest_is_not_swept,
+        sweep_pages_visit_each_once,
+        a_compact_row_says_what_its_resource_says,
+        a_compact_row_shows_due_time_lease_and_pause,
+    });
+    cases.extend(suite_of!(purge {
+        history_is_oldest_first,
+        histories_of_resources_are_apart,
+        history_outlives_its_resource,
+        scrubbing_blanks_what_people_wrote_and_nothing_else,
+        scrubbing_twice_blanks_once,
+        scrubbing_what_has_no_audit_leaves_no_line,
+        only_what_was_deleted_for_long_is_purged,
+        a_purge_waits_for_events_to_be_acknowledged,
+        a_purge_waits_for_what_was_set_aside_until_it_is_skipped,
+        every_purged_resource_has_its_audit_line,
+        a_purge_takes_no_more_than_it_was_told,
+        a_purged_resource_is_gone,
+        a_purge_frees_the_request_id,
+    }));
+    cases
 }

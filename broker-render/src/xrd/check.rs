@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Bound, Declared, ListType, Rule, Schema, ValueType};
+use super::schema::{Bound, Declared, ListType, Rule, Schema, SizeOf, ValueType};
 use crate::canonical::{self, same};
 use crate::text::{join, kind_of, list, quoted};
 
@@ -209,79 +209,66 @@ fn has_type(schema: &Schema, value: &Value) -> bool {
 
 /// Why a value breaks a rule; `None` when it does not, or when the rule is about values of another type.
 fn broken(rule: &Rule, value: &Value) -> Option<String> {
-    let length = value.as_str().map(|text| text.chars().count() as u64);
-    let items = value.as_array().map(|items| items.len() as u64);
-    let fields = value.as_object().map(|object| object.len() as u64);
-    let problem = match rule {
-        Rule::Enum(allowed) if !allowed.iter().any(|allowed| same(allowed, value)) => {
+    let too_small = |limit: &dyn fmt::Display| format!("is too small; use {limit}");
+    let too_large = |limit: &dyn fmt::Display| format!("is too large; use {limit}");
+    match rule {
+        Rule::Enum(allowed) => (!allowed.iter().any(|allowed| same(allowed, value))).then(|| {
             let allowed: Vec<_> = allowed.iter().map(canonical::text).collect();
             format!("is not one of {}", list(allowed.iter().map(String::as_str)))
+        }),
+        Rule::Minimum(Bound { limit, exclusive: true }) => {
+            (value.as_f64()? <= *limit).then(|| too_small(&format_args!("more than {limit}")))
         }
-        Rule::Minimum(Bound { limit, exclusive: true }) if value.as_f64()? <= *limit => {
-            format!("is too small; use more than {limit}")
+        Rule::Minimum(Bound { limit, exclusive: false }) => {
+            (value.as_f64()? < *limit).then(|| too_small(&format_args!("at least {limit}")))
         }
-        Rule::Minimum(Bound { limit, exclusive: false }) if value.as_f64()? < *limit => {
-            format!("is too small; use at least {limit}")
+        Rule::Maximum(Bound { limit, exclusive: true }) => {
+            (value.as_f64()? >= *limit).then(|| too_large(&format_args!("less than {limit}")))
         }
-        Rule::Maximum(Bound { limit, exclusive: true }) if value.as_f64()? >= *limit => {
-            format!("is too large; use less than {limit}")
+        Rule::Maximum(Bound { limit, exclusive: false }) => {
+            (value.as_f64()? > *limit).then(|| too_large(&format_args!("at most {limit}")))
         }
-        Rule::Maximum(Bound { limit, exclusive: false }) if value.as_f64()? > *limit => {
-            format!("is too large; use at most {limit}")
-        }
-        Rule::MultipleOf(factor) if (value.as_f64()? / factor).fract() != 0.0 => {
-            format!("is no multiple of {factor}")
-        }
-        Rule::Int32 if i32::try_from(value.as_i64()?).is_err() => {
-            format!("does not fit into 32 bits; use {} to {}", i32::MIN, i32::MAX)
-        }
-        Rule::MinLength(limit) if length? < *limit => {
-            format!("is too short; use at least {limit} characters")
-        }
-        Rule::MaxLength(limit) if length? > *limit => {
-            format!("is too long; use at most {limit} characters")
-        }
-        Rule::Pattern { source, compiled } if !compiled.is_match(value.as_str()?) => {
-            format!("does not match the pattern {}", quoted(source))
-        }
-        Rule::MinItems(limit) if items? < *limit => {
-            format!("holds too few; use at least {limit} items")
-        }
-        Rule::MaxItems(limit) if items? > *limit => {
-            format!("holds too many; use at most {limit} items")
-        }
-        Rule::MinProperties(limit) if fields? < *limit => {
-            format!("holds too few; use at least {limit} fields")
-        }
-        Rule::MaxProperties(limit) if fields? > *limit => {
-            format!("holds too many; use at most {limit} fields")
-        }
-        Rule::AnyOf(branches) if fitting(branches, value) == 0 => {
-            "fits none of the alternatives of anyOf".to_owned()
-        }
+        Rule::MultipleOf(factor) => ((value.as_f64()? / factor).fract() != 0.0)
+            .then(|| format!("is no multiple of {factor}")),
+        Rule::Int32 => i32::try_from(value.as_i64()?)
+            .is_err()
+            .then(|| format!("does not fit into 32 bits; use {} to {}", i32::MIN, i32::MAX)),
+        Rule::Pattern { source, compiled } => (!compiled.is_match(value.as_str()?))
+            .then(|| format!("does not match the pattern {}", quoted(source))),
+        Rule::Size { of, at_least, at_most } => wrong_size(*of, *at_least, *at_most, value),
+        Rule::AllOf(_) => None,
+        Rule::AnyOf(branches) => (fitting(branches, value) == 0)
+            .then(|| "fits none of the alternatives of anyOf".to_owned()),
         Rule::OneOf(branches) => match fitting(branches, value) {
-            1 => return None,
-            0 => "fits none of the alternatives of oneOf".to_owned(),
-            fitting => format!("fits {fitting} alternatives of oneOf; use one"),
+            1 => None,
+            0 => Some("fits none of the alternatives of oneOf".to_owned()),
+            fitting => Some(format!("fits {fitting} alternatives of oneOf; use one")),
         },
-        Rule::Not(branch) if fits(branch, value) => "is what the XRD excludes with not".to_owned(),
-        Rule::Enum(_)
-        | Rule::Minimum(_)
-        | Rule::Maximum(_)
-        | Rule::MultipleOf(_)
-        | Rule::Int32
-        | Rule::MinLength(_)
-        | Rule::MaxLength(_)
-        | Rule::Pattern { .. }
-        | Rule::MinItems(_)
-        | Rule::MaxItems(_)
-        | Rule::MinProperties(_)
-        | Rule::MaxProperties(_)
-        | Rule::AllOf(_)
-        | Rule::AnyOf(_)
-        | Rule::Not(_) => return None,
+        Rule::Not(branch) => {
+            fits(branch, value).then(|| "is what the XRD excludes with not".to_owned())
+        }
+    }
+}
+
+fn wrong_size(
+    of: SizeOf,
+    at_least: Option<u64>,
+    at_most: Option<u64>,
+    value: &Value,
+) -> Option<String> {
+    let (size, few, many, unit) = match of {
+        SizeOf::Text => {
+            (value.as_str()?.chars().count(), "is too short", "is too long", "characters")
+        }
+        SizeOf::Array => (value.as_array()?.len(), "holds too few", "holds too many", "items"),
+        SizeOf::Object => (value.as_object()?.len(), "holds too few", "holds too many", "fields"),
     };
-    Some(problem)
+    let size = size as u64;
+    if let Some(limit) = at_least.filter(|limit| size < *limit) {
+        return Some(format!("{few}; use at least {limit} {unit}"));
+    }
+    let limit = at_most.filter(|limit| size > *limit)?;
+    Some(format!("{many}; use at most {limit} {unit}"))
 }
 
 fn fitting(branches: &[Schema], value: &Value) -> usize {

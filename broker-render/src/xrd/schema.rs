@@ -82,17 +82,20 @@ pub(super) enum Rule {
     Maximum(Bound),
     MultipleOf(f64),
     Int32,
-    MinLength(u64),
-    MaxLength(u64),
+    Size { of: SizeOf, at_least: Option<u64>, at_most: Option<u64> },
     Pattern { source: String, compiled: Regex },
-    MinItems(u64),
-    MaxItems(u64),
-    MinProperties(u64),
-    MaxProperties(u64),
     AllOf(Vec<Schema>),
     AnyOf(Vec<Schema>),
     OneOf(Vec<Schema>),
     Not(Box<Schema>),
+}
+
+/// What has a size.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SizeOf {
+    Text,
+    Array,
+    Object,
 }
 
 /// The end of a range of numbers.
@@ -333,12 +336,16 @@ fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
     if field.get("format").optional_text()? == Some("int32") {
         rules.push(Rule::Int32);
     }
-    rules.extend(field.get("minLength").count()?.map(Rule::MinLength));
-    rules.extend(field.get("maxLength").count()?.map(Rule::MaxLength));
-    rules.extend(field.get("minItems").count()?.map(Rule::MinItems));
-    rules.extend(field.get("maxItems").count()?.map(Rule::MaxItems));
-    rules.extend(field.get("minProperties").count()?.map(Rule::MinProperties));
-    rules.extend(field.get("maxProperties").count()?.map(Rule::MaxProperties));
+    for (of, least, most) in [
+        (SizeOf::Text, "minLength", "maxLength"),
+        (SizeOf::Array, "minItems", "maxItems"),
+        (SizeOf::Object, "minProperties", "maxProperties"),
+    ] {
+        let (at_least, at_most) = (field.get(least).count()?, field.get(most).count()?);
+        if at_least.or(at_most).is_some() {
+            rules.push(Rule::Size { of, at_least, at_most });
+        }
+    }
     rules.extend(pattern_rule(&field.get("pattern"), patterns)?);
     rules.extend(branches(&field.get("allOf"), patterns)?.map(Rule::AllOf));
     rules.extend(branches(&field.get("anyOf"), patterns)?.map(Rule::AnyOf));

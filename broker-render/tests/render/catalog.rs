@@ -409,6 +409,18 @@ fn reading_gives_the_first_error() {
 }
 
 #[test]
+fn a_required_field_with_a_default_asks_nothing_of_anybody() {
+    let mut draft = Draft::new();
+    let region = json!({"type": "string", "default": "eu-1"});
+    let spec = xrd_spec(&mut draft);
+    spec["required"] = json!(["parameters", "region"]);
+    spec["properties"]["region"] = region.clone();
+    spec["properties"]["parameters"]["required"] = json!(["size", "zone"]);
+    spec["properties"]["parameters"]["properties"]["zone"] = region;
+    assert_eq!(draft.check().1, [""; 0]);
+}
+
+#[test]
 fn a_required_injection_site_is_brought_by_the_broker() {
     let mut draft = Draft::new();
     xrd_spec(&mut draft)["required"] = json!(["parameters", "userData"]);

@@ -247,45 +247,6 @@ proptest! {
     }
 
     #[test]
-    fn tags_keep_the_rules_and_no_label_is_lost(
-        labels in prop::collection::btree_map("[a-zA-Z0-9:/._ ä<-]{0,80}|[a-z]{1,200}", "[a-z0-9-]{0,70}|.{0,20}|[é-ü]{250,260}", 0..70),
-        provider in prop::sample::select(&["aws", "azure", "gcp", "hcloud", "openstack", "other"][..]),
-    ) {
-        let CloudTags { tags, skipped, .. } = cloud_tags(&Provider::new(provider).unwrap(), &labels);
-        let (prefix, count, key_chars, value_chars) = match provider {
-            "aws" | "azure" => ("plexsphere:", 50, 128, 256),
-            "openstack" => ("plexsphere:", 128, 255, 255),
-            "hcloud" => ("plexsphere.io/", 64, 77, 63),
-            "gcp" => ("plexsphere-", 64, 63, 63),
-            _ => ("plexsphere-", 50, 63, 63),
-        };
-        prop_assert!(tags.len() <= count);
-        for (key, value) in &tags {
-            let label = key.strip_prefix(prefix).unwrap();
-            prop_assert_eq!(labels.get(label), Some(value), "nothing is rewritten");
-            prop_assert!(key.chars().count() <= key_chars && value.chars().count() <= value_chars);
-            let allowed = |c: char| match provider {
-                "aws" => c.is_alphanumeric() || " +-=._:/@".contains(c),
-                "azure" => !c.is_control() && !"<>%&\\?/".contains(c),
-                "openstack" => c.is_ascii_alphanumeric() || "-_:. ".contains(c),
-                "hcloud" => c.is_ascii_alphanumeric() || "-_.".contains(c),
-                _ => c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c),
-            };
-            prop_assert!(label.chars().all(allowed), "{key}");
-            prop_assert!(!value.chars().any(char::is_control), "{value:?}");
-        }
-        if provider == "azure" {
-            let distinct: BTreeSet<_> = tags.keys().map(|key| key.to_lowercase()).collect();
-            prop_assert_eq!(distinct.len(), tags.len());
-        }
-        let sent = tags.keys().map(|key| key.strip_prefix(prefix).unwrap().to_owned());
-        let accounted: BTreeSet<_> =
-            sent.chain(skipped.iter().map(|skip| skip.key.clone())).collect();
-        prop_assert_eq!(tags.len() + skipped.len(), labels.len());
-        prop_assert_eq!(accounted, labels.keys().cloned().collect::<BTreeSet<_>>());
-    }
-
-    #[test]
     fn scrub_leaves_no_trace(
         token in "[ -~]{1,64}",
         before in ".{0,40}",
@@ -344,6 +305,50 @@ proptest! {
     }
 }
 
+proptest! {
+    // Each case is up to 70 labels.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn tags_keep_the_rules_and_no_label_is_lost(
+        labels in prop::collection::btree_map("[a-zA-Z0-9:/._ ä<-]{0,80}|[a-z]{1,200}", "[a-z0-9-]{0,70}|.{0,20}|[é-ü]{250,260}", 0..70),
+        provider in prop::sample::select(&["aws", "azure", "gcp", "hcloud", "openstack", "other"][..]),
+    ) {
+        let CloudTags { tags, skipped, .. } = cloud_tags(&Provider::new(provider).unwrap(), &labels);
+        let (prefix, count, key_chars, value_chars) = match provider {
+            "aws" | "azure" => ("plexsphere:", 50, 128, 256),
+            "openstack" => ("plexsphere:", 128, 255, 255),
+            "hcloud" => ("plexsphere.io/", 64, 77, 63),
+            "gcp" => ("plexsphere-", 64, 63, 63),
+            _ => ("plexsphere-", 50, 63, 63),
+        };
+        prop_assert!(tags.len() <= count);
+        for (key, value) in &tags {
+            let label = key.strip_prefix(prefix).unwrap();
+            prop_assert_eq!(labels.get(label), Some(value), "nothing is rewritten");
+            prop_assert!(key.chars().count() <= key_chars && value.chars().count() <= value_chars);
+            let allowed = |c: char| match provider {
+                "aws" => c.is_alphanumeric() || " +-=._:/@".contains(c),
+                "azure" => !c.is_control() && !"<>%&\\?/".contains(c),
+                "openstack" => c.is_ascii_alphanumeric() || "-_:. ".contains(c),
+                "hcloud" => c.is_ascii_alphanumeric() || "-_.".contains(c),
+                _ => c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c),
+            };
+            prop_assert!(label.chars().all(allowed), "{key}");
+            prop_assert!(!value.chars().any(char::is_control), "{value:?}");
+        }
+        if provider == "azure" {
+            let distinct: BTreeSet<_> = tags.keys().map(|key| key.to_lowercase()).collect();
+            prop_assert_eq!(distinct.len(), tags.len());
+        }
+        let sent = tags.keys().map(|key| key.strip_prefix(prefix).unwrap().to_owned());
+        let accounted: BTreeSet<_> =
+            sent.chain(skipped.iter().map(|skip| skip.key.clone())).collect();
+        prop_assert_eq!(tags.len() + skipped.len(), labels.len());
+        prop_assert_eq!(accounted, labels.keys().cloned().collect::<BTreeSet<_>>());
+    }
+}
+
 /// Lists that are told apart by key or by value: only our items count.
 #[test]
 fn items_that_others_add_to_a_list_of_ours_do_not_change_the_digest() {
@@ -366,6 +371,18 @@ fn items_that_others_add_to_a_list_of_ours_do_not_change_the_digest() {
     let members = json!({"v:\"x\"": {}});
     let alone = object(json!(["x"]), members.clone());
     assert_eq!(owned_digest(&alone), owned_digest(&object(json!(["y", "x"]), members)));
+}
+
+/// An object that says who owns what, and does not name us, has to be applied anew.
+#[test]
+fn an_object_that_we_do_not_own_is_not_applied() {
+    let given = given(&BTreeMap::new());
+    let desired = xr(&given.input()).unwrap().armed(&Armed::Standalone);
+    let mut live = value(&desired);
+    assert!(is_applied(&live, &desired), "without any record, what stands counts");
+    live["metadata"]["managedFields"] =
+        json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": field_set(&live)}]);
+    assert!(!is_applied(&live, &desired));
 }
 
 /// Without an entry of ours there is nothing to compare with.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use broker_domain::{EventType, Phase, ProvisionedResourceId};
+use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
+use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::testing::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::Value;
@@ -52,7 +53,6 @@ async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
     for id in ids {
         let told = world.sink.deliveries_of(id);
         let types: Vec<_> = told.iter().map(|envelope| envelope.event_type).collect();
-        use EventType::{Deleted, Deleting, Ready, Requested};
         assert_eq!(types, [Requested, Ready, Deleting, Deleted]);
         let sequences: Vec<_> = told.iter().map(|envelope| envelope.sequence).collect();
         assert_eq!(sequences, [1, 2, 3, 4]);

@@ -51,7 +51,8 @@ fn token_in(fields: &Value) -> Option<String> {
 
 /// The file that cloud-init would write for the agent.
 fn written_file(document: &str) -> Option<String> {
-    let document: Value = serde_saphyr::from_str(document.strip_prefix("#cloud-config\n")?).ok()?;
+    let document = document.strip_prefix("#cloud-config\n")?;
+    let document = broker_render::read_document("user data", document.as_bytes()).ok()?;
     let files = document.get("write_files")?.as_array()?;
     let file =
         files.iter().find(|file| file.get("path").and_then(Value::as_str) == Some(TOKEN_PATH))?;

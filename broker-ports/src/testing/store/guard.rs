@@ -228,6 +228,18 @@ pub(super) async fn a_deleted_resource_stays_deleted(world: &dyn StoreUnderTest)
     refuses_illegal_edges_from(world, Phase::Deleted).await
 }
 
+pub(super) async fn a_write_with_an_event_id_that_is_taken_is_refused(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let first = world.stored(&resource()).await?;
+    let second = world.stored(&resource().numbered(2)).await?;
+    world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
+    let before = world.facts(second.id()).await?;
+    let answer = world.attempt(WriteKind::DeletionIntent, &deletion(&second, 1)?, None).await;
+    require_refused(answer, "invalid_input", "event_id")?;
+    world.require_untouched(second.id(), &before).await
+}
+
 pub(super) async fn a_change_of_another_kind_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let before = world.facts(stored.id()).await?;

@@ -8,7 +8,7 @@ use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Actor;
 use crate::outbox::{Acknowledged, Resume};
 use crate::repository::{ListQuery, PurgeRequest, SweepQuery};
-use crate::testing::builders::{attribution, id, resource, rows};
+use crate::testing::builders::{attribution, id, project, resource, rows};
 use crate::testing::cases::require;
 
 const AFTER_AN_HOUR: PurgeRequest =
@@ -66,6 +66,7 @@ pub(super) async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
     let other = world.stored(&resource().numbered(2)).await?;
     for resource in [stored.id(), stored.id(), other.id()] {
         let entry = AuditEntry::new(AuditAction::SubstrateApply, attribution())
+            .in_project(project(1))
             .about(resource)
             .in_phase(Phase::Ready)
             .with_event_data("as Jane said");
@@ -76,8 +77,9 @@ pub(super) async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
     same("so many lines were blanked", &blanked, &2)?;
 
     let mut after = world.audit_trail().await?;
-    let last = after.pop().map(|line| (line.entry.resource, line.entry.action));
-    let expected = Some((Some(stored.id()), AuditAction::AuditScrubbed));
+    let last = after.pop().map(|line| line.entry);
+    let last = last.map(|entry| (entry.resource, entry.project, entry.action));
+    let expected = Some((Some(stored.id()), Some(stored.project_id()), AuditAction::AuditScrubbed));
     same("scrubbing left the line", &last, &expected)?;
     let expected: Vec<_> = before
         .into_iter()

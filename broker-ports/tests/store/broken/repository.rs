@@ -85,6 +85,7 @@ impl Broken {
         match (self.flaw, error.domain()) {
             (Flaw::AcceptsIllegalEdges, Some(Error::IllegalTransition { .. })) => true,
             (Flaw::AcceptsOtherKinds, Some(Error::InvalidInput { field, .. })) => field == "change",
+            (Flaw::TakesAnEventIdTwice, Some(_)) => names(error, "event_id"),
             (Flaw::CommitsInAnOutage, None) => error.class() == FailureClass::Transient,
             _ => false,
         }
