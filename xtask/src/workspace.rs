@@ -51,7 +51,7 @@ pub(crate) fn cargo_in(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether crates.io would ever see it.
+/// Whether it is ever published.
 pub(crate) fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
