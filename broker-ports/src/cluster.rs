@@ -91,7 +91,11 @@ pub trait Cluster: Send + Sync {
     ///
     /// **Guarantees**: [`Precondition::Absent`](broker_render::Precondition::Absent) creates onto a free name and never touches what stands
     /// there; [`Precondition::Unchanged`](broker_render::Precondition::Unchanged) changes that object at that version and never creates, revives or
-    /// overwrites another. Fields of other managers stay as they were.
+    /// overwrites another. Fields of other managers stay as they were. An apply that changes nothing keeps the
+    /// object's version.
+    ///
+    /// **Caller**: sends none to an object that is being deleted: it would be accepted. A conflict ends the pass;
+    /// after `Unknown` the object is read before anything else is concluded.
     ///
     /// # Errors
     ///
@@ -107,21 +111,27 @@ pub trait Cluster: Send + Sync {
     async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError>;
 
     /// Asks for the deletion of an object, in the foreground: it stays visible until what it composed is
-    /// gone. Only the object of that uid.
+    /// gone. Only the object of that uid. An object, a kind or a namespace that does not exist is
+    /// [`Deleted::Gone`]; one that is being deleted already is [`Deleted::Accepted`].
+    ///
+    /// **Caller**: sends none to what it saw being deleted, and one for the ProviderConfig only when nothing that
+    /// was composed is left: a provider needs it to finalise what it made.
     ///
     /// # Errors
     ///
     /// See the trait. Forbidden is an error, not absence.
     async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError>;
 
-    /// A page of the objects that carry our label, to find those that nobody wants any more.
+    /// A page of the objects that carry our label, to find those that nobody wants any more. Following
+    /// [`OwnedPage::next`] visits each object that stood throughout once; a kind that does not exist has none.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError>;
 
-    /// Hints that objects of a resource changed.
+    /// Hints that objects of a resource changed: its composite resource or its ProviderConfig, including that
+    /// they came or went. **Implementer**: the stream ends when whatever feeds it does; **caller**: asks again.
     ///
     /// # Errors
     ///

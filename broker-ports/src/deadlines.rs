@@ -16,7 +16,7 @@ pub struct Deadlines {
     pub store: Duration,
     /// One call of a resolver or of the assignment reader.
     pub resolve: Duration,
-    /// One read of the cluster.
+    /// One read of the cluster, a dry run and an inspection included; and how long a subscription may take.
     pub cluster_read: Duration,
     /// One apply or delete on the cluster.
     pub cluster_write: Duration,

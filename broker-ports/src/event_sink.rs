@@ -13,7 +13,7 @@ pub trait EventSink: Send + Sync {
     /// **Guarantees of the caller**: events of one resource come in order, each again until it was taken.
     /// Those of different resources come in any order, several at a time.
     ///
-    /// **Implementer**: durable on the other side when this returns. A second delivery of an event id is
+    /// **Implementer**: the bytes of the envelope arrive as they are. Durable on the other side when this returns. A second delivery of an event id is
     /// not an error.
     ///
     /// # Errors

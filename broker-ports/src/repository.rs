@@ -21,6 +21,9 @@ use crate::error::PortError;
 
 /// The store of resources.
 ///
+/// One adapter implements this, [`Schedule`](crate::Schedule), [`Outbox`](crate::Outbox) and
+/// [`AuditSink`](crate::AuditSink) over one store, because every write commits to all of them together.
+///
 /// **Every write** is one transaction: the row, the event of the change if it carries one, one audit line,
 /// and the schedule. It commits only if the stored version is the one that the change was made from and,
 /// where the write carries an epoch, the stored epoch is that one. Otherwise it changes nothing and says
@@ -119,6 +122,9 @@ pub trait Repository: Send + Sync {
 
     /// Stores the id of a token that was issued, before it is put anywhere.
     ///
+    /// **Caller**: puts the token nowhere unless this was committed. After `Unknown` it ends the pass; the next
+    /// one reads which of the two happened.
+    ///
     /// # Errors
     ///
     /// See the trait.
@@ -126,12 +132,18 @@ pub trait Repository: Send + Sync {
 
     /// Stores that the issuer confirmed the closing of all tokens.
     ///
+    /// **Caller**: only after [`TokenIssuer::close`](crate::TokenIssuer::close) was confirmed, and before it
+    /// observes anything that a deletion is decided on.
+    ///
     /// # Errors
     ///
     /// See the trait.
     async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError>;
 
     /// Stores what stands on the cluster.
+    ///
+    /// **Caller**: before anything is done about what was seen, in any phase. What is added was seen; what is
+    /// taken out was found gone by a direct read.
     ///
     /// # Errors
     ///

@@ -1,8 +1,6 @@
 //! Stage 1, declare: what the neighbours know, read across the boundary in our own words.
 //!
-//! Every view is plain data without secrets. Absence is `None`; the caller turns it into the domain error
-//! that says what is missing. A stored thing that cannot be read (a blueprint whose XRD does not parse) is
-//! `Rejected` with the domain error as its source, and concerns the resources that use it, nobody else.
+//! Every view is plain data without secrets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +17,14 @@ use crate::error::PortError;
 /// Finds published blueprint versions.
 #[async_trait]
 pub trait BlueprintResolver: Send + Sync {
-    /// The version of that id. **Implementer**: a published version never changes, so it may be cached for
+    /// The version of that id; `None` if it was never published. **Implementer**: a published version never changes, so it may be cached for
     /// as long as one likes; XRD and schema are parsed once.
     ///
     /// # Errors
     ///
-    /// See the module.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
+    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
+    /// nobody else.
     async fn resolve(
         &self,
         id: BlueprintVersionId,
@@ -34,11 +34,13 @@ pub trait BlueprintResolver: Send + Sync {
 /// Finds clouds.
 #[async_trait]
 pub trait CloudResolver: Send + Sync {
-    /// The cloud of that id.
+    /// The cloud of that id; `None` if the inventory has none.
     ///
     /// # Errors
     ///
-    /// See the module.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
+    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
+    /// nobody else.
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError>;
 }
 
@@ -50,7 +52,9 @@ pub trait CredentialResolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See the module.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
+    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
+    /// nobody else.
     async fn resolve(
         &self,
         project: ProjectId,
@@ -65,7 +69,9 @@ pub trait AssignmentReader: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See the module.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
+    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
+    /// nobody else.
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
@@ -76,7 +82,9 @@ pub trait LabelTagResolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See the module.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
+    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
+    /// nobody else.
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError>;
 }
 

@@ -1,22 +1,4 @@
 //! Which ports each part of the application needs. A missing one does not compile.
-//!
-//! ```compile_fail,E0063
-//! # use std::sync::Arc;
-//! # use broker_ports::{EventSink, Outbox, RelayPorts};
-//! fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
-//!     RelayPorts { outbox }
-//! }
-//! ```
-//!
-//! The twin that does compile:
-//!
-//! ```
-//! # use std::sync::Arc;
-//! # use broker_ports::{EventSink, Outbox, RelayPorts};
-//! fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
-//!     RelayPorts { outbox, sink }
-//! }
-//! ```
 
 use std::sync::Arc;
 
@@ -27,6 +9,27 @@ use crate::{
 };
 
 /// What the service facade needs.
+///
+/// `repository`, `schedule`, `outbox` and `audit` are handles on one store: their promises are those of one
+/// transaction. They are four fields because a fault decorator or a mock stands in for one of them at a time.
+///
+/// A port that is not wired does not compile:
+///
+/// ```compile_fail,E0063
+/// # use broker_ports::ServicePorts;
+/// fn rewire(ports: ServicePorts) -> ServicePorts {
+///     ServicePorts { repository: ports.repository }
+/// }
+/// ```
+///
+/// The twin that does compile:
+///
+/// ```
+/// # use broker_ports::ServicePorts;
+/// fn rewire(ports: ServicePorts) -> ServicePorts {
+///     ServicePorts { repository: ports.repository.clone(), ..ports }
+/// }
+/// ```
 #[derive(Clone)]
 #[expect(missing_docs, reason = "each field is the port of its type")]
 pub struct ServicePorts {
@@ -47,6 +50,25 @@ pub struct ServicePorts {
 }
 
 /// What the reconciler needs, and with it sweep and runner.
+///
+/// `repository`, `schedule` and `audit` are handles on one store, as in [`ServicePorts`]. A port that is not
+/// wired does not compile:
+///
+/// ```compile_fail,E0063
+/// # use broker_ports::ReconcilerPorts;
+/// fn rewire(ports: ReconcilerPorts) -> ReconcilerPorts {
+///     ReconcilerPorts { cluster: ports.cluster }
+/// }
+/// ```
+///
+/// The twin that does compile:
+///
+/// ```
+/// # use broker_ports::ReconcilerPorts;
+/// fn rewire(ports: ReconcilerPorts) -> ReconcilerPorts {
+///     ReconcilerPorts { cluster: ports.cluster.clone(), ..ports }
+/// }
+/// ```
 #[derive(Clone)]
 #[expect(missing_docs, reason = "each field is the port of its type")]
 pub struct ReconcilerPorts {
@@ -65,7 +87,25 @@ pub struct ReconcilerPorts {
     pub ids: Arc<dyn IdSource>,
 }
 
-/// What the relay needs.
+/// What the relay needs. A port that is not wired does not compile:
+///
+/// ```compile_fail,E0063
+/// # use std::sync::Arc;
+/// # use broker_ports::{EventSink, Outbox, RelayPorts};
+/// fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
+///     RelayPorts { outbox }
+/// }
+/// ```
+///
+/// The twin that does compile:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use broker_ports::{EventSink, Outbox, RelayPorts};
+/// fn wire(outbox: Arc<dyn Outbox>, sink: Arc<dyn EventSink>) -> RelayPorts {
+///     RelayPorts { outbox, sink }
+/// }
+/// ```
 #[derive(Clone)]
 #[expect(missing_docs, reason = "each field is the port of its type")]
 pub struct RelayPorts {

@@ -27,6 +27,8 @@ pub trait TokenIssuer: Send + Sync {
     /// - otherwise every unconsumed token of the resource is invalidated, whatever its ordinal, and the new
     ///   one is returned.
     ///
+    /// **Implementer**: a plaintext is 1 to 512 printable ASCII characters, which rendering relies on.
+    ///
     /// **Caller**: after `Unknown`, a token may have been issued and is lost: asking again under the same
     /// ordinal invalidates it.
     ///
@@ -38,6 +40,9 @@ pub trait TokenIssuer: Send + Sync {
 
     /// Invalidates every unconsumed token of the resource, recorded or not, and rejects every later issue.
     /// Twice is once.
+    ///
+    /// **Caller**: before it observes anything that a teardown is decided on; puts the confirmation on record
+    /// ([`Repository::record_closed`](crate::Repository::record_closed)).
     ///
     /// # Errors
     ///
