@@ -38,8 +38,8 @@
 //! # use broker_domain::{ProjectId, ResourceId};
 //! # use uuid::Uuid;
 //! fn charge(project: ProjectId) {}
-//! let resource = ResourceId::new(Uuid::from_u128(7))?;
-//! charge(resource);
+//! let id = ResourceId::new(Uuid::from_u128(7))?;
+//! charge(id);
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!
@@ -49,8 +49,8 @@
 //! # use broker_domain::{ProjectId, ResourceId};
 //! # use uuid::Uuid;
 //! fn charge(project: ProjectId) {}
-//! let project = ProjectId::new(Uuid::from_u128(7))?;
-//! charge(project);
+//! let id = ProjectId::new(Uuid::from_u128(7))?;
+//! charge(id);
 //! # Ok::<(), broker_domain::Error>(())
 //! ```
 //!

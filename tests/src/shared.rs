@@ -3,7 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Once, OnceLock},
 };
 
 use xtask::{
@@ -25,6 +25,9 @@ pub(crate) async fn servers() -> &'static Description {
 
 /// The binaries of a server that a test wants for itself.
 pub(crate) fn tools() -> Tools {
+    if let Some(directory) = std::env::var_os(SERVERS_VARIABLE) {
+        end_with_the_run(PathBuf::from(directory));
+    }
     Tools::find().or_fail("the servers cannot be had")
 }
 
@@ -48,10 +51,13 @@ fn attach(directory: &Path) -> Result<Description, String> {
 /// Nobody but the run can stop this process when the run was killed, and without its servers it
 /// could only fail slowly. What it started itself has reapers of its own.
 fn end_with_the_run(directory: PathBuf) {
-    std::thread::spawn(move || {
-        Run::wait_for_end(&directory);
-        eprintln!("the run in {} has ended, and with it these tests", directory.display());
-        std::process::exit(1);
+    static WATCHING: Once = Once::new();
+    WATCHING.call_once(|| {
+        std::thread::spawn(move || {
+            Run::wait_for_end(&directory);
+            eprintln!("the run in {} has ended, and with it these tests", directory.display());
+            std::process::exit(1);
+        });
     });
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
-use crate::tools::Tools;
+use crate::tools::{Tools, provide_documents};
 use crate::{bench, docs, lint, test, tidy};
 
 /// The workspace's tasks.
@@ -73,8 +73,7 @@ pub(crate) struct TestArguments {
     /// Run only the tests whose name contains one of these.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
-    /// Run only this tier: unit, or a test target of broker-tests such as contract, simulation,
-    /// servers.
+    /// Run only this tier: unit, contract, or a test target of broker-tests such as simulation, servers.
     #[arg(long)]
     pub(crate) tier: Option<String>,
     /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests).
@@ -133,6 +132,7 @@ fn setup() -> Result<(), TaskError> {
     ] {
         println!("{name:24} {}", path.display());
     }
+    println!("{:24} {}", "cloud-init schema", provide_documents(&to_stderr)?.display());
     Ok(())
 }
 

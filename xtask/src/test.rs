@@ -16,7 +16,7 @@ use crate::cli::TestArguments;
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
 use crate::servers::{ServersError, SharedServers, start_shared};
-use crate::tools::Tools;
+use crate::tools::{Tools, provide_documents};
 use crate::workspace::Workspace;
 
 use plan::Plan;
@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     let plan = Plan::new(workspace.packages(), tier.as_deref())?;
     // Before the long build: a missing server is better learnt at once.
     let tools = plan.needs_servers().then(|| Tools::find_or_build(&to_stderr)).transpose()?;
+    if tools.is_some() {
+        provide_documents(&to_stderr)?;
+    }
 
     let suites = build::suites(&workspace, &plan)?;
     let mut listed = Vec::new();

@@ -37,6 +37,15 @@ pub struct Tools {
     pub kube_controller_manager: PathBuf,
 }
 
+/// What tests need beside the servers, provided ahead of them so that no test has to fetch anything.
+///
+/// # Errors
+///
+/// As [`cloud_init_schema`].
+pub(crate) fn provide_documents(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError> {
+    cloud_init_schema(progress)
+}
+
 impl Tools {
     /// Finds every binary, and builds or unpacks into the cache what the machine does not have.
     ///
@@ -137,6 +146,19 @@ pub enum SetupError {
     NoGo {
         /// The binaries that are missing, with their versions.
         what: String,
+        /// The Go version that builds them.
+        go: &'static str,
+    },
+    /// There is a Go, but it is too old to build what is missing.
+    #[error(
+        "missing {what}, and {found} is too old to build them: install Go {go} or newer, \
+         or set KUBEBUILDER_ASSETS to a directory that holds them"
+    )]
+    OldGo {
+        /// The binaries that are missing, with their versions.
+        what: String,
+        /// The version that was found.
+        found: String,
         /// The Go version that builds them.
         go: &'static str,
     },

@@ -48,7 +48,7 @@ impl Machine {
     fn put_go(&self) {
         self.put(
             "bin/go",
-            r#"echo run >> "$0.runs"; while [ "$1" != -o ]; do shift; done; echo binary > "$2""#,
+            r#"[ "$1" = env ] && exec echo go1.26.0; echo run >> "$0.runs"; while [ "$1" != -o ]; do shift; done; echo binary > "$2""#,
         );
     }
 
@@ -63,6 +63,7 @@ impl Machine {
             .current_dir(self.root.path())
             .env("PATH", self.path("bin"))
             .env("BROKER_CACHE_DIR", self.path("cache"))
+            .env("BROKER_CLOUD_INIT_SCHEMA", env!("CARGO_BIN_EXE_xtask"))
             .env("RUST_BACKTRACE", "1")
             .env_remove("KUBEBUILDER_ASSETS")
             .env_remove("BROKER_POSTGRES");
@@ -175,6 +176,18 @@ fn a_variable_that_means_nothing_is_named_with_what_is_allowed() {
 }
 
 #[test]
+fn a_go_that_is_too_old_is_said_to_be_so_before_anything_is_built() {
+    let machine = Machine::new();
+    machine.put_postgres();
+    machine.put("bin/go", "echo go1.19.8");
+    let output = machine.xtask(&["setup"]).output().unwrap();
+    assert_one_line(
+        &output,
+        "error: missing etcd 3.6.8, kube-apiserver 1.36.3, kube-controller-manager 1.36.3, and go1.19.8 is too old",
+    );
+}
+
+#[test]
 fn two_runs_at_once_build_each_binary_once_and_a_third_builds_none() {
     let machine = Machine::new();
     machine.put_postgres();
@@ -185,7 +198,7 @@ fn two_runs_at_once_build_each_binary_once_and_a_third_builds_none() {
     });
     for output in outputs.iter().chain([&set_up()]) {
         assert!(output.status.success(), "{}", stderr(output));
-        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 4);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
     }
     assert_eq!(machine.compiler_runs(), 3);
 }
@@ -196,7 +209,7 @@ fn a_run_that_was_killed_in_a_build_leaves_nothing_half_done() {
     machine.put_postgres();
     // Writes half a binary and then kills the run that called it.
     machine
-        .put("bin/go", r#"while [ "$1" != -o ]; do shift; done; echo half > "$2"; kill -9 $PPID"#);
+        .put("bin/go", r#"[ "$1" = env ] && exec echo go1.26.0; while [ "$1" != -o ]; do shift; done; echo half > "$2"; kill -9 $PPID"#);
     let killed = machine.xtask(&["setup"]).status().unwrap();
     assert_eq!(killed.code(), None);
     assert!(

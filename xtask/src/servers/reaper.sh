@@ -13,8 +13,16 @@ while read -r _; do :; done
 # The run's processes are those whose standard error is a log in its directory: the servers, and
 # what they started. A shell that somebody only looks around with is not among them.
 processes() {
-    find /proc/[0-9]*/fd/2 -maxdepth 0 -lname "$directory/*" 2>/dev/null | cut -d / -f 3
-}
+    for log in /proc/[0-9]*/fd/2; do
+        # A quoted expansion is compared letter by letter, whatever the directory's name holds.
+        case $(readlink "$log") in
+            "$directory"/*)
+                process=${log#/proc/}
+                echo "${process%%/*}"
+                ;;
+        esac
+    done
+} 2>/dev/null
 
 left=200
 while [ "$left" -gt 0 ] && running=$(processes) && [ -n "$running" ]; do

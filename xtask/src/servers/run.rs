@@ -11,12 +11,13 @@
 //! - A directory whose lock is free was left by a power cut; the next run removes it.
 
 use std::{
-    fs::{self, File, Permissions, TryLockError},
+    fs::{self, DirEntry, File, Permissions, TryLockError},
     io,
     os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Mutex,
+    time::Duration,
 };
 
 use super::{error::ServersError, user::User};
@@ -149,11 +150,21 @@ fn create_locked(parent: &Path) -> Result<(PathBuf, File), ServersError> {
 fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        let is_run = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_run && is_abandoned(&entry.path()) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_run = name.starts_with(PREFIX) && is_abandoned(&entry.path());
+        let is_beginning = name.starts_with(PREFIX_UNLOCKED) && is_old(&entry);
+        if is_run || is_beginning {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// A run gets its lock within moments; a directory that has waited for an hour waits for ever.
+fn is_old(entry: &DirEntry) -> bool {
+    let created = entry.metadata().and_then(|metadata| metadata.modified());
+    let age = created.ok().and_then(|created| created.elapsed().ok());
+    age.is_some_and(|age| age > Duration::from_hours(1))
 }
 
 fn is_abandoned(directory: &Path) -> bool {
@@ -169,7 +180,7 @@ fn is_abandoned(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::sync::Arc;
 
     use rustix::process::Signal;
 
@@ -204,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_reaper_ends_what_its_owner_left() {
-        let parent = tempfile::tempdir().unwrap();
+        // A name that would be a pattern, were it taken for one.
+        let parent = tempfile::Builder::new().prefix("a[b]*? \\").tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
         let deaf = sleeper(&run, "trap '' HUP INT QUIT TERM");
         let parental = sleeper(&run, "setsid sleep 1000 & echo child $!");

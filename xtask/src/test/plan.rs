@@ -8,6 +8,10 @@ use crate::error::TaskError;
 const TIERS_PACKAGE: &str = "broker-tests";
 /// The tier of everything else.
 const UNIT: &str = "unit";
+/// The tier of the ports' contract suites, wherever they run.
+const CONTRACT: &str = "contract";
+/// A test target that asks for this feature runs contract suites.
+const CONTRACT_FEATURE: &str = "testing";
 
 /// A set of tests that is selected as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +33,14 @@ impl Plan {
         wanted: Option<&str>,
     ) -> Result<Self, TaskError> {
         let mut tiers = vec![Tier { name: UNIT.to_owned(), needs_servers: false }];
-        let targets = packages
-            .filter(|package| *package.name == TIERS_PACKAGE)
-            .flat_map(|package| &package.targets);
-        tiers.extend(targets.filter(|target| target.is_kind(TargetKind::Test)).map(tier_of_target));
+        for package in packages {
+            let tests = package.targets.iter().filter(|target| target.is_kind(TargetKind::Test));
+            for tier in tests.filter_map(|target| tier_of_target(&package.name, target)) {
+                if !tiers.contains(&tier) {
+                    tiers.push(tier);
+                }
+            }
+        }
         // What is quick and needs nothing fails first.
         tiers.sort_by_key(|tier| tier.needs_servers);
         let Some(wanted) = wanted else { return Ok(Self { tiers }) };
@@ -50,8 +58,11 @@ impl Plan {
 
     /// The tier that the tests of a target belong to, if they are to run.
     pub(super) fn tier(&self, package: &str, target: &Target) -> Option<&Tier> {
-        let is_tier = package == TIERS_PACKAGE && target.is_kind(TargetKind::Test);
-        self.named(if is_tier { &target.name } else { UNIT })
+        let test = target.is_kind(TargetKind::Test).then(|| tier_of_target(package, target));
+        match test.flatten() {
+            Some(tier) => self.named(&tier.name),
+            None => self.named(UNIT),
+        }
     }
 
     /// The tier of the documentation's examples, if they are to run.
@@ -69,9 +80,19 @@ impl Plan {
     }
 }
 
-/// A target that asks for features does so because it must not run by accident: it needs servers.
-fn tier_of_target(target: &Target) -> Tier {
-    Tier { name: target.name.clone(), needs_servers: !target.required_features.is_empty() }
+/// The tier that a test target stands for; `None` if its tests are units like any other.
+///
+/// A target of `broker-tests` that asks for features does so because it must not run by accident: it needs
+/// servers. Elsewhere the feature `testing` tells a contract suite.
+fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
+    let features = &target.required_features;
+    if package == TIERS_PACKAGE {
+        Some(Tier { name: target.name.clone(), needs_servers: !features.is_empty() })
+    } else if features.iter().any(|feature| feature == CONTRACT_FEATURE) {
+        Some(Tier { name: CONTRACT.to_owned(), needs_servers: false })
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +123,15 @@ mod tests {
 
     fn names(plan: &Plan) -> Vec<&str> {
         plan.tiers.iter().map(|tier| tier.name.as_str()).collect()
+    }
+
+    #[test]
+    fn contract_suites_are_a_tier_wherever_they_run() {
+        let packages: Vec<_> = packages(&[("store", &["memory", "testing"]), ("demo", &[])]);
+        let [suite, other] = [1, 2].map(|place: usize| &packages[0].targets[place]);
+        let contract = Tier { name: CONTRACT.to_owned(), needs_servers: false };
+        assert_eq!(tier_of_target("broker-ports", suite), Some(contract));
+        assert_eq!(tier_of_target("provisioning-broker", other), None);
     }
 
     #[test]

@@ -62,10 +62,29 @@ pub(super) fn check(lookup: &Lookup) -> Result<(), SetupError> {
         .filter(|binary| binary.find(lookup).is_none())
         .map(Binary::title)
         .collect();
-    if missing.is_empty() || lookup.on_path("go").is_some() {
-        return Ok(());
+    match lookup.on_path("go") {
+        _ if missing.is_empty() => Ok(()),
+        None => Err(no_go(missing.join(", "))),
+        Some(go) => match too_old(&go) {
+            Some(found) => {
+                Err(SetupError::OldGo { what: missing.join(", "), found, go: GO_VERSION })
+            }
+            None => Ok(()),
+        },
     }
-    Err(no_go(missing.join(", ")))
+}
+
+/// The version of a Go that can neither build the servers nor fetch a toolchain that can, which it does by
+/// itself from 1.21 on.
+fn too_old(go: &Path) -> Option<String> {
+    let answer = Command::new(go).args(["env", "GOVERSION"]).output().ok()?;
+    let version = String::from_utf8(answer.stdout).ok()?;
+    is_too_old(version.trim()).then(|| version.trim().to_owned())
+}
+
+fn is_too_old(version: &str) -> bool {
+    let minor = version.strip_prefix("go1.").and_then(|rest| rest.split('.').next());
+    minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 21)
 }
 
 /// The three, whatever is missing built.
@@ -202,6 +221,20 @@ fn write_module(directory: &Path) -> Result<(), SetupError> {
 mod tests {
     use super::*;
     use crate::tools::tests::Machine;
+
+    #[test]
+    fn a_go_that_cannot_help_itself_is_too_old() {
+        for (version, expected) in [
+            ("go1.19.8", true),
+            ("go1.20", true),
+            ("go1.21.0", false),
+            ("go1.26.8", false),
+            ("go2.0", false),
+            ("devel", false),
+        ] {
+            assert_eq!(is_too_old(version), expected, "{version}");
+        }
+    }
 
     #[test]
     fn versions_and_flags_come_from_the_module_file() {
