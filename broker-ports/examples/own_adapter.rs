@@ -77,6 +77,11 @@ impl EventSinkUnderTest for World {
             Err(error) => Err(PortError::transient("cannot read").with_source(error)),
         }
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        std::fs::remove_dir_all(&self.sink.directory)
+            .map_err(|error| PortError::transient("cannot remove").with_source(error))
+    }
 }
 
 #[tokio::main]

@@ -44,6 +44,13 @@ impl ObjectVersion {
 /// }
 /// ```
 ///
+/// ```compile_fail,E0277
+/// # use broker_ports::ApplyRequest;
+/// fn keep(request: &ApplyRequest) -> serde_json::Result<String> {
+///     serde_json::to_string(request)
+/// }
+/// ```
+///
 /// The twins that do compile:
 ///
 /// ```
@@ -56,6 +63,13 @@ impl ObjectVersion {
 /// # use broker_ports::ApplyRequest;
 /// fn log(request: &ApplyRequest) -> String {
 ///     format!("{:?}", request.target())
+/// }
+/// ```
+///
+/// ```
+/// # use broker_ports::ApplyRequest;
+/// fn keep(request: &ApplyRequest) -> serde_json::Result<String> {
+///     serde_json::to_string(request.target().name())
 /// }
 /// ```
 pub struct ApplyRequest {

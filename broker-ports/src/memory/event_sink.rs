@@ -18,20 +18,33 @@ use crate::event_sink::{Envelope, EventSink};
 /// assert!(sink.deliveries().is_empty());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct RecordingEventSink(Arc<Mutex<Vec<Envelope>>>);
+pub struct RecordingEventSink(Arc<Mutex<Record>>);
+
+#[derive(Debug, Default)]
+struct Record {
+    unreachable: bool,
+    deliveries: Vec<Envelope>,
+}
 
 impl RecordingEventSink {
     /// Every delivery so far.
     pub fn deliveries(&self) -> Vec<Envelope> {
-        self.lock().clone()
+        self.lock().deliveries.clone()
     }
 
     /// Every delivery of a resource's events so far.
     pub fn deliveries_of(&self, resource: ProvisionedResourceId) -> Vec<Envelope> {
-        self.lock().iter().filter(|envelope| envelope.resource == resource).cloned().collect()
+        let of_resource = |envelope: &&Envelope| envelope.resource == resource;
+        self.lock().deliveries.iter().filter(of_resource).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Envelope>> {
+    /// Cuts the sink off, or brings it back: an outage. Until then every delivery is a `Transient` error,
+    /// and nothing is kept.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().unreachable = !reachable;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,7 +52,11 @@ impl RecordingEventSink {
 #[async_trait]
 impl EventSink for RecordingEventSink {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
-        self.lock().push(envelope.clone());
+        let mut record = self.lock();
+        if record.unreachable {
+            return Err(PortError::transient("the sink is unreachable"));
+        }
+        record.deliveries.push(envelope.clone());
         Ok(())
     }
 }

@@ -110,6 +110,12 @@ impl MemoryMesh {
         self.lock().live_peer(node)
     }
 
+    /// Cuts the broker off from the mesh and from its tokens, or brings both back: an outage. Until then
+    /// every method of their ports is a `Transient` error, and nothing changes. Agents get through as before.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().set_reachable(reachable);
+    }
+
     /// What the broker drains Nodes through.
     pub fn deregistrar(&self) -> ChainedNodeDeregistrar {
         let seams = Arc::new(self.clone());
@@ -133,7 +139,8 @@ impl TokenReader for MemoryMesh {
         &self,
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
-        let state = self.lock();
+        let mut state = self.lock();
+        let state = state.reached()?;
         Ok(tokens.iter().map(|token| state.consumer(*token)).collect())
     }
 }
@@ -141,13 +148,13 @@ impl TokenReader for MemoryMesh {
 #[async_trait]
 impl PeerResolver for MemoryMesh {
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
-        Ok(self.peer(node))
+        Ok(self.lock().reached()?.live_peer(node))
     }
 }
 
 #[async_trait]
 impl PeerCommander for MemoryMesh {
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
-        self.lock().retire(node, peer)
+        self.lock().reached()?.retire(node, peer)
     }
 }

@@ -55,6 +55,7 @@ pub struct BlueprintDocuments {
 
 #[derive(Debug, Default)]
 struct Known {
+    unreachable: bool,
     blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
     clouds: BTreeMap<CloudId, CloudView>,
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
@@ -105,8 +106,23 @@ impl MemoryNeighbours {
         self.lock().labels.entry(resource).or_default().insert(key.into(), value.into());
     }
 
+    /// Cuts the broker off from its neighbours, or brings them back: an outage. Until then every resolver
+    /// answers with a `Transient` error.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().unreachable = !reachable;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the neighbours know, for a resolver that asks them.
+    fn ask(&self) -> Result<MutexGuard<'_, Known>, PortError> {
+        let known = self.lock();
+        if known.unreachable {
+            return Err(PortError::transient("the neighbours are unreachable"));
+        }
+        Ok(known)
     }
 }
 
@@ -116,7 +132,7 @@ impl BlueprintResolver for MemoryNeighbours {
         &self,
         id: BlueprintVersionId,
     ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
-        let mut known = self.lock();
+        let mut known = self.ask()?;
         let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
         let view = match blueprint {
             Blueprint::Read(view) => Arc::clone(view),
@@ -145,7 +161,7 @@ fn read(
 #[async_trait]
 impl CloudResolver for MemoryNeighbours {
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
-        Ok(self.lock().clouds.get(&id).cloned())
+        Ok(self.ask()?.clouds.get(&id).cloned())
     }
 }
 
@@ -156,7 +172,7 @@ impl CredentialResolver for MemoryNeighbours {
         project: ProjectId,
         id: CloudCredentialId,
     ) -> Result<Option<CredentialView>, PortError> {
-        let known = self.lock();
+        let known = self.ask()?;
         let assigned = known.assigned.contains(&(project, id));
         Ok(known.credentials.get(&id).filter(|_| assigned).cloned())
     }
@@ -165,13 +181,13 @@ impl CredentialResolver for MemoryNeighbours {
 #[async_trait]
 impl AssignmentReader for MemoryNeighbours {
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
-        Ok(self.lock().namespaces.get(&project).cloned())
+        Ok(self.ask()?.namespaces.get(&project).cloned())
     }
 }
 
 #[async_trait]
 impl LabelTagResolver for MemoryNeighbours {
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
-        Ok(self.lock().labels.get(&resource).cloned().unwrap_or_default())
+        Ok(self.ask()?.labels.get(&resource).cloned().unwrap_or_default())
     }
 }

@@ -64,6 +64,12 @@ impl MemoryTokens {
         self
     }
 
+    /// Cuts the broker off from the issuer and from its mesh, or brings both back, as
+    /// [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable) does.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().set_reachable(reachable);
+    }
+
     /// The resource's live token, if it has one.
     pub fn live_token(&self, resource: ProvisionedResourceId) -> Option<BootstrapTokenId> {
         self.lock().live_token(resource, self.clock.now())
@@ -87,19 +93,20 @@ impl fmt::Debug for MemoryTokens {
 #[async_trait]
 impl TokenIssuer for MemoryTokens {
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
-        self.lock().issue(request, self.window, self.clock.now())
+        self.lock().reached()?.issue(request, self.window, self.clock.now())
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        self.lock().close(resource);
+        self.lock().reached()?.close(resource);
         Ok(())
     }
 
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
-        Ok(self.lock().token_state(token, self.clock.now()))
+        Ok(self.lock().reached()?.token_state(token, self.clock.now()))
     }
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.lock().reached()?;
         Ok(self.window)
     }
 }

@@ -33,3 +33,15 @@ pub(super) fn require_rejected<T>(
         }
     }
 }
+
+/// It failed without a verdict: neither an answer nor a rejection. Whoever cannot reach the other side knows
+/// nothing of it.
+pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Result<(), Violation> {
+    match answer {
+        Ok(_) => Err(Violation::new(format!("{what} is answered while it is cut off"))),
+        Err(error) if error.class() == FailureClass::Rejected => {
+            Err(Violation::new(format!("{what} is rejected while it is cut off")))
+        }
+        Err(_) => Ok(()),
+    }
+}

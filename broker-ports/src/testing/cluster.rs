@@ -11,6 +11,7 @@ mod home;
 mod inspecting;
 mod kinds;
 mod listing;
+mod outage;
 mod owning;
 mod reading;
 mod refusing;
@@ -147,6 +148,14 @@ pub trait ClusterUnderTest: Send + Sync {
     async fn freeze_caches(&self) -> Result<(), PortError> {
         Ok(())
     }
+
+    /// Cuts the port off from its API server for the rest of the case, also where it was handed out before:
+    /// nobody listens there any more. Hooks need not get through either.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn cut_off(&self) -> Result<(), PortError>;
 
     /// Gives the cluster a moment to get on with what it has to do.
     async fn settle(&self);
@@ -288,6 +297,12 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_forbidden_fact_is_unknown,
         a_rival_manager_is_named,
         a_condition_repeats_no_token,
+    }));
+    cases.extend(suite_of!(outage {
+        a_cluster_that_is_cut_off_never_answers_with_absence,
+        an_observation_that_is_cut_off_is_never_absence,
+        an_inspection_that_is_cut_off_knows_nothing,
+        a_cluster_that_is_cut_off_changes_nothing,
     }));
     cases
 }

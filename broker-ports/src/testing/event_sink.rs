@@ -23,6 +23,14 @@ pub trait EventSinkUnderTest: Send + Sync {
     ///
     /// Any ends the case as a violation.
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError>;
+
+    /// Cuts the sink off for the rest of the case from whatever it hands events to: closes its pool, stops
+    /// its server.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Every promise of [`EventSink`].
@@ -33,5 +41,6 @@ pub fn suite<W: EventSinkUnderTest + 'static>() -> Suite<W> {
         events_of_a_resource_keep_their_order,
         a_second_delivery_is_no_error,
         resources_arrive_side_by_side,
+        a_sink_that_is_cut_off_delivers_nothing,
     }))
 }

@@ -1,6 +1,7 @@
 //! The contracts of [`NodeDeregistrar`], and of the three seams that the shipped one chains.
 
 mod cases;
+mod outage;
 mod seams;
 
 use async_trait::async_trait;
@@ -49,6 +50,14 @@ pub trait MeshAgents: Send + Sync {
     ///
     /// See the trait.
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
+
+    /// Cuts deregistrar and seams off for the rest of the case from whatever they talk to: closes their pool,
+    /// stops their server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// A deregistrar and its mesh.
@@ -71,7 +80,7 @@ pub trait SeamsUnderTest: MeshAgents {
 
 /// Every promise of [`NodeDeregistrar`].
 pub fn suite<W: NodeDeregistrarUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(cases {
+    let mut cases = suite_of!(cases {
         a_consumed_token_is_registered,
         a_peer_does_not_change_that,
         an_unconsumed_token_is_not_registered,
@@ -85,12 +94,17 @@ pub fn suite<W: NodeDeregistrarUnderTest + 'static>() -> Suite<W> {
         nodes_do_not_disturb_each_other,
         a_batch_equals_its_questions_in_order,
         an_empty_batch_is_empty,
-    }))
+    });
+    cases.extend(suite_of!(outage {
+        a_deregistrar_that_is_cut_off_never_answers_with_absence,
+        a_deregistrar_that_is_cut_off_deregisters_nothing,
+    }));
+    Suite::new(cases)
 }
 
 /// Every promise of [`TokenReader`], [`PeerResolver`] and [`PeerCommander`].
 pub fn seams_suite<W: SeamsUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(seams {
+    let mut cases = suite_of!(seams {
         consumers_answer_in_order,
         a_live_peer_is_found,
         retire_drains_the_named_peer_and_marks,
@@ -100,7 +114,12 @@ pub fn seams_suite<W: SeamsUnderTest + 'static>() -> Suite<W> {
         retire_leaves_a_node_whose_peer_was_not_named,
         retire_leaves_a_node_whose_peer_is_another,
         a_marked_node_gets_no_peer,
-    }))
+    });
+    cases.extend(suite_of!(outage {
+        seams_that_are_cut_off_never_answer_with_absence,
+        a_commander_that_is_cut_off_retires_nothing,
+    }));
+    Suite::new(cases)
 }
 
 /// A token that nobody ever issued.

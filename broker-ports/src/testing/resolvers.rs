@@ -32,6 +32,13 @@ pub trait BlueprintResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError>;
+
+    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// A blueprint version as a catalog stores it.
@@ -60,6 +67,13 @@ pub trait CloudResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError>;
+
+    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Credentials, and a way to assign them. Any error ends the case as a violation.
@@ -95,6 +109,13 @@ pub trait CredentialResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError>;
+
+    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Assignments, and a way to make them. Any error ends the case as a violation.
@@ -120,6 +141,13 @@ pub trait AssignmentReaderUnderTest: Send + Sync {
         project: ProjectId,
         namespace: &NamespaceObservation,
     ) -> Result<(), PortError>;
+
+    /// Cuts the reader off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Labels, and a way to attach them. Any error ends the case as a violation.
@@ -134,6 +162,13 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError>;
+
+    /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Every promise of [`BlueprintResolver`].
@@ -144,12 +179,17 @@ pub fn blueprint_suite<W: BlueprintResolverUnderTest + 'static>() -> Suite<W> {
         a_version_whose_xrd_does_not_parse_is_rejected,
         a_version_whose_schema_does_not_parse_is_rejected,
         an_unreadable_version_concerns_nobody_else,
+        a_catalog_that_is_cut_off_never_answers_with_absence,
     }))
 }
 
 /// Every promise of [`CloudResolver`].
 pub fn cloud_suite<W: CloudResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(neighbours { a_cloud_is_found, a_cloud_that_does_not_exist_is_none }))
+    Suite::new(suite_of!(neighbours {
+        a_cloud_is_found,
+        a_cloud_that_does_not_exist_is_none,
+        an_inventory_that_is_cut_off_never_answers_with_absence,
+    }))
 }
 
 /// Every promise of [`CredentialResolver`].
@@ -160,6 +200,7 @@ pub fn credential_suite<W: CredentialResolverUnderTest + 'static>() -> Suite<W> 
         a_credential_that_nobody_was_assigned_is_none,
         a_credential_of_another_project_is_none,
         a_credential_that_was_withdrawn_is_none,
+        credentials_that_are_cut_off_are_never_absent,
     }))
 }
 
@@ -169,6 +210,7 @@ pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
         a_project_that_was_not_placed_is_none,
         a_placed_project_has_its_namespace,
         readiness_is_read_anew,
+        an_assignment_that_is_cut_off_is_never_absent,
     }))
 }
 
@@ -179,6 +221,7 @@ pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
         a_resource_without_labels_has_none,
         a_resource_that_does_not_exist_has_none,
         labels_stay_with_their_resource,
+        labels_that_are_cut_off_are_never_empty,
     }))
 }
 

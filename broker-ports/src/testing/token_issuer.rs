@@ -4,6 +4,7 @@
 //! goes on for a while, and an agent consumes its token whenever it boots.
 
 mod concurrency;
+mod outage;
 mod protocol;
 mod rules;
 
@@ -47,6 +48,14 @@ pub trait TokenIssuerUnderTest: Send + Sync {
     ///
     /// Any ends the case as a violation.
     async fn advance(&self, by: Duration) -> Result<(), PortError>;
+
+    /// Cuts the issuer off for the rest of the case from whatever it talks to: closes its pool, stops its
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn cut_off(&self) -> Result<(), PortError>;
 }
 
 /// Every promise of [`TokenIssuer`].
@@ -84,6 +93,10 @@ pub fn suite<W: TokenIssuerUnderTest + 'static>() -> Suite<W> {
     cases.extend(suite_of!(concurrency {
         at_most_one_live_token_under_32_at_once,
         no_live_token_after_close_under_32_at_once,
+    }));
+    cases.extend(suite_of!(outage {
+        an_issuer_that_is_cut_off_never_answers_with_absence,
+        an_issuer_that_is_cut_off_issues_and_closes_nothing,
     }));
     Suite::new(cases)
 }

@@ -25,6 +25,8 @@ const fn caught_by(flaw: Flaw) -> &'static str {
         Flaw::OverridesVetoes => "a_veto_is_told_in_its_words",
         Flaw::TakesForbiddenForGone => "a_forbidden_deletion_is_an_error",
         Flaw::TakesForbiddenForAbsent => "a_forbidden_read_is_an_error",
+        Flaw::TakesAnOutageForGone => "a_cluster_that_is_cut_off_changes_nothing",
+        Flaw::TakesAnOutageForAbsent => "a_cluster_that_is_cut_off_never_answers_with_absence",
         Flaw::ReadsFromACache => "a_reading_is_never_stale",
         Flaw::ReadsHalf => "half_a_reading_is_an_error",
         Flaw::TakesAbsentKindsForAbsentObjects => "an_absent_kind_is_told_apart",
@@ -36,6 +38,7 @@ const fn caught_by(flaw: Flaw) -> &'static str {
         Flaw::ListsOnePageOnly => "owned_objects_are_listed_to_the_end",
         Flaw::NeverHints => "a_change_gives_a_hint",
         Flaw::InventsAbsenceWhenInspecting => "a_forbidden_fact_is_unknown",
+        Flaw::EmptiesItsCacheInAnOutage => "an_observation_that_is_cut_off_is_never_absence",
         Flaw::NamesAnotherCluster => "the_cluster_is_its_kube_system",
     }
 }

@@ -14,6 +14,8 @@ use broker_ports::{
 use broker_render::{FIELD_MANAGER, Precondition};
 use serde_json::{Map, Value, json};
 
+use crate::world::IDENTITY;
+
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
@@ -34,6 +36,8 @@ pub(crate) enum Flaw {
     OverridesVetoes,
     TakesForbiddenForGone,
     TakesForbiddenForAbsent,
+    TakesAnOutageForGone,
+    TakesAnOutageForAbsent,
     ReadsFromACache,
     ReadsHalf,
     TakesAbsentKindsForAbsentObjects,
@@ -45,11 +49,12 @@ pub(crate) enum Flaw {
     ListsOnePageOnly,
     NeverHints,
     InventsAbsenceWhenInspecting,
+    EmptiesItsCacheInAnOutage,
     NamesAnotherCluster,
 }
 
 impl Flaw {
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::OverwritesOnConflict,
         Self::CreatesOnReapply,
         Self::OverwritesNamesakes,
@@ -67,6 +72,8 @@ impl Flaw {
         Self::OverridesVetoes,
         Self::TakesForbiddenForGone,
         Self::TakesForbiddenForAbsent,
+        Self::TakesAnOutageForGone,
+        Self::TakesAnOutageForAbsent,
         Self::ReadsFromACache,
         Self::ReadsHalf,
         Self::TakesAbsentKindsForAbsentObjects,
@@ -78,6 +85,7 @@ impl Flaw {
         Self::ListsOnePageOnly,
         Self::NeverHints,
         Self::InventsAbsenceWhenInspecting,
+        Self::EmptiesItsCacheInAnOutage,
         Self::NamesAnotherCluster,
     ];
 }
@@ -133,6 +141,21 @@ fn sent(request: &ApplyRequest) -> Value {
     serde_json::from_slice(&request.expose_for_apply()).unwrap()
 }
 
+fn is_outage(error: &PortError) -> bool {
+    error.to_string().contains("connection refused")
+}
+
+/// A reading by which nothing stands.
+fn nothing(cluster: ClusterId) -> Reading {
+    Reading {
+        cluster,
+        xr: XrReading::Absent,
+        provider_config: None,
+        recorded: BTreeMap::new(),
+        labelled: [].into(),
+    }
+}
+
 /// The entries of a map that stand and are not sent, as a patch that removes them.
 fn unsent(live: &Value, sent: &Value, path: &[&str]) -> Value {
     let map = |object: &Value| {
@@ -161,6 +184,9 @@ impl Cluster for Flawed {
         if self.flaw == Flaw::ShufflesObservations {
             seen.reverse();
         }
+        if self.flaw == Flaw::EmptiesItsCacheInAnOutage && self.behind.identity().await.is_err() {
+            seen = targets.iter().map(|_| Ok(CachedXr::Absent)).collect();
+        }
         if self.flaw == Flaw::FailsObservationsTogether {
             let all: Result<Vec<_>, _> = seen.into_iter().collect();
             return Ok(all?.into_iter().map(Ok).collect());
@@ -170,13 +196,10 @@ impl Cluster for Flawed {
 
     async fn read(&self, target: &Target) -> Result<Reading, PortError> {
         let mut reading = match (self.flaw, self.inner.read(target).await) {
-            (Flaw::TakesForbiddenForAbsent, Err(_)) => Reading {
-                cluster: self.behind.identity().await?,
-                xr: XrReading::Absent,
-                provider_config: None,
-                recorded: BTreeMap::new(),
-                labelled: [].into(),
-            },
+            (Flaw::TakesForbiddenForAbsent, Err(_)) => nothing(self.behind.identity().await?),
+            (Flaw::TakesAnOutageForAbsent, Err(error)) if is_outage(&error) => {
+                nothing(ClusterId::new(IDENTITY)?)
+            }
             (Flaw::ReadsHalf, Err(_)) => {
                 let half = Target { composed_kinds: [].into(), ..target.clone() };
                 self.inner.read(&half).await?
@@ -260,6 +283,7 @@ impl Cluster for Flawed {
             {
                 Ok(Deleted::Gone)
             }
+            (Flaw::TakesAnOutageForGone, Err(error)) if is_outage(&error) => Ok(Deleted::Gone),
             (Flaw::DeletesNamesakes, Ok(Deleted::Replaced))
             | (Flaw::DeletesComposedObjects, Err(_))
             | (Flaw::OverridesVetoes, Ok(Deleted::Vetoed { .. })) => {

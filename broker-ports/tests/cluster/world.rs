@@ -141,6 +141,11 @@ impl ClusterUnderTest for World {
         Ok(())
     }
 
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.cluster.take_down();
+        Ok(())
+    }
+
     async fn settle(&self) {
         self.cluster.tick();
     }

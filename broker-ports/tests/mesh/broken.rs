@@ -57,6 +57,9 @@ async fn a_flawed_issuer_is_caught() {
         (ChecksFirstAndActsLater, "close_against_issue_leaves_nothing_live"),
         (PlaintextsHoldSpaces, "plaintexts_are_printable_and_new"),
         (KnowsEveryToken, "a_token_that_was_never_issued_has_no_state"),
+        (NoAnswerIsNoToken, "an_issuer_that_is_cut_off_never_answers_with_absence"),
+        (ClosesInAnOutage, "an_issuer_that_is_cut_off_issues_and_closes_nothing"),
+        (RejectsInAnOutage, "an_issuer_that_is_cut_off_issues_and_closes_nothing"),
     ];
     check(token_issuer::suite(), FlawedIssuer::with, &table).await;
 }
@@ -74,6 +77,8 @@ async fn a_flawed_mesh_is_caught_by_the_deregistrar_s_suite() {
         (RetireNeedsAPeer, "deregister_without_a_peer_is_success"),
         (RetireWorksOnce, "deregister_twice_is_once"),
         (MarkedNodesJoin, "a_deregistered_node_gets_no_peer"),
+        (GuessesUnregisteredInAnOutage, "a_deregistrar_that_is_cut_off_never_answers_with_absence"),
+        (DeregisterSwallowsAnOutage, "a_deregistrar_that_is_cut_off_deregisters_nothing"),
     ];
     check(node_deregistrar::suite(), FlawedMesh::with, &table).await;
 }
@@ -92,6 +97,9 @@ async fn a_flawed_mesh_is_caught_by_the_seams_suite() {
         (RetireWorksOnce, "retire_twice_is_once"),
         (MarkedNodesJoin, "a_marked_node_gets_no_peer"),
         (FindsPeersThatWentAway, "a_live_peer_is_found"),
+        (GuessesUnregisteredInAnOutage, "seams_that_are_cut_off_never_answer_with_absence"),
+        (NoAnswerIsNoPeer, "seams_that_are_cut_off_never_answer_with_absence"),
+        (RetiresInAnOutage, "a_commander_that_is_cut_off_retires_nothing"),
     ];
     check(node_deregistrar::seams_suite(), FlawedMesh::with, &table).await;
 }
@@ -105,6 +113,7 @@ async fn a_flawed_sink_is_caught() {
         (SinkPrintsJsonAgain, "bytes_arrive_as_they_are"),
         (SinkDeliversBackwards, "events_of_a_resource_keep_their_order"),
         (SinkRefusesASecondDelivery, "a_second_delivery_is_no_error"),
+        (SinkSaysDeliveredInAnOutage, "a_sink_that_is_cut_off_delivers_nothing"),
     ];
     check(event_sink::suite(), FlawedWorld::with, &table).await;
 }
@@ -139,6 +148,7 @@ async fn flawed_credentials_are_caught() {
         (CredentialsNeedNoAssignment, "a_credential_that_nobody_was_assigned_is_none"),
         (WithdrawalIsIgnored, "a_credential_that_was_withdrawn_is_none"),
         (MissingCredentialIsAnError, "a_credential_that_does_not_exist_is_none"),
+        (NoAnswerIsNoCredential, "credentials_that_are_cut_off_are_never_absent"),
     ];
     check(resolvers::credential_suite(), FlawedWorld::with, &table).await;
 }
@@ -152,6 +162,8 @@ async fn a_flawed_catalog_is_caught() {
         (UnreadableBlueprintIsTransient, "a_version_whose_schema_does_not_parse_is_rejected"),
         (RejectionHidesTheDomainError, "a_version_whose_xrd_does_not_parse_is_rejected"),
         (MissingBlueprintIsAnError, "a_version_that_was_not_published_is_none"),
+        (UnreadableBlueprintIsAbsent, "a_catalog_that_is_cut_off_never_answers_with_absence"),
+        (RejectsBlueprintsInAnOutage, "a_catalog_that_is_cut_off_never_answers_with_absence"),
     ];
     check(resolvers::blueprint_suite(), FlawedWorld::with, &table).await;
 }

@@ -47,6 +47,9 @@ pub(super) enum Flaw {
     ChecksFirstAndActsLater,
     PlaintextsHoldSpaces,
     KnowsEveryToken,
+    NoAnswerIsNoToken,
+    ClosesInAnOutage,
+    RejectsInAnOutage,
 }
 
 pub(super) struct FlawedIssuer {
@@ -58,6 +61,7 @@ pub(super) struct FlawedIssuer {
 
 #[derive(Default)]
 struct Books {
+    cut_off: bool,
     tokens: Vec<Token>,
     seen: BTreeMap<ProvisionedResourceId, LeaseEpoch>,
     closed: BTreeSet<ProvisionedResourceId>,
@@ -87,6 +91,16 @@ impl FlawedIssuer {
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap()
+    }
+
+    /// The books, unless nobody can reach them.
+    fn reach(&self) -> Result<MutexGuard<'_, Books>, PortError> {
+        let books = self.books();
+        match self.flaw {
+            _ if !books.cut_off => Ok(books),
+            Flaw::RejectsInAnOutage => Err(PortError::rejected("the books are closed")),
+            _ => Err(PortError::transient("nobody answers")),
+        }
     }
 
     fn refuse(&self) -> PortError {
@@ -191,13 +205,13 @@ impl Books {
 impl TokenIssuer for FlawedIssuer {
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
         if self.has(Flaw::ChecksFirstAndActsLater) {
-            if let Some(consumed) = self.admit(&mut self.books(), request)? {
+            if let Some(consumed) = self.admit(&mut *self.reach()?, request)? {
                 return Ok(consumed);
             }
             tokio::task::yield_now().await;
-            return Ok(Issue::Issued(self.mint(&mut self.books(), request)));
+            return Ok(Issue::Issued(self.mint(&mut *self.reach()?, request)));
         }
-        let mut books = self.books();
+        let mut books = self.reach()?;
         match self.admit(&mut books, request)? {
             Some(consumed) => Ok(consumed),
             None => Ok(Issue::Issued(self.mint(&mut books, request))),
@@ -205,7 +219,10 @@ impl TokenIssuer for FlawedIssuer {
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        let mut books = self.books();
+        let mut books = match self.reach() {
+            Err(_) if self.has(Flaw::ClosesInAnOutage) => return Ok(()),
+            books => books?,
+        };
         let known = books.tokens.iter().any(|token| token.resource == resource);
         if self.has(Flaw::CloseWorksOnce) && books.closed.contains(&resource) {
             return Err(self.refuse());
@@ -226,7 +243,10 @@ impl TokenIssuer for FlawedIssuer {
     }
 
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
-        let books = self.books();
+        let books = match self.reach() {
+            Err(_) if self.has(Flaw::NoAnswerIsNoToken) => return Ok(None),
+            books => books?,
+        };
         let known = books.tokens.iter().find(|known| known.id == token);
         let guess = self.has(Flaw::KnowsEveryToken).then_some(TokenState::Invalidated);
         Ok(known.map(|token| self.state_of(token)).or(guess))
@@ -262,6 +282,11 @@ impl TokenIssuerUnderTest for FlawedIssuer {
 
     async fn advance(&self, by: Duration) -> Result<(), PortError> {
         self.clock.advance(by);
+        Ok(())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.books().cut_off = true;
         Ok(())
     }
 }

@@ -14,8 +14,8 @@ use broker_ports::testing::node_deregistrar::{
     MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest,
 };
 use broker_ports::{
-    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver,
-    PortError, Retired, TokenReader,
+    ChainedNodeDeregistrar, Consumer, FailureClass, NodeDeregistrar, NodeId, PeerCommander, PeerId,
+    PeerResolver, PortError, Retired, TokenReader,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +33,21 @@ pub(super) enum Flaw {
     RetireWorksOnce,
     MarkedNodesJoin,
     FindsPeersThatWentAway,
+    GuessesUnregisteredInAnOutage,
+    NoAnswerIsNoPeer,
+    RetiresInAnOutage,
+    DeregisterSwallowsAnOutage,
 }
 
-/// Seams and agents; the deregistrar is the shipped chain over it.
+/// Seams and agents; the deregistrar is the shipped chain over it, but for one flaw of its own.
 pub(super) struct FlawedMesh {
     seams: Arc<Seams>,
-    deregistrar: ChainedNodeDeregistrar,
+    deregistrar: FlawedChain,
+}
+
+struct FlawedChain {
+    flaw: Flaw,
+    chain: ChainedNodeDeregistrar,
 }
 
 struct Seams {
@@ -49,6 +58,7 @@ struct Seams {
 
 #[derive(Default)]
 struct Books {
+    cut_off: bool,
     consumers: BTreeMap<BootstrapTokenId, Option<NodeId>>,
     nodes: BTreeMap<NodeId, Node>,
 }
@@ -64,8 +74,8 @@ impl FlawedMesh {
     pub(super) fn with(flaw: Flaw) -> Self {
         let seams =
             Arc::new(Seams { flaw, ids: SequentialIds::seeded(5), books: Mutex::default() });
-        let deregistrar = ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
-        Self { seams, deregistrar }
+        let chain = ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
+        Self { seams, deregistrar: FlawedChain { flaw, chain } }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -87,6 +97,12 @@ impl Seams {
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap()
     }
+
+    /// The books, unless nobody can reach them.
+    fn reach(&self) -> Result<MutexGuard<'_, Books>, PortError> {
+        let books = self.books();
+        if books.cut_off { Err(PortError::transient("nobody answers")) } else { Ok(books) }
+    }
 }
 
 impl Books {
@@ -106,7 +122,12 @@ impl TokenReader for Seams {
         if self.has(Flaw::BatchIsSorted) {
             tokens.sort_unstable();
         }
-        let books = self.books();
+        let books = match self.reach() {
+            Err(_) if self.has(Flaw::GuessesUnregisteredInAnOutage) => {
+                return Ok(vec![None; tokens.len()]);
+            }
+            books => books?,
+        };
         let mut asked = BTreeSet::new();
         let mut answers = Vec::new();
         for token in tokens {
@@ -131,7 +152,10 @@ impl TokenReader for Seams {
 #[async_trait]
 impl PeerResolver for Seams {
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
-        let books = self.books();
+        let books = match self.reach() {
+            Err(_) if self.has(Flaw::NoAnswerIsNoPeer) => return Ok(None),
+            books => books?,
+        };
         let node = &books.nodes[&node];
         Ok(if self.has(Flaw::FindsPeersThatWentAway) { node.last_peer } else { node.peer })
     }
@@ -140,7 +164,10 @@ impl PeerResolver for Seams {
 #[async_trait]
 impl PeerCommander for Seams {
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
-        let mut books = self.books();
+        let mut books = match self.reach() {
+            Err(_) if self.has(Flaw::RetiresInAnOutage) => return Ok(Retired::Done),
+            books => books?,
+        };
         let node = books.nodes.get_mut(&node).unwrap();
         if self.has(Flaw::RetireWorksOnce) && node.marked {
             return Err(PortError::rejected("it left before"));
@@ -161,6 +188,31 @@ impl PeerCommander for Seams {
         node.peer = None;
         node.marked = !self.has(Flaw::RetireForgetsTheMark);
         Ok(Retired::Done)
+    }
+}
+
+#[async_trait]
+impl NodeDeregistrar for FlawedChain {
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        match (self.flaw, self.chain.deregister(token).await) {
+            (Flaw::DeregisterSwallowsAnOutage, Err(error))
+                if error.class() == FailureClass::Transient =>
+            {
+                Ok(())
+            }
+            (_, answer) => answer,
+        }
+    }
+
+    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        self.chain.node_registered(token).await
+    }
+
+    async fn nodes_registered(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Result<bool, PortError>>, PortError> {
+        self.chain.nodes_registered(tokens).await
     }
 }
 
@@ -195,6 +247,11 @@ impl MeshAgents for FlawedMesh {
 
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
         Ok(self.books().node(token).peer.is_some())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.books().cut_off = true;
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use broker_ports::testing::resolvers::{
 };
 use broker_ports::{
     BlueprintResolver, BlueprintVersionView, Clock, CredentialResolver, CredentialView, Envelope,
-    EventSink, IdSource, PortError,
+    EventSink, FailureClass, IdSource, PortError,
 };
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
@@ -34,6 +34,7 @@ pub(super) enum Flaw {
     SinkPrintsJsonAgain,
     SinkDeliversBackwards,
     SinkRefusesASecondDelivery,
+    SinkSaysDeliveredInAnOutage,
     ClockShowsLocalTime,
     ClockStandsStill,
     IdsAreVersion4,
@@ -44,10 +45,12 @@ pub(super) enum Flaw {
     CredentialsNeedNoAssignment,
     WithdrawalIsIgnored,
     MissingCredentialIsAnError,
+    NoAnswerIsNoCredential,
     UnreadableBlueprintIsAbsent,
     UnreadableBlueprintIsTransient,
     RejectionHidesTheDomainError,
     MissingBlueprintIsAnError,
+    RejectsBlueprintsInAnOutage,
 }
 
 /// One world for all of them: each suite looks at its own part.
@@ -85,6 +88,10 @@ impl EventSink for FlawedWorld {
                 let json = value.to_string().into_bytes();
                 return self.sink.deliver(&Envelope { json, ..envelope.clone() }).await;
             }
+            Flaw::SinkSaysDeliveredInAnOutage => {
+                let _lost = self.sink.deliver(envelope).await;
+                return Ok(());
+            }
             _ => {}
         }
         self.sink.deliver(envelope).await
@@ -103,6 +110,11 @@ impl EventSinkUnderTest for FlawedWorld {
             Flaw::SinkDeliversBackwards => received.rev().collect(),
             _ => received.collect(),
         })
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.sink.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -178,7 +190,11 @@ impl CredentialResolver for FlawedWorld {
         id: CloudCredentialId,
     ) -> Result<Option<CredentialView>, PortError> {
         let truth = CredentialResolverUnderTest::resolver(&self.neighbourhood);
-        match (truth.resolve(project, id).await?, self.flaw) {
+        let found = match truth.resolve(project, id).await {
+            Err(_) if self.flaw == Flaw::NoAnswerIsNoCredential => None,
+            found => found?,
+        };
+        match (found, self.flaw) {
             (None, Flaw::CredentialsLeakAcrossProjects) => {
                 let owners = self.owners.lock().unwrap().clone();
                 let owner = owners.into_iter().find(|(_, credential)| *credential == id);
@@ -222,6 +238,10 @@ impl CredentialResolverUnderTest for FlawedWorld {
             _ => self.neighbourhood.withdraw(project, id).await,
         }
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        CredentialResolverUnderTest::cut_off(&self.neighbourhood).await
+    }
 }
 
 #[async_trait]
@@ -234,6 +254,11 @@ impl BlueprintResolver for FlawedWorld {
         match (truth, self.flaw) {
             (Err(_), Flaw::UnreadableBlueprintIsAbsent) => Ok(None),
             (Err(_), Flaw::UnreadableBlueprintIsTransient) => Err(PortError::transient("later")),
+            (Err(error), Flaw::RejectsBlueprintsInAnOutage)
+                if error.class() == FailureClass::Transient =>
+            {
+                Err(PortError::rejected("no such catalog"))
+            }
             (Err(_), Flaw::RejectionHidesTheDomainError) => Err(PortError::rejected("no")),
             (Ok(None), Flaw::MissingBlueprintIsAnError) => Err(id.not_found().into()),
             (truth, _) => truth,
@@ -249,5 +274,9 @@ impl BlueprintResolverUnderTest for FlawedWorld {
 
     async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
         self.neighbourhood.publish(blueprint).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        BlueprintResolverUnderTest::cut_off(&self.neighbourhood).await
     }
 }

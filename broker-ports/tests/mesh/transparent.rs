@@ -68,6 +68,10 @@ impl TokenIssuerUnderTest for WrappedMesh {
     async fn advance(&self, by: Duration) -> Result<(), PortError> {
         TokenIssuerUnderTest::advance(&self.world, by).await
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        TokenIssuerUnderTest::cut_off(&self.world).await
+    }
 }
 
 #[async_trait]
@@ -90,6 +94,10 @@ impl MeshAgents for WrappedMesh {
 
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
         self.world.has_peer(token).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        MeshAgents::cut_off(&self.world).await
     }
 }
 

@@ -100,6 +100,11 @@ impl TokenIssuerUnderTest for MeshWorld {
         self.clock.advance(by);
         Ok(())
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.tokens.set_reachable(false);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -126,6 +131,11 @@ impl MeshAgents for MeshWorld {
 
     async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
         Ok(self.mesh.peer(self.node(token)?).is_some())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.mesh.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -171,6 +181,11 @@ impl EventSinkUnderTest for SinkWorld {
 
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
         Ok(self.0.deliveries_of(resource).into_iter().map(|envelope| envelope.json).collect())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.0.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -218,6 +233,11 @@ impl BlueprintResolverUnderTest for Neighbourhood {
         self.neighbours.publish(id, documents);
         Ok(id)
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.neighbours.set_reachable(false);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -230,6 +250,11 @@ impl CloudResolverUnderTest for Neighbourhood {
         let cloud = CloudView::new(self.id(), provider.clone(), endpoint);
         self.neighbours.add_cloud(cloud.clone());
         Ok(cloud)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -258,6 +283,11 @@ impl CredentialResolverUnderTest for Neighbourhood {
         self.neighbours.withdraw(project, id);
         Ok(())
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.neighbours.set_reachable(false);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -278,6 +308,11 @@ impl AssignmentReaderUnderTest for Neighbourhood {
         self.neighbours.place(project, namespace.clone());
         Ok(())
     }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.neighbours.set_reachable(false);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -292,5 +327,10 @@ impl LabelTagResolverUnderTest for Neighbourhood {
             self.neighbours.label(resource, key, value);
         }
         Ok(resource)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }

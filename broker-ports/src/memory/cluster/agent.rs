@@ -11,7 +11,36 @@ use crate::token_issuer::BootstrapToken;
 /// Where the agent looks for its token on a machine that booted with cloud-init.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
-/// A machine and what it was given. The token shows in no output.
+/// A machine and what it was given. The token shows in no output; the document is neither copied nor
+/// serialised.
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::memory::AgentDocument;
+/// fn copies<T: Clone>() {}
+/// copies::<AgentDocument>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use broker_ports::memory::AgentDocument;
+/// fn keep(document: &AgentDocument) -> serde_json::Result<String> {
+///     serde_json::to_string(document)
+/// }
+/// ```
+///
+/// The twins that do compile:
+///
+/// ```
+/// # use broker_ports::memory::AgentDocument;
+/// fn copies<T: Send>() {}
+/// copies::<AgentDocument>();
+/// ```
+///
+/// ```
+/// # use broker_ports::memory::AgentDocument;
+/// fn keep(document: &AgentDocument) -> serde_json::Result<String> {
+///     serde_json::to_string(document.machine.name())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct AgentDocument {
     /// The resource that it was made for.

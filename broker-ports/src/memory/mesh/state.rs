@@ -24,6 +24,7 @@ use crate::token_issuer::{
 const PLAINTEXT_CHARS: usize = 40;
 
 pub(in crate::memory) struct State {
+    reachable: bool,
     ledgers: BTreeMap<ProvisionedResourceId, Ledger>,
     tokens: BTreeMap<BootstrapTokenId, Token>,
     /// As with a real issuer, a plaintext is known by its digest only.
@@ -66,6 +67,7 @@ struct Node {
 impl State {
     pub(in crate::memory) fn seeded(seed: u32) -> Self {
         Self {
+            reachable: true,
             ledgers: BTreeMap::new(),
             tokens: BTreeMap::new(),
             by_digest: BTreeMap::new(),
@@ -73,6 +75,15 @@ impl State {
             ids: SequentialIds::seeded(seed),
             random: StdRng::seed_from_u64(seed.into()),
         }
+    }
+
+    pub(in crate::memory) const fn set_reachable(&mut self, reachable: bool) {
+        self.reachable = reachable;
+    }
+
+    /// What the broker gets to work with: nothing while issuer and mesh are unreachable for it.
+    pub(in crate::memory) fn reached(&mut self) -> Result<&mut Self, PortError> {
+        if self.reachable { Ok(self) } else { Err(PortError::transient("the mesh is unreachable")) }
     }
 
     pub(in crate::memory) fn issue(

@@ -131,7 +131,7 @@ impl Subject {
 
     /// Armed with whatever stands.
     pub(super) fn preserved(&self, live: &Value) -> Result<SealedManifest, Violation> {
-        Ok(preserve_injection(live, &self.xr()?, self.token_id))
+        Ok(preserve_injection(live, &self.xr()?, self.token_id)?)
     }
 
     pub(super) fn provider_config(&self) -> Result<Manifest, Violation> {

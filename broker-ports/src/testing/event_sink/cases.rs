@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::EventSinkUnderTest;
 use crate::event_sink::Envelope;
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{require, require_outage};
 
 type Outcome = Result<(), Violation>;
 
@@ -60,6 +60,19 @@ pub(super) async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest
     }
     for envelopes in &resources {
         arrived(world, envelopes).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_sink_that_is_cut_off_delivers_nothing(
+    world: &dyn EventSinkUnderTest,
+) -> Outcome {
+    let (before, after) = (envelope(1, 1)?, envelope(1, 2)?);
+    world.sink().deliver(&before).await?;
+    world.cut_off().await?;
+    // One that arrived and one that did not: an event that is called delivered is never sent again.
+    for envelope in [&before, &after] {
+        require_outage(world.sink().deliver(envelope).await, "deliver")?;
     }
     Ok(())
 }

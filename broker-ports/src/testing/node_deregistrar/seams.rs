@@ -109,7 +109,10 @@ pub(super) async fn a_marked_node_gets_no_peer(world: &dyn SeamsUnderTest) -> Ou
     require(world.peers().live_peer(node).await?.is_none(), "a marked Node has a live Peer")
 }
 
-async fn node_of(world: &dyn SeamsUnderTest, token: BootstrapTokenId) -> Result<NodeId, Violation> {
+pub(super) async fn node_of(
+    world: &dyn SeamsUnderTest,
+    token: BootstrapTokenId,
+) -> Result<NodeId, Violation> {
     Ok(consumer(world, token).await?.node)
 }
 
@@ -129,7 +132,7 @@ async fn marked(world: &dyn SeamsUnderTest, token: BootstrapTokenId, expected: b
     require(marked == expected, &format!("the mark of the Node is {marked}"))
 }
 
-async fn join(
+pub(super) async fn join(
     world: &dyn SeamsUnderTest,
     token: BootstrapTokenId,
     node: NodeId,

@@ -7,7 +7,7 @@ use super::{BlueprintResolverUnderTest, RawBlueprint, nobodys};
 use crate::error::{FailureClass, PortError};
 use crate::resolvers::BlueprintVersionView;
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{require, require_outage};
 
 type Outcome = Result<(), Violation>;
 
@@ -114,6 +114,15 @@ pub(super) async fn an_unreadable_version_concerns_nobody_else(
         require(found.is_some(), "a readable version is not found beside an unreadable one")?;
     }
     Ok(())
+}
+
+pub(super) async fn a_catalog_that_is_cut_off_never_answers_with_absence(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let id = world.publish(&READABLE).await?;
+    world.cut_off().await?;
+    // Nobody asked for it before: a version does not change, so one that was read may be remembered.
+    require_outage(world.resolver().resolve(id).await, "a version that nobody read yet")
 }
 
 /// It exists, so it is not absent; it will not get better, so it is not transient; and the reason is in

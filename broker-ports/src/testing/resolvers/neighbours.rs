@@ -10,7 +10,7 @@ use super::{
 };
 use crate::resolvers::NamespaceObservation;
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{require, require_outage};
 
 type Outcome = Result<(), Violation>;
 
@@ -42,6 +42,14 @@ pub(super) async fn a_cloud_that_does_not_exist_is_none(
 ) -> Outcome {
     let found = world.resolver().resolve(nobodys()?).await?;
     require(found.is_none(), "a cloud that does not exist is found")
+}
+
+pub(super) async fn an_inventory_that_is_cut_off_never_answers_with_absence(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(cloud.id).await, "a cloud")
 }
 
 pub(super) async fn an_assigned_credential_is_found(
@@ -103,6 +111,16 @@ pub(super) async fn a_credential_that_was_withdrawn_is_none(
     require(found.is_none(), "a credential that was withdrawn is found")
 }
 
+pub(super) async fn credentials_that_are_cut_off_are_never_absent(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    world.assign(project, credential.id).await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(project, credential.id).await, "a credential")
+}
+
 pub(super) async fn a_project_that_was_not_placed_is_none(
     world: &dyn AssignmentReaderUnderTest,
 ) -> Outcome {
@@ -143,6 +161,16 @@ pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest
     Ok(())
 }
 
+pub(super) async fn an_assignment_that_is_cut_off_is_never_absent(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
+    world.place(project, &namespace).await?;
+    world.cut_off().await?;
+    require_outage(world.reader().read(project).await, "an assignment")
+}
+
 pub(super) async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let labels = labels(&[("team", "payments"), ("tier", "gold")]);
     let resource = world.resource(&labels).await?;
@@ -175,6 +203,14 @@ pub(super) async fn labels_stay_with_their_resource(
         require(found == labels, &format!("instead of {labels:?}, {found:?} are found"))?;
     }
     Ok(())
+}
+
+pub(super) async fn labels_that_are_cut_off_are_never_empty(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let resource = world.resource(&labels(&[("team", "payments")])).await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(resource).await, "a look at labels")
 }
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -3,12 +3,12 @@
 use broker_domain::Phase;
 use futures_util::future::try_join_all;
 
-use super::bench::{HOUR, require_outage, same};
+use super::bench::{HOUR, same};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::{AuditAction, AuditEntry};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, id, project, resource};
-use crate::testing::cases::require;
+use crate::testing::cases::{require, require_outage};
 
 fn entry(action: AuditAction) -> AuditEntry {
     AuditEntry::new(action, attribution()).in_project(project(1)).about(id(1))

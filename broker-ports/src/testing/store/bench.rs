@@ -32,13 +32,6 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) ->
     Err(Violation::new(format!("{what}: {found:?} instead of {expected:?}")))
 }
 
-/// It failed without a verdict: neither an answer nor a rejection.
-pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Outcome {
-    let class = answer.err().map(|error| error.class());
-    let outage = matches!(class, Some(FailureClass::Transient | FailureClass::Unknown));
-    require(outage, &format!("{what} of a store that is cut off is {class:?}"))
-}
-
 /// It was rejected with a domain error of that reason, whose message names that word.
 pub(super) fn require_refused<T>(
     answer: Result<T, PortError>,

@@ -2,13 +2,14 @@
 
 use broker_domain::{Phase, RequestId};
 
-use super::bench::{HOUR, require_outage, to, went_well};
+use super::bench::{HOUR, to, went_well};
 use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
 use crate::outbox::{ClaimEvents, Resume};
 use crate::repository::{ListQuery, PurgeRequest, SweepQuery, WriteKind};
 use crate::schedule::{ClaimRequest, ClaimTarget, Due};
 use crate::testing::builders::{attribution, cluster, resource, rows, worker};
+use crate::testing::cases::require_outage;
 
 pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
     world: &dyn StoreUnderTest,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use broker_domain::{MeshRole, Parameters};
-use broker_render::{CloudTags, Identity, InjectionStrategy, XrInput, Xrd, preserve_injection, xr};
+use broker_render::{Armed, CloudTags, Identity, InjectionStrategy, XrInput, Xrd, preserve_injection, xr};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -69,7 +69,10 @@ fn arm() -> ApplyRequest {
         parameters: &Parameters::default(),
         tags: &CloudTags::default(),
     };
-    let live = json!({"spec": {"userData": "hush"}});
-    let manifest = preserve_injection(&live, &xr(&input).unwrap(), id(3));
+    let rendered = xr(&input).unwrap();
+    let armed = rendered.armed(&Armed::Token(id(3)));
+    let mut live: Value = serde_json::from_slice(&armed.to_bytes()).unwrap();
+    live["spec"] = json!({"userData": "hush"});
+    let manifest = preserve_injection(&live, &rendered, id(3)).unwrap();
     ApplyRequest::sealed(project(1), manifest, shell().unchanged())
 }
