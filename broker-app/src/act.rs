@@ -256,7 +256,7 @@ impl Hand<'_> {
         let xr = self.views()?.xr(self.resource)?;
         let request = match (with, &self.observed()?.live) {
             (Armed::Token(token), Some(live)) => {
-                let kept = preserve_injection(live.expose(), &xr, token);
+                let kept = preserve_injection(live.expose(), &xr, token)?;
                 ApplyRequest::sealed(project, kept, at.unchanged())
             }
             (Armed::Standalone | Armed::Token(_), _) => {

@@ -4,13 +4,26 @@
 //! admits no character that could mean anything there.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use broker_domain::Error;
+use regex::Regex;
 
 use crate::text::quoted;
 
 /// The longest URL.
 const MAX_URL_BYTES: usize = 2048;
+
+/// `[host[:port]/]path[:tag][@digest]`, as registries write it.
+static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let label = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
+    let host = format!(r"{label}(?:\.{label})*(?::[0-9]{{1,5}})?");
+    let component = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*";
+    let path = format!("{component}(?:/{component})*");
+    let tag = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}";
+    let digest = "[a-z][a-z0-9]*:[0-9a-f]+";
+    Regex::new(&format!("^(?:{host}/)?{path}(?::{tag})?(?:@{digest})?$")).ok()
+});
 
 /// The agent, for both kinds of delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,10 +101,13 @@ impl DebianPackage {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when Debian would not call a package so.
+    /// [`Error::InvalidInput`] when Debian would not call a package so, or when apt would take its end for
+    /// an order: `name-` removes, `name+` installs whatever else stands there.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
+        let is_order = name.ends_with('-') || (name.ends_with('+') && !name.ends_with("++"));
         let valid = (2..=128).contains(&name.len())
+            && !is_order
             && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
             && name.chars().all(|c| {
                 c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-' | '.')
@@ -112,6 +128,8 @@ impl DebianPackage {
         let version = version.into();
         let valid = (1..=128).contains(&version.len())
             && version.starts_with(|c: char| c.is_ascii_digit())
+            // At the end of an argument apt reads the first two as orders, and nothing follows the others.
+            && !version.ends_with(['-', '+', ':', '~'])
             && version
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | ':' | '~'));
@@ -140,11 +158,8 @@ impl ImageReference {
     /// [`Error::InvalidInput`] when it is not written as an image reference.
     pub fn new(reference: impl Into<String>) -> Result<Self, Error> {
         let reference = reference.into();
-        let valid = (1..=512).contains(&reference.len())
-            && reference.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && reference.chars().all(|c| {
-                c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@')
-            });
+        let is_written_so = IMAGE.as_ref().is_some_and(|image| image.is_match(&reference));
+        let valid = reference.len() <= 512 && is_written_so;
         if valid {
             return Ok(Self(reference));
         }
@@ -251,9 +266,15 @@ fn host_of(authority: &str) -> Option<&str> {
     let host_is_plain = if let Some(inner) = host.strip_prefix('[') {
         inner.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().is_ok()
     } else {
-        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-        !host.is_empty() && host.chars().all(valid)
+        let valid = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let is_label =
+            |label: &str| !label.is_empty() && !label.starts_with('-') && label.chars().all(valid);
+        host.split('.').all(is_label)
     };
-    let port_is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    // The parser of numbers would also take a sign.
+    let is_port = |port: &str| {
+        port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    let port_is_valid = port.is_none_or(is_port);
     (host_is_plain && port_is_valid).then_some(host)
 }

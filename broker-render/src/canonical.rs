@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// Every integer below this magnitude is exact as a float.
-const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
+pub(crate) const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
 
 /// A SHA-256 digest over the fields that we send, or over those that stand under our name.
 ///

@@ -5,12 +5,11 @@
 //! one command, so that no token, URL or image name can become anything else than itself.
 
 use broker_domain::Error;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::agent::AgentSource;
+use crate::agent::{Agent, AgentSource, ApiUrl};
 use crate::document;
-use crate::injection::Bootstrap;
 
 /// The smallest limit that a provider sets for user data.
 pub const MAX_USER_DATA_BYTES: usize = 16 * 1024;
@@ -58,11 +57,13 @@ RestartSec=5
 WantedBy=multi-user.target
 ";
 
-/// `$1` is the URL, `$2` the checksum. Nothing is made executable before the checksum was compared.
+/// `$1` is the URL, `$2` the checksum. Nothing is made executable before the checksum was compared. Brackets
+/// in the URL are no ranges, and no redirect leads away from TLS; plain HTTP is for the loopback interface,
+/// which the type of the URL sees to.
 const INSTALL_DOWNLOAD: &str = r#"#!/bin/sh
 set -eu
 umask 077
-curl --fail --silent --show-error --location --retry 5 --output /usr/local/bin/plexd.part -- "$1"
+curl --fail --silent --show-error --location --retry 5 --globoff --proto '=https,http' --proto-redir '=https' --output /usr/local/bin/plexd.part -- "$1"
 printf '%s  %s\n' "$2" /usr/local/bin/plexd.part | sha256sum --check --quiet -
 chmod 0755 /usr/local/bin/plexd.part
 mv /usr/local/bin/plexd.part /usr/local/bin/plexd
@@ -85,8 +86,7 @@ WantedBy=multi-user.target
 ";
 
 /// Renders the document.
-pub(crate) fn document(bootstrap: &Bootstrap<'_>) -> Result<String, Error> {
-    let Bootstrap { token_id: _, token, api_url, agent } = bootstrap;
+pub(crate) fn document(token: &str, api_url: &ApiUrl, agent: &Agent) -> Result<String, Error> {
     let (install, unit, arguments) = match &agent.source {
         AgentSource::Package(package) => (INSTALL_PACKAGE, None, vec![package.argument()]),
         AgentSource::Image(image) => {
@@ -99,7 +99,7 @@ pub(crate) fn document(bootstrap: &Bootstrap<'_>) -> Result<String, Error> {
     };
     let config = format!("api_url: {}\n", string(api_url.as_str()));
     let mut files = vec![
-        file(TOKEN_PATH, "0600", &string(token.expose_secret())),
+        file(TOKEN_PATH, "0600", &string(token)),
         file(CONFIG_PATH, "0600", &string(&config)),
         file(INSTALL_PATH, "0700", &block(install)),
     ];

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::provider_config::Provider;
 use crate::text::quoted;
@@ -31,13 +34,13 @@ pub struct SkippedTag {
 pub enum TagSkip {
     /// The key with its prefix is longer than the provider allows.
     KeyTooLong,
-    /// The key is empty, or holds a character that the provider refuses.
+    /// The key is empty, or holds a character that the provider refuses there.
     KeyInvalid,
     /// Another label has the same key in the provider's eyes.
     KeyTaken,
     /// The value is longer than the provider allows.
     ValueTooLong,
-    /// The value holds a character that the provider refuses.
+    /// The value holds a character that the provider refuses there.
     ValueInvalid,
     /// The provider allows no more tags.
     TooMany,
@@ -84,7 +87,8 @@ struct Rules {
     max_tags: usize,
     max_key_chars: usize,
     max_value_chars: usize,
-    key_char: fn(char) -> bool,
+    /// The key as the label has it, without the prefix; never empty.
+    key: fn(&str) -> bool,
     value: fn(&str) -> bool,
     keys: Keys,
 }
@@ -119,7 +123,7 @@ pub fn cloud_tags(provider: &Provider, labels: &BTreeMap<String, String>) -> Clo
             Keys::AsWritten => key.clone(),
             Keys::IgnoringCase => key.to_lowercase(),
         };
-        let reason = if label.is_empty() || !label.chars().all(rules.key_char) {
+        let reason = if label.is_empty() || !(rules.key)(label) {
             TagSkip::KeyInvalid
         } else if key.chars().count() > rules.max_key_chars {
             TagSkip::KeyTooLong
@@ -148,8 +152,8 @@ fn rules_of(provider: &Provider) -> Rules {
             max_tags: 50,
             max_key_chars: 128,
             max_value_chars: 256,
-            key_char: is_aws_char,
-            value: |value| value.chars().all(is_aws_char) && value.trim() == value,
+            key: is_aws_text,
+            value: |value| is_aws_text(value) && value.trim() == value,
             keys: Keys::AsWritten,
         },
         "azure" => Rules {
@@ -158,7 +162,7 @@ fn rules_of(provider: &Provider) -> Rules {
             // Names may be longer elsewhere; 128 is what a storage account takes.
             max_key_chars: 128,
             max_value_chars: 256,
-            key_char: |c| !c.is_control() && !"<>%&\\?/".contains(c),
+            key: |key| !key.chars().any(|c| c.is_control() || "<>%&\\?/".contains(c)),
             value: |value| !value.chars().any(char::is_control),
             keys: Keys::IgnoringCase,
         },
@@ -167,8 +171,8 @@ fn rules_of(provider: &Provider) -> Rules {
             max_tags: 64,
             max_key_chars: "plexsphere.io/".len() + 63,
             max_value_chars: 63,
-            key_char: is_label_char,
-            value: |value| value.is_empty() || is_label_value(value),
+            key: is_label_text,
+            value: |value| value.is_empty() || is_label_text(value),
             keys: Keys::AsWritten,
         },
         "openstack" => Rules {
@@ -176,7 +180,7 @@ fn rules_of(provider: &Provider) -> Rules {
             max_tags: 128,
             max_key_chars: 255,
             max_value_chars: 255,
-            key_char: |c| c.is_ascii_alphanumeric() || "-_:. ".contains(c),
+            key: |key| key.chars().all(|c| c.is_ascii_alphanumeric() || "-_:. ".contains(c)),
             value: |value| !value.chars().any(char::is_control),
             keys: Keys::AsWritten,
         },
@@ -191,24 +195,25 @@ const NARROW: Rules = Rules {
     max_tags: 50,
     max_key_chars: 63,
     max_value_chars: 63,
-    key_char: is_narrow_char,
+    key: |key| key.chars().all(is_narrow_char),
     value: |value| value.chars().all(is_narrow_char),
     keys: Keys::AsWritten,
 };
 
-fn is_aws_char(c: char) -> bool {
-    c.is_alphanumeric() || " +-=._:/@".contains(c)
+/// Letters, separators and numbers by their Unicode categories; marks that join a letter are none of them.
+static AWS_TEXT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$").ok());
+
+fn is_aws_text(text: &str) -> bool {
+    AWS_TEXT.as_ref().is_some_and(|allowed| allowed.is_match(text))
 }
 
 const fn is_narrow_char(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_')
 }
 
-const fn is_label_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
-}
-
-fn is_label_value(value: &str) -> bool {
+fn is_label_text(value: &str) -> bool {
+    let is_label_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     value.chars().all(is_label_char)
         && ends_well(value.chars().next())

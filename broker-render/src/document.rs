@@ -28,17 +28,63 @@ const MAX_VALUES: usize = 100_000;
 /// How much of a document may come from YAML aliases: enough to share a schema, too little for a bomb.
 const MAX_ALIASED: usize = 10_000;
 
+/// What one kind of document may use up, and what a refusal of it may say.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) bytes: usize,
+    pub(crate) values: usize,
+    /// Whether a key may show in a message. A secret that was typed into the wrong place may be a key.
+    pub(crate) shows_keys: bool,
+}
+
+impl Bounds {
+    const DOCUMENT: Self = Self { bytes: MAX_DOCUMENT_BYTES, values: MAX_VALUES, shows_keys: true };
+}
+
+/// How many bytes the defaults of a schema may still add to a document: a small default inside of the
+/// items of an array is added once for each of them.
+pub(crate) struct Growth {
+    left: usize,
+}
+
+impl Growth {
+    pub(crate) const fn within(bytes: usize) -> Self {
+        Self { left: bytes }
+    }
+
+    /// Whether there is room for one more entry of an object; the room is then used up.
+    pub(crate) fn has_room_for(&mut self, key: &str, value: &Value) -> bool {
+        let left = self.left.checked_sub(key.len() + weight(value));
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// About the length of a value's text, without writing it.
+fn weight(value: &Value) -> usize {
+    const PUNCTUATION: usize = 4;
+    PUNCTUATION
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Object(object) => {
+                object.iter().map(|(key, value)| key.len() + weight(value)).sum()
+            }
+        }
+}
+
 /// What makes a document unreadable, each with its own sentence.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    TooLarge(usize),
+    TooLarge { bytes: usize, limit: usize },
     NotUtf8(usize),
     Empty,
     TooDeep,
-    TooMany,
+    TooMany(usize),
     Aliases,
     Documents,
-    DuplicateKey(String),
+    DuplicateKey(Option<String>),
     Number,
     Syntax(&'static str, String),
 }
@@ -61,14 +107,22 @@ pub fn read_document(name: &str, bytes: &[u8]) -> Result<Value, Error> {
 
 /// Reads JSON (what begins with a brace) or YAML (everything else).
 pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Value, Error> {
-    let read = bounded(bytes)
-        .and_then(|text| if text.trim_start().starts_with('{') { json(text) } else { yaml(text) });
+    let read = bounded(bytes, MAX_DOCUMENT_BYTES).and_then(|text| {
+        if text.trim_start().starts_with('{') { json(text, Bounds::DOCUMENT) } else { yaml(text) }
+    });
     read.map_err(|fault| Error::invalid(name, fault.to_string()))
 }
 
 /// Reads JSON, and nothing but JSON.
 pub(crate) fn read_json(name: &str, bytes: &[u8]) -> Result<Value, Error> {
-    bounded(bytes).and_then(json).map_err(|fault| Error::invalid(name, fault.to_string()))
+    read_json_within(name, bytes, Bounds::DOCUMENT)
+}
+
+/// Reads JSON within bounds of its own.
+pub(crate) fn read_json_within(name: &str, bytes: &[u8], bounds: Bounds) -> Result<Value, Error> {
+    bounded(bytes, bounds.bytes)
+        .and_then(|text| json(text, bounds))
+        .map_err(|fault| Error::invalid(name, fault.to_string()))
 }
 
 /// The same limits for a value that somebody else parsed, where there are no bytes to count.
@@ -77,16 +131,16 @@ pub(crate) fn bound_value(name: &str, value: &Value) -> Result<Value, Error> {
     read_json(name, canonical::text(value).as_bytes())
 }
 
-fn bounded(bytes: &[u8]) -> Result<&str, Fault> {
-    if bytes.len() > MAX_DOCUMENT_BYTES {
-        return Err(Fault::TooLarge(bytes.len()));
+fn bounded(bytes: &[u8], limit: usize) -> Result<&str, Fault> {
+    if bytes.len() > limit {
+        return Err(Fault::TooLarge { bytes: bytes.len(), limit });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| Fault::NotUtf8(error.valid_up_to()))?;
     if text.trim().is_empty() { Err(Fault::Empty) } else { Ok(text) }
 }
 
-fn json(text: &str) -> Result<Value, Fault> {
-    let limits = Limits::default();
+fn json(text: &str, bounds: Bounds) -> Result<Value, Fault> {
+    let limits = Limits::new(bounds);
     let mut reader = serde_json::Deserializer::from_str(text);
     let read = Seed::new(&limits).deserialize(&mut reader).and_then(|value| {
         reader.end()?;
@@ -106,7 +160,7 @@ fn json(text: &str) -> Result<Value, Fault> {
 }
 
 fn yaml(text: &str) -> Result<Value, Fault> {
-    let limits = Limits::default();
+    let limits = Limits::new(Bounds::DOCUMENT);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             // The visitor counts too; these stop the reader before it buffers for the visitor.
@@ -133,7 +187,7 @@ fn yaml_fault(error: &serde_saphyr::Error) -> Fault {
         return yaml_fault(error);
     }
     if let Yaml::DuplicateMappingKey { key, .. } = error {
-        return Fault::DuplicateKey(key.clone().unwrap_or_default());
+        return Fault::DuplicateKey(key.clone());
     }
     if let Yaml::Budget { breach, .. } = error {
         return budget_fault(breach);
@@ -175,7 +229,7 @@ fn budget_fault(breach: &BudgetBreach) -> Fault {
     ) {
         return Fault::Aliases;
     }
-    Fault::TooMany
+    Fault::TooMany(MAX_VALUES)
 }
 
 /// The first line of what the YAML reader says; the rest draws pictures.
@@ -186,20 +240,21 @@ fn one_line(message: &str) -> String {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge(bytes) => {
-                write!(f, "is {bytes} bytes; at most {MAX_DOCUMENT_BYTES} are read")
+            Self::TooLarge { bytes, limit } => {
+                write!(f, "is {bytes} bytes; at most {limit} are read")
             }
             Self::NotUtf8(offset) => write!(f, "is not UTF-8 at byte {offset}"),
             Self::Empty => f.write_str("is empty"),
             Self::TooDeep => write!(f, "is nested deeper than {MAX_DEPTH} levels"),
-            Self::TooMany => write!(f, "holds more than {MAX_VALUES} values"),
+            Self::TooMany(limit) => write!(f, "holds more than {limit} values"),
             Self::Aliases => {
                 write!(f, "repeats more than {MAX_ALIASED} values through YAML aliases")
             }
             Self::Documents => f.write_str("holds more than one document; use one"),
-            Self::DuplicateKey(key) => {
+            Self::DuplicateKey(Some(key)) => {
                 write!(f, "holds the key {} twice in one object", quoted(key))
             }
+            Self::DuplicateKey(None) => f.write_str("holds a key twice in one object"),
             Self::Number => write!(f, "holds a number outside {} to {}", i64::MIN, i64::MAX),
             Self::Syntax(format, message) => write!(f, "is not {format}: {message}"),
         }
@@ -207,13 +262,17 @@ impl fmt::Display for Fault {
 }
 
 /// What one reading has used up, and the fault that stopped it: a deserializer only carries messages.
-#[derive(Default)]
 struct Limits {
+    bounds: Bounds,
     values: Cell<usize>,
     fault: RefCell<Option<Fault>>,
 }
 
 impl Limits {
+    const fn new(bounds: Bounds) -> Self {
+        Self { bounds, values: Cell::new(0), fault: RefCell::new(None) }
+    }
+
     fn refuse<E: serde::de::Error>(&self, fault: Fault) -> E {
         let error = E::custom("refused");
         self.fault.replace(Some(fault));
@@ -235,7 +294,8 @@ impl<'a> Seed<'a> {
     fn count<E: serde::de::Error>(&self) -> Result<(), E> {
         let values = self.limits.values.get() + 1;
         self.limits.values.set(values);
-        if values > MAX_VALUES { Err(self.limits.refuse(Fault::TooMany)) } else { Ok(()) }
+        let limit = self.limits.bounds.values;
+        if values > limit { Err(self.limits.refuse(Fault::TooMany(limit))) } else { Ok(()) }
     }
 
     fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
@@ -315,7 +375,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
         self.inner::<A::Error>()?;
         while let Some(key) = access.next_key::<String>()? {
             if object.contains_key(&key) {
-                return Err(self.limits.refuse(Fault::DuplicateKey(key)));
+                let shown = self.limits.bounds.shows_keys.then_some(key);
+                return Err(self.limits.refuse(Fault::DuplicateKey(shown)));
             }
             let value = access.next_value_seed(self.inner()?)?;
             object.insert(key, value);

@@ -10,7 +10,7 @@ use crate::agent::{Agent, ApiUrl};
 use crate::cloud_init;
 use crate::manifest::SealedManifest;
 use crate::text::quoted;
-use crate::xr::{Armed, Xr, first_problem};
+use crate::xr::{Armed, Xr, armed, first_problem};
 
 /// The longest bootstrap token.
 pub const MAX_TOKEN_BYTES: usize = 512;
@@ -110,20 +110,11 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
         let problem = format!("is unusable; use 1 to {MAX_TOKEN_BYTES} printable ASCII characters");
         return Err(Error::invalid("bootstrap_token", problem));
     }
+    let values = values(strategy, token, bootstrap.api_url, bootstrap.agent)?;
     let mut injected = vec![bootstrap.token.clone()];
-    let values = match strategy {
-        InjectionStrategy::CloudInitUserData => {
-            let document = cloud_init::document(bootstrap)?;
-            injected.push(SecretString::from(document.as_str()));
-            vec![document]
-        }
-        InjectionStrategy::HelmValues => vec![
-            token.to_owned(),
-            bootstrap.api_url.as_str().to_owned(),
-            bootstrap.agent.image.as_str().to_owned(),
-        ],
-        InjectionStrategy::ProviderSecret => vec![token.to_owned()],
-    };
+    if strategy == InjectionStrategy::CloudInitUserData {
+        injected.extend(values.iter().map(|document| SecretString::from(document.as_str())));
+    }
     let mut manifest = xr.armed(&Armed::Token(bootstrap.token_id));
     if let Some(spec) = manifest.spec_mut() {
         for (leaf, value) in strategy.leaves().iter().zip(values) {
@@ -139,26 +130,83 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
 /// A re-apply of an armed composite resource with the injection that it already carries.
 ///
 /// Server-side apply removes what its owner leaves out, and the plaintext is long gone: it is taken from
-/// the live object. What is missing there stays missing.
-pub fn preserve_injection(live: &Value, xr: &Xr<'_>, token_id: BootstrapTokenId) -> SealedManifest {
-    let mut manifest = xr.armed(&Armed::Token(token_id));
-    if let (Some(strategy), Some(spec)) = (xr.injection(), manifest.spec_mut()) {
-        for leaf in strategy.leaves() {
-            if let Some(value) = at_leaf(live, leaf) {
-                insert(spec, leaf, value.clone());
-            }
+/// the live object.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when the live object is not armed with this token, or when a part of the injection
+/// is missing there: what would be sent says that a token was injected, and nobody would ever inject one.
+pub fn preserve_injection(
+    live: &Value,
+    xr: &Xr<'_>,
+    token_id: BootstrapTokenId,
+) -> Result<SealedManifest, Error> {
+    let with = Armed::Token(token_id);
+    if armed(live) != Some(with.to_string().as_str()) {
+        let problem = format!("is not armed with {with}; there is no injection to keep");
+        return Err(Error::invalid("metadata.annotations", problem));
+    }
+    let mut kept = Vec::new();
+    for leaf in xr.injection().map_or(&[][..], InjectionStrategy::leaves) {
+        let value =
+            at_leaf(live, leaf).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+        kept.push((
+            leaf,
+            value.ok_or_else(|| {
+                let problem = "is missing on the live object; there is no injection to keep";
+                Error::invalid(format!("spec.{}", leaf.join(".")), problem)
+            })?,
+        ));
+    }
+    let mut manifest = xr.armed(&with);
+    if let Some(spec) = manifest.spec_mut() {
+        for (leaf, value) in kept {
+            insert(spec, leaf, value.clone());
         }
     }
-    SealedManifest::new(manifest, injected(live))
+    Ok(SealedManifest::new(manifest, injected(live)))
 }
 
 /// Whatever was injected into a live object, for [`crate::scrub`] to take out of what others say about it:
-/// the texts at all three sites, and the token inside of a cloud-init document.
+/// what carries the token at any of the three sites, and the token inside of a cloud-init document. Where
+/// the agent enrols and which image it runs is no secret.
 pub fn injected(live: &Value) -> Vec<SecretString> {
-    let leaves = InjectionStrategy::ALL.into_iter().flat_map(InjectionStrategy::leaves);
+    // The first leaf of each strategy is the one with the token.
+    let leaves =
+        InjectionStrategy::ALL.into_iter().filter_map(|strategy| strategy.leaves().first());
     let text = |leaf: &&[&str]| at_leaf(live, leaf)?.as_str().filter(|text| !text.is_empty());
     let values = |text: &str| cloud_init::token_in(text).into_iter().chain([text.into()]);
     leaves.filter_map(text).flat_map(values).collect()
+}
+
+/// What goes to the leaves of a strategy, in their order.
+fn values(
+    strategy: InjectionStrategy,
+    token: &str,
+    api_url: &ApiUrl,
+    agent: &Agent,
+) -> Result<Vec<String>, Error> {
+    Ok(match strategy {
+        InjectionStrategy::CloudInitUserData => vec![cloud_init::document(token, api_url, agent)?],
+        InjectionStrategy::HelmValues => {
+            vec![token.to_owned(), api_url.as_str().to_owned(), agent.image.as_str().to_owned()]
+        }
+        InjectionStrategy::ProviderSecret => vec![token.to_owned()],
+    })
+}
+
+/// Puts a made-up injection at the site, to see what an XRD makes of it.
+pub(crate) fn insert_sample(
+    strategy: InjectionStrategy,
+    spec: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let api_url = ApiUrl::new("https://api.plexsphere.example")?;
+    let token = "a-token-of-thirty-two-characters";
+    let values = values(strategy, token, &api_url, &Agent::default())?;
+    for (leaf, value) in strategy.leaves().iter().zip(values) {
+        insert(spec, leaf, Value::String(value));
+    }
+    Ok(())
 }
 
 /// Puts empty strings at the site, for a shell whose XRD insists on it.

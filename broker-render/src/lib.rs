@@ -110,7 +110,7 @@ pub use names::{
     MANAGED_BY_LABEL, NamespaceName, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL,
     assigned_namespace, namespace, secret_name,
 };
-pub use parameters::ParameterSchema;
+pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema};
 pub use provider_config::{
     Provider, ProviderConfigInput, ProviderConfigScope, ProviderProfile, ProviderProfiles,
     provider_config,

@@ -12,22 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use broker_domain::{Error, Parameters};
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::document;
+use self::describe::Problems;
+use crate::document::{self, Bounds, Growth};
 use crate::fields::Field;
 use crate::text::{join, kind_of, quoted};
 use crate::{canonical, injection};
 
+/// The length of the longest text of parameter values, as they come in and as they leave with defaults.
+pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
+
+/// How parameter values are read.
+const BOUNDS: Bounds = Bounds { bytes: MAX_PARAMETERS_BYTES, values: 4096, shows_keys: false };
+
 /// The largest compiled form of one pattern.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
-
-/// How many patterns one schema may hold.
-const MAX_PATTERNS: usize = 256;
-
-/// How many problems one refusal names before it only counts them.
-const MAX_PROBLEMS: usize = 32;
 
 /// The compiled schema of a blueprint's parameters.
 ///
@@ -94,6 +95,7 @@ impl ParameterSchema {
         // Paths in messages are those of the document that was written.
         json_schema::inspect(&root, &schema)?;
         let secrets = take_secrets(&mut schema);
+        json_schema::no_secret_is_left(&Field::new(root.path.as_str(), &schema))?;
         let validator = jsonschema::options()
             .offline()
             .with_pattern_options(
@@ -108,15 +110,15 @@ impl ParameterSchema {
         Ok(schema)
     }
 
-    /// Checks the caller's JSON text, fills in defaults, and returns the canonical text.
+    /// Checks the caller's JSON text, fills in defaults, and returns the canonical text. Neither may be
+    /// longer than [`MAX_PARAMETERS_BYTES`].
     ///
     /// # Errors
     ///
     /// [`Error::ParameterValuesInvalid`] with every offending parameter and its path. Values are never
     /// repeated, because a secret may have been typed into the wrong place.
     pub fn validate(&self, text: &str) -> Result<Parameters, Error> {
-        let read = document::read_json("parameters", text.as_bytes());
-        let mut values = read.map_err(|error| refused(vec![without_field(&error)]))?;
+        let mut values = read(text).map_err(|problem| refused(vec![problem]))?;
         let Some(object) = values.as_object() else {
             let problem = format!("is {}; use an object", kind_of(&values));
             return Err(refused(vec![problem]));
@@ -129,12 +131,18 @@ impl ParameterSchema {
         if !reserved.is_empty() {
             return Err(refused(reserved));
         }
-        fill_defaults(&self.schema, &mut values);
+        if !fill_defaults(&self.schema, &mut values, &mut Growth::within(MAX_PARAMETERS_BYTES)) {
+            return Err(refused(vec![overgrown()]));
+        }
         let problems = self.problems(&values);
         if !problems.is_empty() {
             return Err(refused(problems));
         }
-        Parameters::from_canonical_json(canonical::text(&values))
+        let text = canonical::text(&values);
+        // What leaves has to be what could come in again.
+        read(&text)
+            .map_err(|problem| refused(vec![format!("with defaults filled in, {problem}")]))?;
+        Parameters::from_canonical_json(text)
     }
 
     /// Every parameter that the schema names.
@@ -156,46 +164,54 @@ impl ParameterSchema {
 
     fn problems(&self, values: &Value) -> Vec<String> {
         let names: Vec<_> = self.properties().map(|(name, _)| name.as_str()).collect();
-        // Sorted, and the many findings about one secret parameter become one.
-        let mut problems: BTreeSet<String> = BTreeSet::new();
+        let mut problems = Problems::default();
         for error in self.validator.iter_errors(values) {
-            problems.extend(describe::value_problems(&error, &self.secrets, &names));
+            describe::add_value_problems(&mut problems, &error, &self.secrets, &names);
         }
-        let left = problems.len().saturating_sub(MAX_PROBLEMS);
-        let mut problems: Vec<_> = problems.into_iter().take(MAX_PROBLEMS).collect();
-        if left > 0 {
-            problems.push(format!("and {left} more"));
-        }
-        problems
+        problems.into_sentences()
     }
 
     /// A default that its own schema refuses would surface at the first declaration that relies on it.
     fn check_defaults(&self) -> Result<(), Error> {
-        for (name, property) in self.properties() {
-            let mut alone = json!({});
-            match property.get("default") {
-                Some(default) => alone[name] = default.clone(),
-                None if property.get("properties").is_some() => alone[name] = json!({}),
-                None => continue,
+        let unfit = |name: &str, error: &ValidationError<'_>| {
+            let mut problems = Problems::default();
+            describe::add_value_problems(&mut problems, error, &self.secrets, &[]);
+            let problems = problems.into_sentences().join("; ");
+            let field = join("parameterSchema", name) + ".default";
+            Err(Error::invalid(field, format!("does not fit its own schema: {problems}")))
+        };
+        let filled = self.filled(json!({}))?;
+        for error in self.validator.iter_errors(&filled) {
+            // One about the whole is about what is missing, which a declaration would bring.
+            if let Some(name) = describe::parameter_of(&error) {
+                return unfit(&name, &error);
             }
-            fill_defaults(&self.schema, &mut alone);
-            let prefix = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-            let own = |path: &str| {
-                path.strip_prefix(&prefix)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            let errors = self.validator.iter_errors(&alone);
-            let wrong = errors
-                .filter(|error| own(error.instance_path().as_str()))
-                // Without a default of its own, an object is only a probe for those inside of it.
-                .find(|error| property.get("default").is_some() || !describe::is_missing(error));
+        }
+        for (name, property) in self.properties() {
+            if property.get("default").is_some() || property.get("properties").is_none() {
+                continue;
+            }
+            // Without a default of its own, an object is only a probe for those inside of it.
+            let probe = self.filled(json!({ name: {} }))?;
+            if probe[name] == json!({}) {
+                continue;
+            }
+            let wrong = self.validator.iter_errors(&probe).find(|error| {
+                describe::parameter_of(error).is_some_and(|parameter| parameter == *name)
+                    && !describe::is_missing(error)
+            });
             if let Some(error) = wrong {
-                let problems = describe::value_problems(&error, &self.secrets, &[]).join("; ");
-                let problem = format!("does not fit its own schema: {problems}");
-                return Err(Error::invalid(join("parameterSchema", name) + ".default", problem));
+                return unfit(name, &error);
             }
         }
         Ok(())
+    }
+
+    fn filled(&self, mut values: Value) -> Result<Value, Error> {
+        if fill_defaults(&self.schema, &mut values, &mut Growth::within(MAX_PARAMETERS_BYTES)) {
+            return Ok(values);
+        }
+        Err(Error::invalid("parameterSchema", overgrown()))
     }
 }
 
@@ -210,10 +226,17 @@ fn refused(problems: Vec<String>) -> Error {
     Error::ParameterValuesInvalid { problems }
 }
 
-/// A document fault without the field: the error around it says "parameter values" already.
-fn without_field(error: &Error) -> String {
-    let message = error.to_string();
-    message.strip_prefix("parameters: ").map_or(message.clone(), str::to_owned)
+/// Said where the defaults alone are longer than values may be.
+fn overgrown() -> String {
+    format!("grows beyond {MAX_PARAMETERS_BYTES} bytes with defaults filled in")
+}
+
+/// Reads values, or says why not. The error around it says "parameter values" already.
+fn read(text: &str) -> Result<Value, String> {
+    document::read_json_within("parameters", text.as_bytes(), BOUNDS).map_err(|error| {
+        let message = error.to_string();
+        message.strip_prefix("parameters: ").map_or(message.clone(), str::to_owned)
+    })
 }
 
 /// Replaces each parameter that is marked secret by the only form that it may take.
@@ -254,7 +277,8 @@ fn secret_reference() -> Value {
 }
 
 /// Fills in what the caller left out and the schema has a default for, in objects and in items of arrays.
-fn fill_defaults(schema: &Value, value: &mut Value) {
+/// Says whether everything found room.
+fn fill_defaults(schema: &Value, value: &mut Value, growth: &mut Growth) -> bool {
     match value {
         Value::Object(object) => {
             let properties = schema.get("properties").and_then(Value::as_object);
@@ -262,21 +286,26 @@ fn fill_defaults(schema: &Value, value: &mut Value) {
                 if let Some(default) = property.get("default")
                     && !object.contains_key(name)
                 {
+                    if !growth.has_room_for(name, default) {
+                        return false;
+                    }
                     object.insert(name.clone(), default.clone());
                 }
-                if let Some(value) = object.get_mut(name) {
-                    fill_defaults(property, value);
+                if let Some(value) = object.get_mut(name)
+                    && !fill_defaults(property, value, growth)
+                {
+                    return false;
                 }
             }
+            true
         }
         Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    fill_defaults(schema, item);
-                }
-            }
+            let schema = schema.get("items");
+            schema.is_none_or(|schema| {
+                items.iter_mut().all(|item| fill_defaults(schema, item, growth))
+            })
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 

@@ -3,6 +3,8 @@
 //! An API server that refuses a field may repeat its value, and a provider may repeat the user data that it
 //! choked on, escaped or encoded. No such message goes anywhere before it went through here.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -10,17 +12,20 @@ use serde_json::Value;
 /// The longest message that is passed on.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Shorter remains of a value at the cut end of a message say nothing about it.
+/// A shorter beginning of a value, where somebody cut it off, says nothing about it.
 const MIN_REMAINDER_BYTES: usize = 8;
+
+/// How often a value is escaped at most: in its document, in the body of a request, in a message about it.
+const MAX_ESCAPES: usize = 3;
 
 /// Stands where a value stood. Injected values are ASCII, so that this can never be a part of one.
 const MARK: char = '█';
 
 /// Removes every injected value from a message and cuts it to 1 KiB.
 ///
-/// A value is found raw, escaped as JSON does it (once, twice, and with the additional escapes of Go), in
-/// both alphabets of base64, alone or at any position inside of something larger, and, where the message
-/// itself was cut off, by its beginning.
+/// A value is found raw, escaped as JSON does it (up to three times, as a token in a document in a body in a
+/// message is, and with the additional escapes of Go), in both alphabets of base64, alone or at any position
+/// inside of something larger, and, where somebody cut it off, by its beginning.
 ///
 /// ```
 /// let message = broker_render::scrub("Invalid value: \"s3cr3t-t0ken\"", &["s3cr3t-t0ken"]);
@@ -44,17 +49,20 @@ pub fn scrub(message: &str, injected: &[&str]) -> String {
             text = text.replace(needle.as_str(), &mark);
         }
     }
-    if let Some(kept) = needles.iter().filter_map(|needle| cut_beginning(&text, needle)).min() {
-        text.truncate(kept);
-        text.push(MARK);
-    }
-    shorten(text)
+    shorten(without_beginnings(&text, &needles))
 }
 
 fn encodings(value: &str) -> Vec<String> {
-    let escaped = escape(value);
-    let twice = escape(&escaped);
-    let mut encodings = vec![go_escape(&escaped), go_escape(&twice), escaped, twice];
+    let mut encodings = Vec::new();
+    let mut layer = vec![value.to_owned()];
+    for _ in 0..MAX_ESCAPES {
+        // Not every layer is written by Go.
+        let both = |text: &String| [escape(text), go_escape(&escape(text))];
+        layer = layer.iter().flat_map(both).collect();
+        layer.sort();
+        layer.dedup();
+        encodings.extend(layer.iter().cloned());
+    }
     let escaped_for_base64 = encodings.clone();
     for text in std::iter::once(value.to_owned()).chain(escaped_for_base64) {
         for offset in 0..3 {
@@ -93,14 +101,31 @@ fn embedded_base64(value: &[u8], offset: usize) -> Vec<String> {
         .collect()
 }
 
-/// Where the beginning of a needle starts that the end of the text cuts off.
-fn cut_beginning(text: &str, needle: &str) -> Option<usize> {
-    let longest = needle.len().min(text.len());
-    (MIN_REMAINDER_BYTES..=longest)
-        .rev()
-        .filter(|length| needle.is_char_boundary(*length))
-        .find(|length| text.ends_with(&needle[..*length]))
-        .map(|length| text.len() - length)
+/// Removes each beginning of a needle that is long enough to say something about it. Encodings of one value
+/// begin alike, so that the one counts that goes farthest.
+fn without_beginnings(text: &str, needles: &[String]) -> String {
+    let mut by_start: BTreeMap<&[u8], Vec<&str>> = BTreeMap::new();
+    for needle in needles {
+        if let Some(start) = needle.as_bytes().get(..MIN_REMAINDER_BYTES) {
+            by_start.entry(start).or_default().push(needle);
+        }
+    }
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let start = rest.as_bytes().get(..MIN_REMAINDER_BYTES);
+        let candidates = start.and_then(|start| by_start.get(start)).into_iter().flatten();
+        let longest = candidates.map(|needle| common_bytes(rest, needle)).max();
+        kept.push(if longest.is_some() { MARK } else { c });
+        rest = &rest[longest.unwrap_or(c.len_utf8())..];
+    }
+    kept
+}
+
+/// How far two texts are the same.
+fn common_bytes(left: &str, right: &str) -> usize {
+    let common = left.chars().zip(right.chars()).take_while(|(left, right)| left == right);
+    common.map(|(c, _)| c.len_utf8()).sum()
 }
 
 fn shorten(mut text: String) -> String {

@@ -5,18 +5,45 @@ use serde_json::Value;
 /// The longest piece of foreign text that a message repeats, in characters.
 const MAX_CHARS: usize = 64;
 
+/// How many words a list names before it only counts them.
+const MAX_WORDS: usize = 16;
+
+/// How long a list of words may get, but for the count at its end.
+const MAX_LIST_BYTES: usize = 512;
+
 /// Foreign text in double quotes, control characters escaped, cut where it gets long.
 pub(crate) fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// Foreign text, cut where it gets long.
+pub(crate) fn shortened(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
-    format!("{shown:?}")
+    shown
 }
 
-/// `a, b, c` out of words.
-pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().collect::<Vec<_>>().join(", ")
+/// `a, b, c` out of words, or `a, b and 40 more`. Words that are not named are not asked for either.
+pub(crate) fn list<W: AsRef<str>>(
+    words: impl IntoIterator<Item = W, IntoIter: ExactSizeIterator>,
+) -> String {
+    let mut words = words.into_iter();
+    let mut named = Vec::new();
+    let mut bytes = 0;
+    while named.len() < MAX_WORDS
+        && let Some(word) = words.next()
+    {
+        let word = shortened(word.as_ref());
+        bytes += word.len() + 2;
+        if bytes > MAX_LIST_BYTES {
+            return format!("{} and {} more", named.join(", "), words.len() + 1);
+        }
+        named.push(word);
+    }
+    let named = named.join(", ");
+    if words.len() == 0 { named } else { format!("{named} and {} more", words.len()) }
 }
 
 /// One step of a path below another: `a.b`, or `a["b c"]` where `b c` is no plain name.
@@ -54,5 +81,18 @@ mod tests {
         assert_eq!(join("a", "b-c_1"), "a.b-c_1");
         assert_eq!(join("", "b"), "b");
         assert_eq!(join("a", "b.c"), r#"a["b.c"]"#);
+    }
+
+    #[test]
+    fn a_long_list_ends_with_a_count() {
+        assert_eq!(list([""; 0]), "");
+        assert_eq!(list(["a", "b"]), "a, b");
+        assert_eq!(list(["a"; 16]), ["a"; 16].join(", "));
+        assert_eq!(list(["a"; 20]), ["a"; 16].join(", ") + " and 4 more");
+        let long = "x".repeat(60);
+        assert_eq!(list([&long; 16]), [long.as_str(); 8].join(", ") + " and 8 more");
+        let huge = "é".repeat(100_000);
+        let cut = "é".repeat(64) + "…";
+        assert_eq!(list([&huge; 5]), [cut.as_str(); 3].join(", ") + " and 2 more");
     }
 }

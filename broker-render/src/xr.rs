@@ -210,7 +210,7 @@ fn check(
 }
 
 /// Whether a required field is missing that the injection brings.
-fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
+pub(crate) fn is_missing_site(strategy: InjectionStrategy, problem: &FieldProblem) -> bool {
     let brings = |leaf: &&[&str]| {
         let leaf = format!("spec.{}", leaf.join("."));
         let rest = leaf.strip_prefix(problem.path.as_str());

@@ -171,7 +171,8 @@ impl Xrd {
     }
 
     /// Fills the schema's defaults into the `spec` of a composite resource, as the API server does before
-    /// it stores one.
+    /// it stores one. Stops where they would add more than [`crate::MAX_DOCUMENT_BYTES`], which
+    /// [`Xrd::check`] refuses.
     pub fn fill_defaults(&self, spec: &mut Value) {
         self.spec.fill_defaults(spec);
     }

@@ -1,14 +1,16 @@
 //! Whether the three files of a blueprint fit together, and with what the broker sends.
 
 use broker_domain::MeshRole;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::composition::Composition;
 use super::metadata::Metadata;
 use super::{File, Report};
+use crate::injection::{self, InjectionStrategy};
 use crate::parameters::Parameter;
 use crate::text::{join, list, quoted};
-use crate::xrd::{Declared, Schema, ValueType, Xrd};
+use crate::xr::is_missing_site;
+use crate::xrd::{Declared, FieldProblem, ProblemKind, Schema, ValueType, Xrd};
 
 pub(super) fn check(
     metadata: &Metadata,
@@ -23,6 +25,9 @@ pub(super) fn check(
         MeshRole::Standalone => &[],
     };
     check_injection(metadata, xrd, composition, report, injected);
+    if metadata.mesh_role == MeshRole::Node {
+        check_site(metadata.injection_strategy, xrd, report);
+    }
     check_parameters(metadata, xrd, report, injected);
     check_tags(xrd, report);
 }
@@ -94,6 +99,49 @@ fn check_injection(
     if composition.opaque_steps.is_empty() && !composition.patched_from.iter().any(reads) {
         let message = format!("spec.pipeline: no patch reads {path}; the token would go nowhere");
         report.warning(File::Composition, message);
+    }
+}
+
+/// Shows the XRD what a shell and a bootstrap would have at the injection site.
+fn check_site(strategy: InjectionStrategy, xrd: &Xrd, report: &mut Report<'_>) {
+    let site = match strategy.leaves() {
+        [[field], ..] => format!("spec.{field}"),
+        [[site @ .., _], ..] => format!("spec.{}", site.join(".")),
+        [[], ..] | [] => return,
+    };
+    let problems = |spec: &Map<String, Value>| {
+        let mut problems = xrd.check(&Value::Object(spec.clone()));
+        problems.retain(|problem| {
+            let below = problem.path.strip_prefix(&site);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+        });
+        problems
+    };
+    let mut spec = Map::from_iter([("parameters".to_owned(), json!({}))]);
+    if problems(&spec).iter().any(|problem| is_missing_site(strategy, problem)) {
+        let mut shell = spec.clone();
+        injection::insert_empty(strategy, &mut shell);
+        for FieldProblem { path, kind, problem } in problems(&shell) {
+            if kind == ProblemKind::Value {
+                let message = format!("{path}: is empty in a shell, and then {problem}");
+                report.error(File::Xrd, message);
+            }
+        }
+    }
+    if injection::insert_sample(strategy, &mut spec).is_err() {
+        return;
+    }
+    for FieldProblem { path, kind, problem } in problems(&spec) {
+        let message = format!("{path}: of a bootstrap {problem}");
+        match kind {
+            // Was said already.
+            ProblemKind::Undeclared | ProblemKind::Type => {}
+            // A document always looks like this one; a token may look otherwise than the made-up one.
+            ProblemKind::Value if strategy != InjectionStrategy::CloudInitUserData => {
+                report.warning(File::Xrd, message);
+            }
+            ProblemKind::Value | ProblemKind::Missing => report.error(File::Xrd, message),
+        }
     }
 }
 

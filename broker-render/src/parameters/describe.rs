@@ -8,7 +8,32 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 
 use crate::canonical;
-use crate::text::{join, list, quoted};
+use crate::text::{join, list, quoted, shortened};
+
+/// How many problems one refusal names before it only counts them.
+const MAX_PROBLEMS: usize = 32;
+
+/// What is wrong with some values: sorted, each sentence once, and counted where they get too many.
+#[derive(Default)]
+pub(super) struct Problems {
+    named: BTreeSet<String>,
+    more: usize,
+}
+
+impl Problems {
+    fn add(&mut self, problem: impl FnOnce() -> String) {
+        if self.named.len() < MAX_PROBLEMS {
+            self.named.insert(problem());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn into_sentences(self) -> Vec<String> {
+        let more = (self.more > 0).then(|| format!("and {} more", self.more));
+        self.named.into_iter().chain(more).collect()
+    }
+}
 
 /// Why a schema cannot be compiled.
 pub(super) fn schema_problem(error: &ValidationError<'_>) -> String {
@@ -31,23 +56,37 @@ pub(super) fn is_missing(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), Kind::Required { .. })
 }
 
-/// The sentences for one finding: one, except for several unknown names at once.
-pub(super) fn value_problems(
+/// The parameter that the error is about, unless it is about all of them.
+pub(super) fn parameter_of(error: &ValidationError<'_>) -> Option<String> {
+    match error.instance_path().into_iter().next()? {
+        LocationSegment::Property(name) => Some(name.into_owned()),
+        LocationSegment::Index(_) => None,
+    }
+}
+
+/// Adds the sentences for one finding: one, except for several unknown names at once.
+pub(super) fn add_value_problems(
+    problems: &mut Problems,
     error: &ValidationError<'_>,
     secrets: &BTreeSet<String>,
     names: &[&str],
-) -> Vec<String> {
+) {
     let at = path(error.instance_path());
-    if let Some(secret) = first(error.instance_path()).filter(|name| secrets.contains(name)) {
+    if let Some(secret) = parameter_of(error).filter(|name| secrets.contains(name)) {
         // Nothing of what was sent may show, not even a field name.
-        return vec![secret_problem(&secret)];
+        problems.add(|| secret_problem(&secret));
+        return;
     }
     if let Kind::Required { property } = error.kind() {
         let name = property.as_str().unwrap_or_default();
-        if at.is_empty() && secrets.contains(name) {
-            return vec![secret_problem(name)];
-        }
-        return vec![format!("{}: is required", join(&at, name))];
+        problems.add(|| {
+            if at.is_empty() && secrets.contains(name) {
+                secret_problem(name)
+            } else {
+                format!("{}: is required", join(&at, name))
+            }
+        });
+        return;
     }
     if let Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } =
         error.kind()
@@ -57,10 +96,15 @@ pub(super) fn value_problems(
             (true, names) => format!("is not a parameter; use {}", list(names.iter().copied())),
             (false, _) => "is not a field of it".to_owned(),
         };
-        return unexpected.iter().map(|name| format!("{}: {allowed}", join(&at, name))).collect();
+        for name in unexpected {
+            problems.add(|| format!("{}: {allowed}", join(&at, name)));
+        }
+        return;
     }
-    let problem = problem(error.kind());
-    vec![if at.is_empty() { problem } else { format!("{at}: {problem}") }]
+    problems.add(|| {
+        let problem = problem(error.kind());
+        if at.is_empty() { problem } else { format!("{at}: {problem}") }
+    });
 }
 
 fn secret_problem(name: &str) -> String {
@@ -72,10 +116,12 @@ fn problem(kind: &Kind) -> String {
         Kind::Type { kind: TypeKind::Single(allowed) } => format!("is no {allowed}"),
         Kind::Type { kind: TypeKind::Multiple(allowed) } => {
             let allowed: Vec<_> = allowed.iter().map(|allowed| allowed.to_string()).collect();
-            format!("is none of {}", list(allowed.iter().map(String::as_str)))
+            format!("is none of {}", list(allowed))
         }
         Kind::Enum { options } => format!("is not one of {}", values(options)),
-        Kind::Constant { expected_value } => format!("is not {}", canonical::text(expected_value)),
+        Kind::Constant { expected_value } => {
+            format!("is not {}", shortened(&canonical::text(expected_value)))
+        }
         Kind::Minimum { limit } => format!("is too small; use at least {limit}"),
         Kind::Maximum { limit } => format!("is too large; use at most {limit}"),
         Kind::ExclusiveMinimum { limit } => format!("is too small; use more than {limit}"),
@@ -114,8 +160,7 @@ fn problem(kind: &Kind) -> String {
 }
 
 fn values(options: &Value) -> String {
-    let options: Vec<_> = options.as_array().into_iter().flatten().map(canonical::text).collect();
-    list(options.iter().map(String::as_str))
+    list(options.as_array().map_or(&[][..], Vec::as_slice).iter().map(canonical::text))
 }
 
 /// `a.b[0].c` for `/a/b/0/c`.
@@ -124,11 +169,4 @@ fn path(location: &Location) -> String {
         LocationSegment::Property(name) => join(&path, &name),
         LocationSegment::Index(index) => format!("{path}[{index}]"),
     })
-}
-
-fn first(location: &Location) -> Option<String> {
-    match location.into_iter().next()? {
-        LocationSegment::Property(name) => Some(name.into_owned()),
-        LocationSegment::Index(_) => None,
-    }
 }

@@ -1,15 +1,29 @@
 //! What a JSON Schema must not do before it may be compiled: look outside of itself, call itself by another
-//! name, or hide a secret where nobody would find it.
+//! name, grow without end through references, or hide a secret where nobody would find it.
+
+use std::collections::BTreeMap;
 
 use broker_domain::Error;
 use serde_json::Value;
 
-use super::{MAX_PATTERNS, check_name, object_of};
+use super::{check_name, object_of};
+use crate::document::MAX_DEPTH;
 use crate::fields::Field;
+use crate::text::quoted;
+
+/// How many patterns one schema may hold, each counted wherever a reference leads to it.
+const MAX_PATTERNS: usize = 256;
+
+/// How many schemas one schema may stand for, each counted wherever a reference leads to it. The compiled
+/// form, and the time that a value takes, grow with this number and not with the text.
+const MAX_SCHEMAS: usize = 4096;
+
+/// Where references may lead: the places that hold schemas which are used more than once.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// Keywords whose value maps names to schemas.
-const NAMED: [&str; 5] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+const NAMED: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
 /// Keywords whose value is a schema or a list of schemas.
 const SCHEMAS: [&str; 16] = [
@@ -49,7 +63,31 @@ pub(super) fn inspect(root: &Field<'_>, schema: &Value) -> Result<(), Error> {
             return Err(field.invalid("would need to see a secret; leave it out"));
         }
     }
-    Inspection { patterns: 0 }.schema(&root, Place::Root)
+    let mut inspection = Inspection { root: root.clone(), known: BTreeMap::new() };
+    inspection.schema(&root, Place::Root, 1).map(|_| ())
+}
+
+/// Refuses a schema that still marks a secret after those of its parameters were taken out of it: there it
+/// would protect nothing. Looks at everything, because a keyword that nobody knows may hold one too.
+pub(super) fn no_secret_is_left(field: &Field<'_>) -> Result<(), Error> {
+    match field.value {
+        Some(Value::Object(object)) => {
+            for (key, value) in object {
+                if key == "secret" && *value == Value::Bool(true) {
+                    return Err(misplaced_secret(field));
+                }
+                no_secret_is_left(&field.get(key))?;
+            }
+            Ok(())
+        }
+        Some(Value::Array(_)) => field.items()?.iter().try_for_each(no_secret_is_left),
+        _ => Ok(()),
+    }
+}
+
+fn misplaced_secret(field: &Field<'_>) -> Error {
+    let problem = "marks what is not a parameter itself; only a whole parameter is secret";
+    field.get("secret").invalid(problem)
 }
 
 /// Where a schema stands: only a parameter itself can be marked secret.
@@ -60,55 +98,144 @@ enum Place {
     Below,
 }
 
-struct Inspection {
+/// What a schema comes to when every reference is replaced by what it leads to.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    schemas: usize,
     patterns: usize,
+    levels: usize,
 }
 
-impl Inspection {
-    fn schema(&mut self, field: &Field<'_>, place: Place) -> Result<(), Error> {
-        let Some(schema) = field.value.filter(|value| value.is_object()) else { return Ok(()) };
-        if place != Place::Parameter && schema.get("secret") == Some(&Value::Bool(true)) {
-            let problem = "marks what is not a parameter itself; only a whole parameter is secret";
-            return Err(field.get("secret").invalid(problem));
+impl Extent {
+    const fn add(&mut self, inner: Self) {
+        self.schemas = self.schemas.saturating_add(inner.schemas);
+        self.patterns = self.patterns.saturating_add(inner.patterns);
+        if self.levels <= inner.levels {
+            self.levels = inner.levels + 1;
         }
-        references(field)?;
-        self.patterns += usize::from(schema.get("pattern").is_some());
-        self.patterns += object_of(schema.get("patternProperties").unwrap_or(&Value::Null)).count();
+    }
+
+    fn check(self, field: &Field<'_>) -> Result<Self, Error> {
+        if self.schemas > MAX_SCHEMAS {
+            let problem = format!("expands to more than {MAX_SCHEMAS} schemas through $ref");
+            return Err(field.invalid(problem));
+        }
         if self.patterns > MAX_PATTERNS {
             return Err(field.invalid(format!("holds more than {MAX_PATTERNS} patterns")));
+        }
+        if self.levels > MAX_DEPTH {
+            let problem = format!("is nested deeper than {MAX_DEPTH} levels through $ref");
+            return Err(field.invalid(problem));
+        }
+        Ok(self)
+    }
+}
+
+/// One walk over a schema. Each definition is measured once, however often references lead to it.
+struct Inspection<'a> {
+    root: Field<'a>,
+    /// `None` while the definition is being walked: whoever meets it then closes a cycle.
+    known: BTreeMap<Definition<'a>, Option<Extent>>,
+}
+
+/// One of [`DEFINITIONS`], and the name there.
+type Definition<'a> = (&'a str, &'a str);
+
+impl<'a> Inspection<'a> {
+    fn schema(&mut self, field: &Field<'a>, place: Place, level: usize) -> Result<Extent, Error> {
+        let mut extent = Extent { schemas: 1, patterns: 0, levels: 1 };
+        let Some(schema) = field.value.filter(|value| value.is_object()) else {
+            return Ok(if field.value.is_some() { extent } else { Extent::default() });
+        };
+        if place != Place::Parameter && schema.get("secret") == Some(&Value::Bool(true)) {
+            return Err(misplaced_secret(field));
+        }
+        // Before the walk goes on, so that it never gets deeper than that itself.
+        Extent { levels: level, ..extent }.check(field)?;
+        no_other_name(field)?;
+        extent.patterns += usize::from(schema.get("pattern").is_some());
+        extent.patterns +=
+            object_of(schema.get("patternProperties").unwrap_or(&Value::Null)).count();
+        let reference = field.get("$ref");
+        if let Some(definition) = referenced(&reference)? {
+            extent.add(self.definition(definition, &reference, level + 1)?);
         }
         for keyword in NAMED {
             let inner = match (place, keyword) {
                 (Place::Root, "properties") => Place::Parameter,
                 _ => Place::Below,
             };
+            let is_definition = place == Place::Root && DEFINITIONS.contains(&keyword);
             let named = field.get(keyword);
             for (name, _) in object_of(named.value.unwrap_or(&Value::Null)) {
-                self.schema(&named.get(name), inner)?;
+                let schema = named.get(name);
+                extent.add(if is_definition {
+                    self.definition((keyword, name), &schema, level + 1)?
+                } else {
+                    self.schema(&schema, inner, level + 1)?
+                });
             }
         }
         for keyword in SCHEMAS {
             let inner = field.get(keyword);
             if let Some(Value::Array(_)) = inner.value {
-                inner.items()?.iter().try_for_each(|item| self.schema(item, Place::Below))?;
+                for item in inner.items()? {
+                    extent.add(self.schema(&item, Place::Below, level + 1)?);
+                }
             } else {
-                self.schema(&inner, Place::Below)?;
+                extent.add(self.schema(&inner, Place::Below, level + 1)?);
             }
         }
-        Ok(())
+        extent.check(field)
+    }
+
+    /// Measures a schema that references lead to; `from` is where one of them stands.
+    fn definition(
+        &mut self,
+        (place, name): Definition<'a>,
+        from: &Field<'_>,
+        level: usize,
+    ) -> Result<Extent, Error> {
+        match self.known.get(&(place, name)) {
+            Some(Some(extent)) => return Ok(*extent),
+            Some(None) => {
+                let problem = "leads back to itself; use references without a cycle";
+                return Err(from.invalid(problem));
+            }
+            None => {}
+        }
+        self.known.insert((place, name), None);
+        let definition = self.root.get(place).get(name);
+        let extent = self.schema(&definition, Place::Below, level)?;
+        self.known.insert((place, name), Some(extent));
+        Ok(extent)
     }
 }
 
-fn references(field: &Field<'_>) -> Result<(), Error> {
-    for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-        let reference = field.get(keyword);
-        let Some(target) = reference.optional_text()? else { continue };
-        if target != "#" && !target.starts_with("#/") {
-            let problem = "leads outside of the document; use a pointer that begins with #/";
-            return Err(reference.invalid(problem));
+/// The definition that a schema refers to, if it refers to one.
+fn referenced<'a>(reference: &Field<'a>) -> Result<Option<Definition<'a>>, Error> {
+    let Some(pointer) = reference.optional_text()? else { return Ok(None) };
+    // Letter for letter: a pointer with escapes would be another spelling of the same place.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let parts = pointer.strip_prefix("#/").and_then(|rest| rest.split_once('/'));
+    parts
+        .filter(|(place, _)| DEFINITIONS.contains(place))
+        .filter(|(_, name)| !name.is_empty() && name.chars().all(is_plain))
+        .map(Some)
+        .ok_or_else(|| {
+            let allowed = "use #/$defs/<name> or #/definitions/<name>";
+            reference.invalid(format!("is {}; {allowed}", quoted(pointer)))
+        })
+}
+
+/// With another name or base, or with references that depend on the way to them, a pointer would no longer
+/// lead where it says.
+fn no_other_name(field: &Field<'_>) -> Result<(), Error> {
+    for keyword in ["$dynamicRef", "$recursiveRef"] {
+        if field.get(keyword).value.is_some() {
+            return Err(field.get(keyword).invalid("leads to no fixed place; use $ref"));
         }
     }
-    // With another base, a pointer would no longer begin at the document.
     for keyword in ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"] {
         if field.get(keyword).value.is_some() {
             return Err(field.get(keyword).invalid("gives the schema another name; leave it out"));

@@ -1,13 +1,18 @@
 //! Whether an API server would take a `spec`, and keep all of it; by field, and without repeating values.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::schema::{Bound, Declared, ListType, Rule, Schema, SizeOf, ValueType};
-use crate::canonical::{self, same};
+use crate::canonical::{self, TWO_POW_53, same};
+use crate::document::MAX_DOCUMENT_BYTES;
 use crate::text::{join, kind_of, list, quoted};
+
+/// How many problems are named before a last one only says that there are more.
+const MAX_PROBLEMS: usize = 32;
 
 /// What is wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +47,20 @@ impl fmt::Display for FieldProblem {
 
 pub(super) fn check(schema: &Schema, spec: &Value) -> Vec<FieldProblem> {
     let mut filled = spec.clone();
-    schema.fill_defaults(&mut filled);
-    let mut check = Check { problems: Vec::new(), declared: true };
+    let mut check =
+        Check { problems: Vec::new(), limit: MAX_PROBLEMS, more: false, declared: true };
+    if !schema.fill_defaults(&mut filled) {
+        check.report(&Path::Spec, ProblemKind::Value, || {
+            format!("grows by more than {MAX_DOCUMENT_BYTES} bytes with the XRD's defaults")
+        });
+        return check.problems;
+    }
     check.value(schema, &filled, &Path::Spec);
+    if check.more {
+        let problem = format!("has more than {MAX_PROBLEMS} problems; the others are not named");
+        let (path, kind) = (Path::Spec.text(), ProblemKind::Value);
+        check.problems.push(FieldProblem { path, kind, problem });
+    }
     check.problems
 }
 
@@ -68,27 +84,39 @@ impl Path<'_> {
 /// One walk over a value and its schema.
 struct Check {
     problems: Vec<FieldProblem>,
+    /// How many problems are written down. None where only yes or no is asked for.
+    limit: usize,
+    /// Whether there is a problem that was not written down: the walk ends with it.
+    more: bool,
     /// Whether undeclared fields count. In the branches of `allOf` and its like they do not: those only
     /// add rules about what the structure around them declares.
     declared: bool,
 }
 
 impl Check {
-    fn report(&mut self, path: &Path<'_>, kind: ProblemKind, problem: impl Into<String>) {
-        self.problems.push(FieldProblem { path: path.text(), kind, problem: problem.into() });
+    fn report(&mut self, path: &Path<'_>, kind: ProblemKind, problem: impl FnOnce() -> String) {
+        if self.problems.len() < self.limit {
+            self.problems.push(FieldProblem { path: path.text(), kind, problem: problem() });
+        } else {
+            self.more = true;
+        }
     }
 
     fn value(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
+        if self.more {
+            return;
+        }
         if value.is_null() {
             if !schema.nullable && schema.value_type.is_some() {
-                self.report(path, ProblemKind::Type, "is null; leave it out");
+                self.report(path, ProblemKind::Type, || "is null; leave it out".to_owned());
             }
             return;
         }
         if !has_type(schema, value) {
             let declared = schema.value_type.map_or("anything", ValueType::as_str);
-            let problem = format!("is {}; the XRD declares {declared}", kind_of(value));
-            self.report(path, ProblemKind::Type, problem);
+            self.report(path, ProblemKind::Type, || {
+                format!("is {}; the XRD declares {declared}", kind_of(value))
+            });
             return;
         }
         match value {
@@ -114,7 +142,8 @@ impl Check {
         for name in &schema.required {
             if !object.contains_key(name) {
                 let path = &Path::Field(path, name);
-                self.report(path, ProblemKind::Missing, "is required by the XRD");
+                let problem = || "is required by the XRD".to_owned();
+                self.report(path, ProblemKind::Missing, problem);
             }
         }
     }
@@ -142,16 +171,16 @@ impl Check {
                     let missing = keys.iter().find(|key| item.get(key.as_str()).is_none());
                     if let Some(key) = missing {
                         let problem =
-                            format!("has no {}, by which items are told apart", quoted(key));
+                            || format!("has no {}, by which items are told apart", quoted(key));
                         self.report(&Path::Item(path, index), ProblemKind::Missing, problem);
                         continue;
                     }
                     let values = keys.iter().filter_map(|key| item.get(key.as_str()));
-                    list(values.map(canonical::text).collect::<Vec<_>>().iter().map(String::as_str))
+                    values.map(canonical::text).collect::<Vec<_>>().join(",")
                 }
             };
             if !seen.insert(identity) {
-                self.report(path, ProblemKind::Value, format!("holds item {index} twice"));
+                self.report(path, ProblemKind::Value, || format!("holds item {index} twice"));
                 return;
             }
         }
@@ -159,7 +188,8 @@ impl Check {
 
     fn undeclared(&mut self, path: &Path<'_>) {
         if self.declared {
-            self.report(path, ProblemKind::Undeclared, "is not declared by the XRD");
+            let problem = || "is not declared by the XRD".to_owned();
+            self.report(path, ProblemKind::Undeclared, problem);
         }
     }
 
@@ -188,7 +218,7 @@ impl Check {
             }
             self.declared = declared;
         } else if let Some(problem) = broken(rule, value) {
-            self.report(path, ProblemKind::Value, problem);
+            self.report(path, ProblemKind::Value, || problem);
         }
     }
 }
@@ -209,27 +239,24 @@ fn has_type(schema: &Schema, value: &Value) -> bool {
 
 /// Why a value breaks a rule; `None` when it does not, or when the rule is about values of another type.
 fn broken(rule: &Rule, value: &Value) -> Option<String> {
-    let too_small = |limit: &dyn fmt::Display| format!("is too small; use {limit}");
-    let too_large = |limit: &dyn fmt::Display| format!("is too large; use {limit}");
     match rule {
-        Rule::Enum(allowed) => (!allowed.iter().any(|allowed| same(allowed, value))).then(|| {
-            let allowed: Vec<_> = allowed.iter().map(canonical::text).collect();
-            format!("is not one of {}", list(allowed.iter().map(String::as_str)))
-        }),
-        Rule::Minimum(Bound { limit, exclusive: true }) => {
-            (value.as_f64()? <= *limit).then(|| too_small(&format_args!("more than {limit}")))
+        Rule::Enum(allowed) => (!allowed.iter().any(|allowed| same(allowed, value)))
+            .then(|| format!("is not one of {}", list(allowed.iter().map(canonical::text)))),
+        Rule::Minimum(Bound { limit, exclusive }) => {
+            let wanted = if *exclusive { "more than" } else { "at least" };
+            let order = against(value, *limit)?;
+            (order.is_lt() || (*exclusive && order.is_eq()))
+                .then(|| format!("is too small; use {wanted} {limit}"))
         }
-        Rule::Minimum(Bound { limit, exclusive: false }) => {
-            (value.as_f64()? < *limit).then(|| too_small(&format_args!("at least {limit}")))
+        Rule::Maximum(Bound { limit, exclusive }) => {
+            let wanted = if *exclusive { "less than" } else { "at most" };
+            let order = against(value, *limit)?;
+            (order.is_gt() || (*exclusive && order.is_eq()))
+                .then(|| format!("is too large; use {wanted} {limit}"))
         }
-        Rule::Maximum(Bound { limit, exclusive: true }) => {
-            (value.as_f64()? >= *limit).then(|| too_large(&format_args!("less than {limit}")))
+        Rule::MultipleOf(factor) => {
+            (!is_multiple(value, *factor)?).then(|| format!("is no multiple of {factor}"))
         }
-        Rule::Maximum(Bound { limit, exclusive: false }) => {
-            (value.as_f64()? > *limit).then(|| too_large(&format_args!("at most {limit}")))
-        }
-        Rule::MultipleOf(factor) => ((value.as_f64()? / factor).fract() != 0.0)
-            .then(|| format!("is no multiple of {factor}")),
         Rule::Int32 => i32::try_from(value.as_i64()?)
             .is_err()
             .then(|| format!("does not fit into 32 bits; use {} to {}", i32::MIN, i32::MAX)),
@@ -248,6 +275,32 @@ fn broken(rule: &Rule, value: &Value) -> Option<String> {
             fits(branch, value).then(|| "is what the XRD excludes with not".to_owned())
         }
     }
+}
+
+/// A number beside a bound. For an integer the API server cuts the bound's fraction off.
+fn against(value: &Value, limit: f64) -> Option<Ordering> {
+    match canonical::number(value.as_number()?).as_i64() {
+        Some(integer) => Some(integer.cmp(&truncated(limit))),
+        None => value.as_f64()?.partial_cmp(&limit),
+    }
+}
+
+/// Whether the API server takes a number for a multiple: an integer of the factor without its fraction,
+/// anything else by floating point.
+fn is_multiple(value: &Value, factor: f64) -> Option<bool> {
+    if let Some(integer) = canonical::number(value.as_number()?).as_i64() {
+        return Some(integer.checked_rem(truncated(factor)) == Some(0));
+    }
+    let value = value.as_f64()?;
+    let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+    // A quotient slightly above an integer is one; slightly below, or negative, it is not.
+    let is_near = quotient >= 1.0 && quotient.fract() / (quotient + quotient.trunc()) < 1e-9;
+    Some(quotient.abs() < TWO_POW_53 && (quotient.fract() == 0.0 || is_near))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is what the API server does")]
+const fn truncated(limit: f64) -> i64 {
+    limit as i64
 }
 
 fn wrong_size(
@@ -276,7 +329,7 @@ fn fitting(branches: &[Schema], value: &Value) -> usize {
 }
 
 fn fits(branch: &Schema, value: &Value) -> bool {
-    let mut check = Check { problems: Vec::new(), declared: false };
+    let mut check = Check { problems: Vec::new(), limit: 0, more: false, declared: false };
     check.value(branch, value, &Path::Spec);
-    check.problems.is_empty()
+    !check.more
 }

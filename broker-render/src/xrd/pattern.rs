@@ -1,17 +1,28 @@
 //! Patterns of an XRD mean what the API server's regular expressions make of them.
 //!
-//! The API server is written in Go, whose syntax is nearly that of the `regex` crate. Three differences
-//! matter: Go's `\d`, `\w`, `\s` and `\b` know ASCII only, a bracket inside of a character class is an
-//! ordinary character there, and `\Q…\E` quotes. A pattern is rewritten accordingly before it is compiled.
+//! The API server is written in Go, whose syntax is nearly that of the `regex` crate. A pattern is rewritten
+//! where the two differ before it is compiled: Go's `\d`, `\w`, `\s` and `\b` know ASCII only, a bracket inside
+//! of a character class and a brace that begins no repetition are ordinary characters there, `\Q…\E` quotes,
+//! and `\<` is no boundary of a word. What only the `regex` crate knows is refused.
 
 use regex::{Regex, RegexBuilder};
 
 /// The largest compiled form of one pattern.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
+/// How often Go repeats something at most.
+const MAX_REPEATS: u32 = 1000;
+
+/// The classes that Go knows by name inside of a class.
+const POSIX_CLASSES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
+
 /// Compiles a pattern; on failure, the problem as part of a sentence.
 pub(super) fn compile(source: &str) -> Result<Regex, String> {
-    RegexBuilder::new(&from_go(source))
+    let unknown = || "is not a regular expression of the API server; use RE2 syntax".to_owned();
+    RegexBuilder::new(&from_go(source).ok_or_else(unknown)?)
         .size_limit(MAX_COMPILED_BYTES)
         .dfa_size_limit(MAX_COMPILED_BYTES)
         .build()
@@ -21,83 +32,184 @@ pub(super) fn compile(source: &str) -> Result<Regex, String> {
                     "is too large a pattern; use one that compiles to {MAX_COMPILED_BYTES} bytes"
                 )
             } else {
-                "is not a regular expression of the API server; use RE2 syntax".to_owned()
+                unknown()
             }
         })
 }
 
-/// A Go pattern in the syntax of the `regex` crate.
-fn from_go(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut chars = source.chars().peekable();
-    let mut in_class = false;
-    while let Some(c) = chars.next() {
+/// A Go pattern in the syntax of the `regex` crate; `None` when it is none.
+fn from_go(source: &str) -> Option<String> {
+    let out = String::with_capacity(source.len());
+    let mut rewrite = Rewrite { rest: source, out, in_class: false, repeated: false };
+    while let Some(c) = rewrite.next() {
+        if rewrite.in_class {
+            rewrite.member(c)?;
+        } else {
+            rewrite.outside(c)?;
+        }
+    }
+    Some(rewrite.out)
+}
+
+/// One walk over a pattern.
+struct Rewrite<'a> {
+    rest: &'a str,
+    out: String,
+    in_class: bool,
+    /// Whether the last thing was a repetition, which Go does not repeat again.
+    repeated: bool,
+}
+
+impl Rewrite<'_> {
+    fn next(&mut self) -> Option<char> {
+        let mut chars = self.rest.chars();
+        let next = chars.next();
+        self.rest = chars.as_str();
+        next
+    }
+
+    fn eat(&mut self, prefix: &str) -> bool {
+        let rest = self.rest.strip_prefix(prefix);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    /// Takes over so many bytes as they are.
+    fn copy(&mut self, length: usize) {
+        let (copied, rest) = self.rest.split_at(length);
+        self.out.push_str(copied);
+        self.rest = rest;
+    }
+
+    fn outside(&mut self, c: char) -> Option<()> {
+        let repeated = std::mem::take(&mut self.repeated);
         match c {
-            '\\' if chars.peek() == Some(&'Q') && !in_class => {
-                chars.next();
-                quote_until_end(&mut chars, &mut out);
+            '\\' if self.eat("Q") => self.quoted(),
+            '\\' => self.escape()?,
+            '[' => self.open_class(),
+            '(' if self.rest.starts_with('?') => self.group()?,
+            '*' | '+' | '?' => {
+                self.out.push(c);
+                self.end_repetition(repeated)?;
             }
-            '\\' => match chars.next() {
-                Some(escaped) => out.push_str(&escape(escaped, in_class)),
-                None => out.push('\\'),
+            '{' => match repetition(self.rest)? {
+                0 => self.out.push_str("\\{"),
+                length => {
+                    self.out.push('{');
+                    self.copy(length);
+                    self.end_repetition(repeated)?;
+                }
             },
-            '[' if !in_class => {
-                in_class = true;
-                out.push('[');
-                if chars.next_if_eq(&'^').is_some() {
-                    out.push('^');
+            _ => self.out.push(c),
+        }
+        Some(())
+    }
+
+    fn end_repetition(&mut self, repeated: bool) -> Option<()> {
+        if self.eat("?") {
+            self.out.push('?');
+        }
+        self.repeated = true;
+        (!repeated).then_some(())
+    }
+
+    fn open_class(&mut self) {
+        self.in_class = true;
+        self.out.push('[');
+        if self.eat("^") {
+            self.out.push('^');
+        }
+        // A bracket that closes nothing yet is a member of the class.
+        if self.eat("]") {
+            self.out.push_str("\\]");
+        }
+    }
+
+    fn member(&mut self, c: char) -> Option<()> {
+        match c {
+            '\\' => self.escape()?,
+            '[' => match self.rest.strip_prefix(':').and_then(|rest| rest.split_once(":]")) {
+                Some((name, rest)) => {
+                    let known = name.strip_prefix('^').unwrap_or(name);
+                    POSIX_CLASSES.contains(&known).then_some(())?;
+                    self.out.extend(["[:", name, ":]"]);
+                    self.rest = rest;
                 }
-                // A bracket that closes nothing yet is a member of the class.
-                if chars.next_if_eq(&']').is_some() {
-                    out.push_str("\\]");
-                }
+                None => self.out.push_str("\\["),
+            },
+            ']' => {
+                self.in_class = false;
+                self.out.push(']');
             }
-            '[' if chars.peek() == Some(&':') => copy_posix_class(&mut chars, &mut out),
-            ']' if in_class => {
-                in_class = false;
-                out.push(']');
-            }
-            '[' | '&' | '~' if in_class => out.extend(['\\', c]),
+            '&' | '~' => self.out.extend(['\\', c]),
             // Doubled, it would subtract; a single one is a range or a member, as in Go.
-            '-' if in_class && chars.peek() == Some(&'-') => out.push_str("\\-"),
-            _ => out.push(c),
+            '-' if self.rest.starts_with('-') => self.out.push_str("\\-"),
+            _ => self.out.push(c),
         }
+        Some(())
     }
-    out
+
+    /// `(?` begins a name or flags.
+    fn group(&mut self) -> Option<()> {
+        self.out.push('(');
+        let named = ["?P<", "?<"].into_iter().find(|start| self.rest.starts_with(start));
+        let length = if let Some(start) = named {
+            start.len()
+        } else {
+            let end = self.rest.find([':', ')'])?;
+            self.rest[1..end].chars().all(|c| "imsU-".contains(c)).then_some(end + 1)?
+        };
+        self.copy(length);
+        Some(())
+    }
+
+    fn escape(&mut self) -> Option<()> {
+        let escaped = self.next()?;
+        match escaped {
+            'd' => self.out.push_str("[0-9]"),
+            'D' => self.out.push_str("[^0-9]"),
+            'w' => self.out.push_str("[0-9A-Za-z_]"),
+            'W' => self.out.push_str("[^0-9A-Za-z_]"),
+            's' => self.out.push_str(r"[\t\n\f\r ]"),
+            'S' => self.out.push_str(r"[^\t\n\f\r ]"),
+            'b' | 'B' if !self.in_class => self.out.extend(["(?-u:\\", &escaped.to_string(), ")"]),
+            '<' | '>' => self.out.push(escaped),
+            'u' | 'U' => return None,
+            'x' | 'p' | 'P' => {
+                self.out.extend(['\\', escaped]);
+                if self.rest.starts_with('{') {
+                    self.copy(self.rest.find('}')? + 1);
+                }
+            }
+            _ => self.out.extend(['\\', escaped]),
+        }
+        Some(())
+    }
+
+    fn quoted(&mut self) {
+        let (quoted, rest) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
+        self.out.push_str(&regex::escape(quoted));
+        self.rest = rest;
+    }
 }
 
-fn escape(escaped: char, in_class: bool) -> String {
-    match escaped {
-        'd' => "[0-9]".to_owned(),
-        'D' => "[^0-9]".to_owned(),
-        'w' => "[0-9A-Za-z_]".to_owned(),
-        'W' => "[^0-9A-Za-z_]".to_owned(),
-        's' => r"[\t\n\f\r ]".to_owned(),
-        'S' => r"[^\t\n\f\r ]".to_owned(),
-        'b' if !in_class => r"(?-u:\b)".to_owned(),
-        'B' if !in_class => r"(?-u:\B)".to_owned(),
-        other => format!("\\{other}"),
+/// The bytes behind a brace that make it a repetition, 0 when the brace is itself, `None` when Go refuses
+/// to repeat so often.
+fn repetition(rest: &str) -> Option<usize> {
+    let Some((counts, _)) = rest.split_once('}') else { return Some(0) };
+    let (least, most) = match counts.split_once(',') {
+        None | Some((_, "")) => (counts.trim_end_matches(','), None),
+        Some((least, most)) => (least, Some(most)),
+    };
+    let is_count = |text: &str| {
+        let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+        digits && (text == "0" || !text.starts_with('0'))
+    };
+    if ![Some(least), most].into_iter().flatten().all(is_count) {
+        return Some(0);
     }
-}
-
-fn quote_until_end(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
-    while let Some(c) = chars.next() {
-        if c == '\\' && chars.next_if_eq(&'E').is_some() {
-            return;
-        }
-        out.push_str(&regex::escape(&c.to_string()));
-    }
-}
-
-/// `[:alpha:]` inside of a class means the same in both.
-fn copy_posix_class(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
-    out.push('[');
-    for c in chars.by_ref() {
-        out.push(c);
-        if c == ']' {
-            return;
-        }
-    }
+    let within = |text: &str| text.parse::<u32>().is_ok_and(|count| count <= MAX_REPEATS);
+    [Some(least), most].into_iter().flatten().all(within).then_some(counts.len() + 1)
 }
 
 #[cfg(test)]
@@ -126,6 +238,18 @@ mod tests {
             ("a POSIX class", "^[[:digit:]]+$", "123", true),
             ("quoted", r"^\Qa.b\E$", "a.b", true),
             ("quoted", r"^\Qa.b\E$", "axb", false),
+            ("no boundary of a word", r"^\<a\>$", "<a>", true),
+            ("in a class neither", r"^[\<]$", "<", true),
+            ("a brace that repeats nothing", "^a{,2}$", "a{,2}", true),
+            ("a brace that repeats nothing", "^{a}{$", "{a}{", true),
+            ("a leading zero is no count", "^a{01}$", "a{01}", true),
+            ("a code point", r"^\x{41}\x42$", "AB", true),
+            ("a category", r"^\p{Lu}\PL$", "A1", true),
+            ("repeated", "^a{2,3}?b{2,}(?:c)*$", "aabb", true),
+            ("flags", "(?i)^(?s:A.)$", "a\n", true),
+            ("a named group", "^(?P<x>a)(?<y>b)$", "ab", true),
+            ("a bracket and a colon that name nothing", "^[[:a]+$", "[:a", true),
+            ("a negated POSIX class", "^[[:^digit:]]+$", "ab", true),
             ("the end is the end of the text", "^a$", "a\n", false),
             ("a dot takes a character, not a byte", "^.$", "ä", true),
         ] {
@@ -136,7 +260,25 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for pattern in ["(", "a{2,1}", "(?=a)", r"\1", "[z-a]", "\\"] {
+        for pattern in [
+            "(",
+            "a{2,1}",
+            "(?=a)",
+            r"\1",
+            "[z-a]",
+            "\\",
+            "a{1001}",
+            "a{2,1001}",
+            "a{99999999999}",
+            "(?x)a",
+            "(?u:a)",
+            "(?R)a",
+            r"\u0041",
+            r"\U00000041",
+            "[[:letter:]]",
+            "a**",
+            "a{2}{3}",
+        ] {
             assert!(compile(pattern).is_err(), "{pattern}");
         }
         assert!(compile("(.{1,100}){1,100}").unwrap_err().starts_with("is too large"), "bounded");

@@ -11,6 +11,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::pattern;
+use crate::document::{Growth, MAX_DOCUMENT_BYTES};
 use crate::fields::Field;
 use crate::text::quoted;
 
@@ -220,51 +221,65 @@ impl Schema {
         self.value_type
     }
 
-    /// Fills in the defaults, as the API server does before it validates.
-    pub(super) fn fill_defaults(&self, value: &mut Value) {
+    /// Fills in the defaults, as the API server does before it validates. Says whether all of them found
+    /// room in as many bytes as a document may have; what does not is left out.
+    pub(super) fn fill_defaults(&self, value: &mut Value) -> bool {
+        self.fill_within(value, &mut Growth::within(MAX_DOCUMENT_BYTES))
+    }
+
+    fn fill_within(&self, value: &mut Value, growth: &mut Growth) -> bool {
         match value {
             Value::Object(object) => {
                 for (name, schema) in &self.properties {
                     if let Some(default) = &schema.default
                         && !object.contains_key(name)
                     {
+                        if !growth.has_room_for(name, default) {
+                            return false;
+                        }
                         object.insert(name.clone(), default.clone());
                     }
                 }
-                for (name, value) in object {
-                    if let Declared::As(schema) = self.field(name) {
-                        schema.fill_defaults(value);
-                    }
-                }
+                object.iter_mut().all(|(name, value)| match self.field(name) {
+                    Declared::As(schema) => schema.fill_within(value, growth),
+                    Declared::Freely | Declared::AsScalar | Declared::Not => true,
+                })
             }
-            Value::Array(items) => {
-                if let Some(schema) = &self.items {
-                    for item in items {
-                        schema.fill_defaults(item);
-                    }
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Array(items) => self
+                .items
+                .as_ref()
+                .is_none_or(|schema| items.iter_mut().all(|item| schema.fill_within(item, growth))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
         }
     }
 
     /// Fills in the defaults of values that have one owner as a whole. Whoever sends such a value owns
     /// what the API server adds to it, and would otherwise never find it as it was sent.
+    ///
+    /// Whoever calls this has checked the value, and with it that there is room for all defaults.
     pub(crate) fn fill_atomic_defaults(&self, value: &mut Value) {
+        self.fill_atomic_within(value, &mut Growth::within(MAX_DOCUMENT_BYTES));
+    }
+
+    fn fill_atomic_within(&self, value: &mut Value, growth: &mut Growth) {
         match value {
-            Value::Object(_) if self.map == MapType::Atomic => self.fill_defaults(value),
+            Value::Object(_) if self.map == MapType::Atomic => {
+                self.fill_within(value, growth);
+            }
             Value::Object(object) => {
                 for (name, value) in object {
                     if let Declared::As(schema) = self.field(name) {
-                        schema.fill_atomic_defaults(value);
+                        schema.fill_atomic_within(value, growth);
                     }
                 }
             }
             Value::Array(items) => {
                 for item in items {
                     match (&self.items, &self.list) {
-                        (Some(schema), ListType::Atomic) => schema.fill_defaults(item),
-                        (Some(schema), ListType::Map(_)) => schema.fill_atomic_defaults(item),
+                        (Some(schema), ListType::Atomic) => {
+                            schema.fill_within(item, growth);
+                        }
+                        (Some(schema), ListType::Map(_)) => schema.fill_atomic_within(item, growth),
                         (Some(_), ListType::Set) | (None, _) => {}
                     }
                 }
@@ -332,7 +347,7 @@ fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
         rules
             .push(Rule::Maximum(Bound { limit, exclusive: field.get("exclusiveMaximum").flag()? }));
     }
-    rules.extend(field.get("multipleOf").number()?.map(Rule::MultipleOf));
+    rules.extend(factor(&field.get("multipleOf"))?.map(Rule::MultipleOf));
     if field.get("format").optional_text()? == Some("int32") {
         rules.push(Rule::Int32);
     }
@@ -355,6 +370,14 @@ fn rules(field: &Field<'_>, patterns: &mut usize) -> Result<Vec<Rule>, Error> {
         rules.push(Rule::Not(Box::new(Schema::compile(&not, patterns)?)));
     }
     Ok(rules)
+}
+
+fn factor(field: &Field<'_>) -> Result<Option<f64>, Error> {
+    let factor = field.number()?;
+    if factor.is_some_and(|factor| factor <= 0.0) {
+        return Err(field.invalid("is not positive; nothing is a multiple of it"));
+    }
+    Ok(factor)
 }
 
 fn branches(field: &Field<'_>, patterns: &mut usize) -> Result<Option<Vec<Schema>>, Error> {

@@ -246,8 +246,8 @@ fn full_parameter_schemas() {
             schema(
                 &json!({"type": "object", "properties": {"a": {"$ref": "https://example.org/a"}}}),
             ),
-            "parameterSchema.properties.a[\"$ref\"]: leads outside of the document; use a pointer \
-             that begins with #/",
+            "parameterSchema.properties.a[\"$ref\"]: is \"https://example.org/a\"; use \
+             #/$defs/<name> or #/definitions/<name>",
         ),
         (
             schema(&json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}}})),
@@ -295,7 +295,7 @@ fn parameter_values() {
         ("", "is empty"),
         ("{", "is not JSON: EOF while parsing an object at line 1 column 1"),
         ("[]", "is an array; use an object"),
-        (r#"{"size":"small","size":"large"}"#, "holds the key \"size\" twice in one object"),
+        (r#"{"size":"small","size":"large"}"#, "holds a key twice in one object"),
         ("{}", "size: is required"),
         (r#"{"size":"medium"}"#, "size: is not one of \"small\", \"large\""),
         (r#"{"size":3}"#, "size: is no string; size: is not one of \"small\", \"large\""),

@@ -266,6 +266,49 @@ const XRD_CASES: &[Case] = &[
         &["error: vm/xrd.yaml: spec.userData: is no string; the bootstrap needs one"],
     ),
     (
+        "a required injection site that takes no shell",
+        |draft| {
+            xrd_spec(draft)["required"] = json!(["parameters", "userData"]);
+            xrd_spec(draft)["properties"]["userData"]["minLength"] = json!(1);
+        },
+        &["error: vm/xrd.yaml: spec.userData: is empty in a shell, and then is too short; use at \
+             least 1 characters"],
+    ),
+    (
+        "the same site where a shell may leave it out",
+        |draft| xrd_spec(draft)["properties"]["userData"]["minLength"] = json!(1),
+        &[],
+    ),
+    (
+        "an injection site that is too small",
+        |draft| xrd_spec(draft)["properties"]["userData"]["maxLength"] = json!(64),
+        &[
+            "error: vm/xrd.yaml: spec.userData: of a bootstrap is too long; use at most 64 characters",
+        ],
+    ),
+    (
+        "a site that asks for more than is injected, and for another token",
+        |draft| {
+            draft.metadata["injectionStrategy"] = json!("provider-secret");
+            let patch = &mut draft.composition["spec"]["pipeline"][0]["input"]["resources"][0];
+            patch["patches"][0]["fromFieldPath"] = json!("spec.parameters.providerSecret");
+            xrd_spec(draft)["properties"]["parameters"]["properties"]["providerSecret"] = json!({
+                "type": "object",
+                "required": ["bootstrapToken", "user"],
+                "properties": {
+                    "bootstrapToken": {"type": "string", "pattern": "^tok_"},
+                    "user": {"type": "string"},
+                },
+            });
+        },
+        &[
+            "warning: vm/xrd.yaml: spec.parameters.providerSecret.bootstrapToken: of a bootstrap \
+             does not match the pattern \"^tok_\"",
+            "error: vm/xrd.yaml: spec.parameters.providerSecret.user: of a bootstrap is required by \
+             the XRD",
+        ],
+    ),
+    (
         "another strategy, whose sites are not declared",
         |draft| draft.metadata["injectionStrategy"] = json!("helm-values"),
         &[

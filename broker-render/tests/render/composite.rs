@@ -138,13 +138,14 @@ fn every_apply_is_conditional() {
 fn a_re_apply_takes_over_our_own_fields_only() {
     let given = Given::node(InjectionStrategy::HelmValues);
     let rendered = xr(&given.input()).unwrap();
-    let live = json!({"spec": {
-        "userData": "of somebody else",
-        "parameters": {"helmValues": {"bootstrapToken": "token", "replicas": 3}},
-    }});
-    let sealed = preserve_injection(&live, &rendered, token_id());
+    let ours = json!({"bootstrapToken": "token", "apiUrl": "u", "plexdImage": "i"});
+    let mut live = value(&rendered.armed(&Armed::Token(token_id())).to_bytes());
+    live["spec"]["userData"] = json!("of somebody else");
+    live["spec"]["parameters"]["helmValues"] = ours.clone();
+    live["spec"]["parameters"]["helmValues"]["replicas"] = json!(3);
+    let sealed = preserve_injection(&live, &rendered, token_id()).unwrap();
     let again = value(&sealed.expose_for_apply());
-    assert_eq!(again["spec"]["parameters"]["helmValues"], json!({"bootstrapToken": "token"}));
+    assert_eq!(again["spec"]["parameters"]["helmValues"], ours);
     assert_eq!(again["spec"].get("userData"), None);
     assert_eq!(sealed.scrub("it said token"), "it said █");
 }

@@ -238,7 +238,7 @@ proptest! {
         let armed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
         let live: Value = serde_json::from_slice(&armed.expose_for_apply()).unwrap();
         let live = grown(with_managed_fields(live));
-        let again = preserve_injection(&live, &rendered, token_id());
+        let again = preserve_injection(&live, &rendered, token_id()).unwrap();
         prop_assert_eq!(again.expose_for_apply(), armed.expose_for_apply());
         let desired = rendered.armed(&Armed::Token(token_id()));
         prop_assert!(is_applied(&live, &desired));

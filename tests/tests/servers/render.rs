@@ -346,6 +346,7 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
     assert!(!is_applied(&drifted, &desired));
 
     let again = preserve_injection(&drifted, rendered, token_id)
+        .unwrap()
         .with_precondition(&seen(&drifted))
         .expose_for_apply();
     let mended = apply(objects, &value(&again)).await.unwrap();

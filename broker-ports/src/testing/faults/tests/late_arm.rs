@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use broker_domain::{MeshRole, Parameters};
-use broker_render::{Armed, CloudTags, Identity, InjectionStrategy, XrInput, Xrd, preserve_injection, xr};
-use serde_json::json;
+use broker_render::{
+    Armed, CloudTags, Identity, InjectionStrategy, XrInput, Xrd, preserve_injection, xr,
+};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{DEADLINE, DELAY};
