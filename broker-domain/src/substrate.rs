@@ -178,6 +178,15 @@ impl Substrate {
 
     /// With the cluster and the ProviderConfig that are about to be used: recorded before the first
     /// apply, so that whatever that apply leaves behind is known.
+    ///
+    /// ```
+    /// use broker_domain::{ClusterId, ObjectReference, Substrate};
+    ///
+    /// let config = ObjectReference::new("x.crossplane.io/v1beta1", "ProviderConfig", "pr-1", Some("team-a"))?;
+    /// let known = Substrate::default().about_to_apply(ClusterId::new("uid")?, config.clone());
+    /// assert_eq!(known.provider_config(), Some(&config));
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
     #[must_use]
     pub fn about_to_apply(mut self, cluster: ClusterId, provider_config: ObjectReference) -> Self {
         self.cluster = Some(cluster);
@@ -214,6 +223,15 @@ impl Substrate {
 
     /// With composed objects that were found without the composite resource that composed them: by their
     /// label. They say nothing about its references, so the digest stays.
+    ///
+    /// ```
+    /// use broker_domain::{ObjectReference, Substrate};
+    ///
+    /// let left = ObjectReference::new("nop.crossplane.io/v1", "NopResource", "vm", Some("team-a"))?;
+    /// let known = Substrate::default().found([left]);
+    /// assert!(!known.is_clear() && known.references_digest().is_none());
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
     #[must_use]
     pub fn found(mut self, composed: impl IntoIterator<Item = ObjectReference>) -> Self {
         self.composed.extend(composed);
