@@ -1,0 +1,16 @@
+-- Graceful deletion: three more phases, two more events, and when it was asked for.
+
+ALTER TABLE plexsphere.provisioned_resources
+    DROP CONSTRAINT provisioned_resources_status_check,
+    ADD CONSTRAINT provisioned_resources_status_check
+        CHECK (status IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
+                          'Deregistering', 'Deprovisioning', 'Deleted')),
+    -- NULL: nobody ever asked. A default would say that somebody did.
+    ADD COLUMN deletion_requested_at timestamptz;
+
+ALTER TABLE plexsphere.provisioned_resource_outbox_token
+    DROP CONSTRAINT provisioned_resource_outbox_token_event_type_check,
+    ADD CONSTRAINT provisioned_resource_outbox_token_event_type_check
+        CHECK (event_type IN ('broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',
+                              'broker.ProvisionedResourceFailed', 'broker.ProvisionedResourceDeleting',
+                              'broker.ProvisionedResourceDeleted'));

@@ -1,0 +1,121 @@
+//! What there is to apply: the scripts, in their order, as this release holds them.
+
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migration {
+    /// Its number; grows.
+    pub version: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// The script that applies it.
+    pub up: &'static str,
+    /// The script that takes it back. Its first lines say what that loses.
+    pub down: &'static str,
+}
+
+/// How a migration stands in a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrationStatus {
+    /// Its number.
+    pub version: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// When it was applied, by the database's clock; `None` if it was not.
+    pub applied_at: Option<OffsetDateTime>,
+}
+
+macro_rules! migration {
+    ($directory:literal, $version:literal, $number:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            up: include_str!(concat!("../../", $directory, "/", $number, "_", $name, ".up.sql")),
+            down: include_str!(concat!(
+                "../../",
+                $directory,
+                "/",
+                $number,
+                "_",
+                $name,
+                ".down.sql"
+            )),
+        }
+    };
+}
+
+/// The broker's own migrations, in their order.
+pub const MIGRATIONS: &[Migration] = &[
+    migration!("migrations", 26, "0026", "provisioning_broker"),
+    migration!("migrations", 27, "0027", "provisioning_broker_deletion"),
+];
+
+/// The minimal tables of the neighbours.
+pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours")];
+
+/// A history of its own in the database.
+pub(super) struct Set {
+    /// The table that records it, in the schema `plexsphere`.
+    pub(super) table: &'static str,
+    pub(super) migrations: &'static [Migration],
+}
+
+pub(super) const BROKER_SET: Set =
+    Set { table: "plexsphere.provisioning_broker_migrations", migrations: MIGRATIONS };
+
+pub(super) const REFERENCE_SET: Set =
+    Set { table: "plexsphere.provisioning_broker_reference_migrations", migrations: REFERENCE };
+
+impl Set {
+    /// The last version of this release.
+    pub(super) fn last(&self) -> u32 {
+        self.migrations.last().map_or(0, |migration| migration.version)
+    }
+}
+
+impl Migration {
+    /// Over both scripts: whoever changes one after it was applied is found out.
+    pub(super) fn checksum(&self) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        hasher.update(self.up);
+        hasher.update([0]);
+        hasher.update(self.down);
+        hasher.finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_grow() {
+        for set in [MIGRATIONS, REFERENCE] {
+            assert!(set.windows(2).all(|pair| pair[0].version < pair[1].version));
+        }
+    }
+
+    #[test]
+    fn every_way_back_says_what_it_loses() {
+        for migration in MIGRATIONS.iter().chain(REFERENCE) {
+            let said = migration.down.starts_with("-- Loses");
+            assert!(said, "{} does not begin with what it loses", migration.name);
+        }
+    }
+
+    /// A script that ends its transaction itself could be applied by half.
+    #[test]
+    fn no_script_ends_its_transaction() {
+        for migration in MIGRATIONS.iter().chain(REFERENCE) {
+            for script in [migration.up, migration.down] {
+                let ends = ["BEGIN;", "START TRANSACTION;", "COMMIT;", "ROLLBACK;"];
+                let found = script.lines().find(|line| ends.contains(&line.trim()));
+                assert_eq!(found, None, "{}", migration.name);
+            }
+        }
+    }
+}
