@@ -1,0 +1,239 @@
+//! The blueprint catalog: publishes what was checked, all of it or nothing.
+//!
+//! Reading and checking is `broker_render::catalog`; this is where its blueprints get the ids that callers
+//! declare with. A published version is for ever: the same bytes again change nothing, other bytes are refused.
+
+use broker_domain::BlueprintVersionId;
+use broker_ports::PortError;
+use broker_render::catalog::{self, Blueprint, ComposedKind, File, Files, Problem, Severity};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::error::Classified;
+
+/// Whoever publishes the same version meanwhile is waited for.
+const PUBLISH_BLUEPRINT: &str = "\
+INSERT INTO plexsphere.blueprint_versions
+    (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+     parameter_schema, composed_kinds, metadata, xrd, composition)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12)
+ON CONFLICT (slug, version) DO NOTHING
+RETURNING id";
+
+/// A statement of its own, so that it sees what the insert had to wait for.
+const COMPARE_BLUEPRINT: &str = "\
+SELECT id, metadata = $3, xrd = $4, composition = $5
+FROM plexsphere.blueprint_versions
+WHERE slug = $1 AND version = $2";
+
+/// A blueprint that is to be published: the name of its directory, and what is in there.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    slug: &'a str,
+    files: Files<'a>,
+}
+
+impl<'a> Source<'a> {
+    /// The blueprint in directory `slug`.
+    pub const fn new(slug: &'a str, files: Files<'a>) -> Self {
+        Self { slug, files }
+    }
+}
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// The versions that it published, by slug.
+    pub published: Vec<BlueprintVersion>,
+    /// Those that were published before, with the same bytes.
+    pub unchanged: Vec<BlueprintVersion>,
+}
+
+/// A published version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlueprintVersion {
+    /// Its id, which a declaration names.
+    pub id: BlueprintVersionId,
+    /// The blueprint.
+    pub slug: String,
+    /// The version of it.
+    pub version: String,
+}
+
+/// Why nothing was published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A blueprint has errors; all that were found, one line each.
+    #[error("{}", lines(.0))]
+    Unfit(Vec<Problem>),
+    /// Two of the blueprints have the same name.
+    #[error("{slug}: is given twice; a catalog has one directory of a name")]
+    Twice {
+        /// The name.
+        slug: String,
+    },
+    /// The version was published with other bytes.
+    #[error(
+        "{slug} {version}: was published with another {}; publish a new version",
+        file.as_str()
+    )]
+    Drifted {
+        /// The blueprint.
+        slug: String,
+        /// The version of it.
+        version: String,
+        /// The first file that differs.
+        file: File,
+    },
+    /// The database failed. After class `Unknown` all or nothing was published, and importing again tells.
+    #[error("the catalog cannot be published")]
+    Store(#[from] PortError),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Checks every blueprint and publishes those that are new, in one transaction.
+///
+/// ```no_run
+/// # async fn example(pool: &sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+/// use broker_pg::catalog::{self, Source};
+/// use broker_render::catalog::Files;
+///
+/// let [metadata, xrd, composition] =
+///     ["metadata.json", "xrd.yaml", "composition.yaml"].map(|file| std::fs::read(format!("catalog/vm/{file}")));
+/// let (metadata, xrd, composition) = (metadata?, xrd?, composition?);
+/// let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
+/// for version in catalog::import(pool, &[Source::new("vm", files)]).await?.published {
+///     println!("{} {} is {}", version.slug, version.version, version.id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`ImportError`]; nothing was published then.
+pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported, ImportError> {
+    let drafts = check(blueprints)?;
+    let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };
+    let mut transaction = pool.begin().await.harmless()?;
+    for draft in &drafts {
+        match publish(&mut transaction, draft).await? {
+            (id, Outcome::New) => imported.published.push(draft.version(id)),
+            (id, Outcome::Same) => imported.unchanged.push(draft.version(id)),
+        }
+    }
+    transaction.commit().await.committing()?;
+    Ok(imported)
+}
+
+/// A blueprint that can be published, with its files.
+struct Draft<'a> {
+    blueprint: Blueprint,
+    files: Files<'a>,
+}
+
+impl Draft<'_> {
+    fn version(&self, id: BlueprintVersionId) -> BlueprintVersion {
+        let Blueprint { slug, version, .. } = &self.blueprint;
+        BlueprintVersion { id, slug: slug.clone(), version: version.clone() }
+    }
+}
+
+/// Everything that can be found wrong without the database. Sorted by slug, so that two imports at once wait
+/// for each other and never in a circle.
+fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
+    let mut drafts = Vec::with_capacity(sources.len());
+    let mut errors = Vec::new();
+    for &Source { slug, files } in sources {
+        let (blueprint, problems) = catalog::check(slug, files);
+        drafts.extend(blueprint.map(|blueprint| Draft { blueprint, files }));
+        errors.extend(problems.into_iter().filter(|found| found.severity == Severity::Error));
+    }
+    if !errors.is_empty() {
+        return Err(ImportError::Unfit(errors));
+    }
+    drafts.sort_by(|one, other| one.blueprint.slug.cmp(&other.blueprint.slug));
+    let same_name = |pair: &&[Draft<'_>]| pair[0].blueprint.slug == pair[1].blueprint.slug;
+    if let Some(twice) = drafts.windows(2).find(same_name) {
+        return Err(ImportError::Twice { slug: twice[0].blueprint.slug.clone() });
+    }
+    Ok(drafts)
+}
+
+enum Outcome {
+    New,
+    Same,
+}
+
+async fn publish(
+    connection: &mut PgConnection,
+    draft: &Draft<'_>,
+) -> Result<(BlueprintVersionId, Outcome), ImportError> {
+    let Draft { blueprint, files: Files { metadata, xrd, composition } } = draft;
+    let published: Option<Uuid> = sqlx::query_scalar(PUBLISH_BLUEPRINT)
+        .bind(&blueprint.slug)
+        .bind(&blueprint.version)
+        .bind(&blueprint.display_name)
+        .bind(&blueprint.description)
+        .bind(&blueprint.provider_kinds)
+        .bind(blueprint.injection_strategy.as_str())
+        .bind(blueprint.mesh_role.as_str())
+        .bind(parameter_schema(metadata)?)
+        .bind(composed_kinds(&blueprint.composed_kinds))
+        .bind(metadata)
+        .bind(xrd)
+        .bind(composition)
+        .fetch_optional(&mut *connection)
+        .await
+        .harmless()?;
+    if let Some(id) = published {
+        return Ok((id_of(id)?, Outcome::New));
+    }
+    let (id, same_metadata, same_xrd, same_composition): (Uuid, bool, bool, bool) =
+        sqlx::query_as(COMPARE_BLUEPRINT)
+            .bind(&blueprint.slug)
+            .bind(&blueprint.version)
+            .bind(metadata)
+            .bind(xrd)
+            .bind(composition)
+            .fetch_one(&mut *connection)
+            .await
+            .harmless()?;
+    let files = [
+        (File::Metadata, same_metadata),
+        (File::Xrd, same_xrd),
+        (File::Composition, same_composition),
+    ];
+    match files.into_iter().find(|(_, same)| !same) {
+        None => Ok((id_of(id)?, Outcome::Same)),
+        Some((file, _)) => {
+            let BlueprintVersion { slug, version, .. } = draft.version(id_of(id)?);
+            Err(ImportError::Drifted { slug, version, file })
+        }
+    }
+}
+
+fn id_of(id: Uuid) -> Result<BlueprintVersionId, PortError> {
+    Ok(BlueprintVersionId::new(id)?)
+}
+
+/// The parameters' schema, out of metadata that was checked.
+fn parameter_schema(metadata: &[u8]) -> Result<String, PortError> {
+    let document: Value = serde_json::from_slice(metadata).map_err(|error| {
+        PortError::rejected("metadata.json cannot be read a second time").with_source(error)
+    })?;
+    Ok(document["parameterSchema"].to_string())
+}
+
+/// As the resolver reads them back.
+fn composed_kinds(kinds: &[ComposedKind]) -> String {
+    let kind = |ComposedKind { api_version, kind }: &ComposedKind| json!({"apiVersion": api_version, "kind": kind});
+    Value::Array(kinds.iter().map(kind).collect()).to_string()
+}

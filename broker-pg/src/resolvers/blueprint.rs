@@ -1,0 +1,95 @@
+//! Blueprint versions: read once, for a published version never changes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::{BlueprintVersionId, Error, MeshRole};
+use broker_ports::{BlueprintResolver, BlueprintVersionView, PortError};
+use broker_render::catalog::ComposedKind;
+use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+use serde::Deserialize;
+
+use super::PgNeighbours;
+use crate::error::{Classified, drifted};
+
+const RESOLVE_BLUEPRINT: &str = "\
+SELECT xrd, parameter_schema::text, injection_strategy, mesh_role,
+    composed_kinds::text
+FROM plexsphere.blueprint_versions
+WHERE id = $1";
+
+/// More versions than this are not remembered at once: an XRD may be as large as a mebibyte.
+const MOST_REMEMBERED: usize = 256;
+
+/// The versions that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct ReadBlueprints(Mutex<BTreeMap<BlueprintVersionId, Arc<BlueprintVersionView>>>);
+
+impl ReadBlueprints {
+    fn get(&self, id: BlueprintVersionId) -> Option<Arc<BlueprintVersionView>> {
+        self.lock().get(&id).cloned()
+    }
+
+    /// Starts over when there is no room: what is still in use is soon read again.
+    fn remember(&self, view: &Arc<BlueprintVersionView>) {
+        let mut views = self.lock();
+        if views.len() >= MOST_REMEMBERED {
+            views.clear();
+        }
+        views.insert(view.id, Arc::clone(view));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<BlueprintVersionId, Arc<BlueprintVersionView>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// XRD, parameter schema, injection strategy, mesh role, composed kinds.
+type BlueprintRow = (Vec<u8>, String, String, String, String);
+
+/// A composed kind as the catalog import writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredKind {
+    api_version: String,
+    kind: String,
+}
+
+#[async_trait]
+impl BlueprintResolver for PgNeighbours {
+    async fn resolve(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
+        if let Some(view) = self.blueprints.get(id) {
+            return Ok(Some(view));
+        }
+        let row: Option<BlueprintRow> = sqlx::query_as(RESOLVE_BLUEPRINT)
+            .bind(id.as_uuid())
+            .fetch_optional(&self.pool)
+            .await
+            .harmless()?;
+        let Some(row) = row else { return Ok(None) };
+        let view = read(id, row).map_err(|error| drifted("blueprint_versions", id, error))?;
+        let view = Arc::new(view);
+        self.blueprints.remember(&view);
+        Ok(Some(view))
+    }
+}
+
+fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionView, Error> {
+    let (xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds) = row;
+    let view = BlueprintVersionView::new(
+        id,
+        Arc::new(Xrd::parse(&xrd)?),
+        Arc::new(ParameterSchema::parse(parameter_schema.as_bytes())?),
+        InjectionStrategy::try_from(injection_strategy.as_str())?,
+        MeshRole::try_from(mesh_role.as_str())?,
+    );
+    let kinds: Vec<StoredKind> = serde_json::from_str(&composed_kinds).map_err(|_| {
+        Error::invalid("composed_kinds", "is no list of objects with apiVersion and kind")
+    })?;
+    let kind = |StoredKind { api_version, kind }| ComposedKind { api_version, kind };
+    Ok(view.composing(kinds.into_iter().map(kind).collect::<Vec<_>>()))
+}
