@@ -3,8 +3,6 @@
 --
 -- No column holds a secret: of a credential the place is known, of a bootstrap token its digest.
 
-CREATE SCHEMA IF NOT EXISTS plexsphere;
-
 -- Tenancy.
 
 CREATE TABLE plexsphere.projects (

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::error::Classified;
+use crate::transaction;
 
 /// Whoever publishes the same version meanwhile is waited for.
 const PUBLISH_BLUEPRINT: &str = "\
@@ -122,7 +123,7 @@ fn lines(problems: &[Problem]) -> String {
 pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported, ImportError> {
     let drafts = check(blueprints)?;
     let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };
-    let mut transaction = pool.begin().await.harmless()?;
+    let mut transaction = transaction::begin(pool).await?;
     for draft in &drafts {
         match publish(&mut transaction, draft).await? {
             (id, Outcome::New) => imported.published.push(draft.version(id)),

@@ -11,6 +11,7 @@ mod mesh;
 pub mod migrate;
 mod resolvers;
 mod token_issuer;
+mod transaction;
 
 pub use error::DatabaseError;
 pub use mesh::{EnrolError, JoinError, PgMesh};

@@ -16,6 +16,7 @@ use uuid::Uuid;
 pub use agents::{EnrolError, JoinError};
 
 use crate::error::Classified;
+use crate::transaction;
 
 /// One row per question, in the order of the questions.
 const READ_CONSUMERS: &str = "\
@@ -103,7 +104,7 @@ impl PeerResolver for PgMesh {
 #[async_trait]
 impl PeerCommander for PgMesh {
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
-        let mut transaction = self.pool.begin().await.harmless()?;
+        let mut transaction = transaction::begin(&self.pool).await?;
         let locked: Option<Uuid> = sqlx::query_scalar(LOCK_NODE)
             .bind(node.0)
             .fetch_optional(&mut *transaction)

@@ -24,6 +24,7 @@ use uuid::Uuid;
 pub(crate) use plaintext::digest;
 
 use crate::error::Classified;
+use crate::transaction;
 
 /// Locks the ledger, which is there from the first request on, and puts the epoch into it.
 const ADMIT_EPOCH: &str = "\
@@ -125,7 +126,7 @@ impl TokenIssuer for PgTokenIssuer {
         }
         let plaintext = plaintext::random()?;
 
-        let mut transaction = self.pool.begin().await.harmless()?;
+        let mut transaction = transaction::begin(&self.pool).await?;
         let (closed, highest): (bool, i64) = sqlx::query_as(ADMIT_EPOCH)
             .bind(resource.as_uuid())
             .bind(fits::<i64>("epoch", epoch.get())?)
@@ -159,7 +160,7 @@ impl TokenIssuer for PgTokenIssuer {
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        let mut transaction = self.pool.begin().await.harmless()?;
+        let mut transaction = transaction::begin(&self.pool).await?;
         for statement in [CLOSE_LEDGER, INVALIDATE_TOKENS] {
             sqlx::query(statement)
                 .bind(resource.as_uuid())

@@ -10,6 +10,8 @@ mod servers {
 
     mod cluster;
 
+    mod pg;
+
     mod pg_proxy;
 
     mod http_proxy;

@@ -1,0 +1,93 @@
+//! A database of its own with everything that the suites want to do in it behind the adapters' backs.
+
+mod mesh;
+mod resolvers;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use broker_domain::{ProvisionedResourceId, TokenOrdinal};
+use broker_pg::{PgMesh, PgNeighbours, PgTokenIssuer};
+use broker_ports::{
+    ChainedNodeDeregistrar, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError, TokenIssuer,
+};
+use broker_tests::TestDatabase;
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use uuid::Uuid;
+
+use crate::servers::pg::fresh_database;
+
+/// The adapters over a pool that a case may close, and the tables that they talk to.
+pub(super) struct World {
+    database: TestDatabase,
+    adapters: PgPool,
+    pub(super) neighbours: PgNeighbours,
+    pub(super) tokens: PgTokenIssuer,
+    pub(super) mesh: PgMesh,
+    deregistrar: ChainedNodeDeregistrar,
+    resources: AtomicU64,
+}
+
+impl World {
+    pub(super) async fn fresh() -> Self {
+        let database = fresh_database().await;
+        let adapters =
+            PgPoolOptions::new().max_connections(10).connect_lazy_with(database.options());
+        let mesh = PgMesh::new(adapters.clone());
+        Self {
+            neighbours: PgNeighbours::new(adapters.clone()),
+            tokens: PgTokenIssuer::new(adapters.clone()),
+            deregistrar: mesh.deregistrar(),
+            mesh,
+            adapters,
+            database,
+            resources: AtomicU64::new(0),
+        }
+    }
+
+    /// What the world looks with, also after the adapters were cut off.
+    pub(super) fn pool(&self) -> &PgPool {
+        self.database.pool()
+    }
+
+    /// A resource that no token was asked for yet.
+    pub(super) fn new_resource(&self) -> ProvisionedResourceId {
+        let number = 1 + self.resources.fetch_add(1, Ordering::Relaxed);
+        ProvisionedResourceId::new(Uuid::from_u128(number.into())).unwrap()
+    }
+
+    /// A new token, under ordinal and epoch 1.
+    pub(super) async fn issue(
+        &self,
+        resource: ProvisionedResourceId,
+    ) -> Result<IssuedToken, PortError> {
+        match self.tokens.issue(&self.request(resource).await?).await? {
+            Issue::Issued(token) => Ok(token),
+            Issue::Consumed { id } => panic!("{id} was consumed before it was issued"),
+        }
+    }
+
+    pub(super) async fn request(
+        &self,
+        resource: ProvisionedResourceId,
+    ) -> Result<IssueRequest, PortError> {
+        let ttl = self.tokens.ttl_window().await?.max;
+        Ok(IssueRequest { resource, ordinal: TokenOrdinal::FIRST, epoch: LeaseEpoch::new(1), ttl })
+    }
+
+    async fn close_pool(&self) -> Result<(), PortError> {
+        self.adapters.close().await;
+        Ok(())
+    }
+
+    async fn insert<'q>(&self, insert: Insert<'q>) -> Result<Uuid, PortError> {
+        insert.fetch_one(self.pool()).await.map_err(in_the_world)
+    }
+}
+
+/// A statement that returns an id.
+type Insert<'q> = sqlx::query::QueryScalar<'q, sqlx::Postgres, Uuid, sqlx::postgres::PgArguments>;
+
+fn in_the_world(error: sqlx::Error) -> PortError {
+    PortError::transient("the test's own statement failed").with_source(error)
+}

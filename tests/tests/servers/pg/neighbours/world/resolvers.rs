@@ -1,0 +1,171 @@
+//! What other contexts write: blueprints, clouds, credentials, assignments, labels.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use broker_domain::{BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ResourceId};
+use broker_ports::testing::resolvers::{
+    AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
+    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+};
+use broker_ports::{
+    AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
+    CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+};
+use broker_render::Provider;
+
+use super::{World, in_the_world};
+
+impl World {
+    pub(in super::super) async fn new_project(&self) -> Result<ProjectId, PortError> {
+        let insert = sqlx::query_scalar("INSERT INTO plexsphere.projects DEFAULT VALUES RETURNING id");
+        Ok(ProjectId::new(self.insert(insert).await?)?)
+    }
+
+    async fn new_cloud(&self, provider: &str, endpoint: &str) -> Result<CloudId, PortError> {
+        let insert = "INSERT INTO plexsphere.clouds (provider, endpoint) \
+                      VALUES ($1, $2::text::jsonb) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(provider).bind(endpoint);
+        Ok(CloudId::new(self.insert(insert).await?)?)
+    }
+
+    pub(in super::super) async fn new_resource_of(
+        &self,
+        project: ProjectId,
+    ) -> Result<ResourceId, PortError> {
+        let insert = "INSERT INTO plexsphere.resources (project_id) VALUES ($1) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(project.as_uuid());
+        Ok(ResourceId::new(self.insert(insert).await?)?)
+    }
+}
+
+#[async_trait]
+impl BlueprintResolverUnderTest for World {
+    fn resolver(&self) -> &dyn BlueprintResolver {
+        &self.neighbours
+    }
+
+    async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
+        let insert = "INSERT INTO plexsphere.blueprint_versions
+            (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+             parameter_schema, metadata, xrd, composition)
+            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, '')
+            RETURNING id";
+        let insert = sqlx::query_scalar(insert)
+            .bind(blueprint.injection_strategy.as_str())
+            .bind(blueprint.mesh_role.as_str())
+            .bind(blueprint.parameter_schema)
+            .bind(blueprint.xrd.as_bytes());
+        Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl CloudResolverUnderTest for World {
+    fn resolver(&self) -> &dyn CloudResolver {
+        &self.neighbours
+    }
+
+    async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
+        let id = self.new_cloud(provider.as_str(), endpoint).await?;
+        Ok(CloudView::new(id, provider.clone(), endpoint))
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl CredentialResolverUnderTest for World {
+    fn resolver(&self) -> &dyn CredentialResolver {
+        &self.neighbours
+    }
+
+    async fn project(&self) -> Result<ProjectId, PortError> {
+        self.new_project().await
+    }
+
+    async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError> {
+        let cloud = self.new_cloud("hetzner", "{}").await?;
+        let insert = "INSERT INTO plexsphere.cloud_credentials (cloud_id, kv_mount, kv_path) \
+                      VALUES ($1, $2, $3) RETURNING id";
+        let insert = sqlx::query_scalar(insert).bind(cloud.as_uuid()).bind(kv_mount).bind(kv_path);
+        let id = CloudCredentialId::new(self.insert(insert).await?)?;
+        Ok(CredentialView::new(id, cloud, kv_mount, kv_path))
+    }
+
+    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+        let insert = "INSERT INTO plexsphere.cloud_credential_assignments \
+                      (project_id, cloud_credential_id) VALUES ($1, $2)";
+        let insert = sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid());
+        insert.execute(self.pool()).await.map(drop).map_err(in_the_world)
+    }
+
+    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+        let delete = "DELETE FROM plexsphere.cloud_credential_assignments \
+                      WHERE project_id = $1 AND cloud_credential_id = $2";
+        let delete = sqlx::query(delete).bind(project.as_uuid()).bind(id.as_uuid());
+        delete.execute(self.pool()).await.map(drop).map_err(in_the_world)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl AssignmentReaderUnderTest for World {
+    fn reader(&self) -> &dyn AssignmentReader {
+        &self.neighbours
+    }
+
+    async fn project(&self) -> Result<ProjectId, PortError> {
+        self.new_project().await
+    }
+
+    async fn place(
+        &self,
+        project: ProjectId,
+        namespace: &NamespaceObservation,
+    ) -> Result<(), PortError> {
+        let phase = if namespace.ready { "Ready" } else { "Degraded" };
+        let upsert = "INSERT INTO plexsphere.namespace_assignments \
+                      (project_id, namespace, namespace_phase) VALUES ($1, $2, $3)
+                      ON CONFLICT (project_id) DO UPDATE
+                      SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase";
+        let upsert =
+            sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
+        upsert.execute(self.pool()).await.map(drop).map_err(in_the_world)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
+
+#[async_trait]
+impl LabelTagResolverUnderTest for World {
+    fn resolver(&self) -> &dyn LabelTagResolver {
+        &self.neighbours
+    }
+
+    async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError> {
+        let resource = self.new_resource_of(self.new_project().await?).await?;
+        for (key, value) in labels {
+            let insert = "INSERT INTO plexsphere.resource_labels (resource_id, key, value) \
+                          VALUES ($1, $2, $3)";
+            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
+            insert.execute(self.pool()).await.map_err(in_the_world)?;
+        }
+        Ok(resource)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.close_pool().await
+    }
+}
