@@ -52,6 +52,9 @@ macro_rules! migration {
 pub const MIGRATIONS: &[Migration] = &[
     migration!("migrations", 26, "0026", "provisioning_broker"),
     migration!("migrations", 27, "0027", "provisioning_broker_deletion"),
+    migration!("migrations", 28, "0028", "provisioning_broker_aggregate"),
+    migration!("migrations", 29, "0029", "provisioning_broker_schedule"),
+    migration!("migrations", 30, "0030", "provisioning_broker_outbox"),
 ];
 
 /// The minimal tables of the neighbours.

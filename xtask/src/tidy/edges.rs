@@ -55,7 +55,7 @@ const MAP: &[Row] = &[
     },
     Row {
         member: "broker-pg",
-        may_use: &["broker-domain", "broker-ports", "broker-render", "sqlx"],
+        may_use: &["broker-domain", "broker-ports", "broker-render", "rand", "sqlx"],
         behind_features: &[],
         beyond: Beyond::SmallCrates,
     },

@@ -1,0 +1,149 @@
+-- The whole aggregate: what a resource was asked to be, what stands on its behalf, and how often it changed.
+--
+-- Every column has a default or may be NULL, so that the release before, which knows none of them, goes on
+-- writing; a trigger completes its rows.
+
+ALTER TABLE plexsphere.provisioned_resources
+    -- `json` keeps the text as it is; `jsonb` would keep another spelling of the document.
+    ADD COLUMN parameters        json    NOT NULL DEFAULT '{}'
+        CONSTRAINT provisioned_resources_parameters_check CHECK (json_typeof(parameters) = 'object'),
+    ADD COLUMN mesh_role         text    NOT NULL DEFAULT 'node'
+        CONSTRAINT provisioned_resources_mesh_role_check CHECK (mesh_role IN ('node', 'standalone')),
+    ADD COLUMN on_failure        text    NOT NULL DEFAULT 'retain'
+        CONSTRAINT provisioned_resources_on_failure_check CHECK (on_failure IN ('retain', 'rollback')),
+    ADD COLUMN failure_step      text
+        CONSTRAINT provisioned_resources_failure_step_check
+            CHECK (failure_step IN ('Pending', 'Provisioning', 'Enrolling', 'Ready')),
+    ADD COLUMN failure_reason    text,
+    ADD COLUMN token_ordinal     integer NOT NULL DEFAULT 1
+        CONSTRAINT provisioned_resources_token_ordinal_check CHECK (token_ordinal >= 1),
+    ADD COLUMN token_closed      boolean NOT NULL DEFAULT false,
+    -- The ProviderConfig, and every composed object that was seen and not yet proven gone.
+    ADD COLUMN substrate         jsonb   NOT NULL DEFAULT '{}'
+        CONSTRAINT provisioned_resources_substrate_check CHECK (jsonb_typeof(substrate) = 'object'),
+    ADD COLUMN references_digest bytea
+        CONSTRAINT provisioned_resources_references_digest_check CHECK (octet_length(references_digest) = 32),
+    ADD COLUMN cluster_id        text,
+    ADD COLUMN request_id        text,
+    ADD COLUMN request_hash      bytea
+        CONSTRAINT provisioned_resources_request_hash_check CHECK (octet_length(request_hash) = 32),
+    ADD COLUMN phase_entered_at  timestamptz,
+    ADD COLUMN first_ready_at    timestamptz,
+    ADD COLUMN abandoned         boolean NOT NULL DEFAULT false,
+    ADD COLUMN event_sequence    bigint  NOT NULL DEFAULT 1
+        CONSTRAINT provisioned_resources_event_sequence_check CHECK (event_sequence >= 1),
+    ADD COLUMN version           bigint  NOT NULL DEFAULT 1
+        CONSTRAINT provisioned_resources_version_check CHECK (version >= 1),
+    ADD CONSTRAINT provisioned_resources_failure_check
+        CHECK ((failure_step IS NULL) = (failure_reason IS NULL)),
+    ADD CONSTRAINT provisioned_resources_request_check
+        CHECK ((request_id IS NULL) = (request_hash IS NULL)),
+    ADD CONSTRAINT provisioned_resources_project_id_request_id_key UNIQUE (project_id, request_id);
+
+-- Fills in what a writer leaves out who knows only the columns of before, so that its rows can be read. An
+-- event counts although it went out in another way than through our outbox.
+CREATE FUNCTION plexsphere.provisioned_resources_complete(
+    row_before plexsphere.provisioned_resources,
+    row_after  plexsphere.provisioned_resources
+) RETURNS plexsphere.provisioned_resources
+    LANGUAGE plpgsql
+    SET search_path TO pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF row_after.status IS NOT DISTINCT FROM row_before.status THEN
+        row_after.phase_entered_at := coalesce(row_after.phase_entered_at, row_after.created_at);
+    ELSE
+        row_after.phase_entered_at := greatest(row_after.updated_at, row_after.deletion_requested_at);
+    END IF;
+    row_after.event_sequence := greatest(row_after.event_sequence,
+        CASE WHEN row_after.status IN ('Pending', 'Provisioning', 'Enrolling') THEN 1
+             WHEN row_after.status = 'Deleted' THEN 3
+             ELSE 2 END);
+    row_after.version := greatest(row_before.version + 1, row_after.event_sequence);
+    IF row_after.status = 'Ready' THEN
+        row_after.first_ready_at := coalesce(row_after.first_ready_at, row_after.phase_entered_at);
+    ELSIF row_after.status = 'Failed' AND row_after.failure_step IS NULL THEN
+        row_after.failure_step := coalesce(nullif(row_before.status, 'Failed'), 'Provisioning');
+        row_after.failure_reason := 'recorded before reasons were';
+        IF row_after.failure_step = 'Ready' THEN
+            row_after.first_ready_at := coalesce(row_after.first_ready_at, row_after.phase_entered_at);
+        END IF;
+    ELSIF row_after.status = 'Deleted' THEN
+        row_after.token_closed := true;
+    END IF;
+    RETURN row_after;
+END
+$$;
+
+-- Invariant: updated_at is the store's own, and a reader can tell below which moment nothing is missing.
+--
+-- A transaction that changes a resource holds, until it ends, a shared lock whose number is the second in
+-- which the change began. The lock is taken before the clock is read, so whoever sees no lock of a second
+-- knows that no open transaction has changed anything in it or before.
+CREATE FUNCTION plexsphere.provisioned_resources_stamp() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Seconds since 2020 fit into the 32 bits of a lock's number until 2088.
+    PERFORM pg_advisory_xact_lock_shared(1886547830, floor(extract(epoch FROM clock_timestamp()) - 1577836800)::integer);
+    NEW.updated_at := greatest(clock_timestamp(), NEW.created_at);
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.phase_entered_at IS NULL THEN
+            NEW.version := 0;
+            NEW := plexsphere.provisioned_resources_complete(NEW, NEW);
+        END IF;
+    ELSIF NEW.version = OLD.version THEN
+        NEW := plexsphere.provisioned_resources_complete(OLD, NEW);
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- The moment below which a listing that is read after this is complete: the clock, or the second in which the
+-- longest open transaction began to change resources. The clock is read first: what begins to change after
+-- the locks were looked at is stamped later than that. A transaction becomes visible before it gives its
+-- locks back, so one whose lock is gone is seen by the next statement.
+CREATE FUNCTION plexsphere.provisioned_resources_watermark() RETURNS timestamptz
+    LANGUAGE plpgsql
+    SET search_path TO pg_catalog, pg_temp
+AS $$
+DECLARE
+    read_at timestamptz := clock_timestamp();
+    oldest  bigint;
+BEGIN
+    SELECT min(objid::bigint) INTO oldest
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 1886547830 AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN least(read_at, to_timestamp(oldest + 1577836800));
+END
+$$;
+
+-- What was written before counts as written by the release before. Its times stay as they are.
+UPDATE plexsphere.provisioned_resources AS r
+SET phase_entered_at = completed.phase_entered_at,
+    event_sequence = completed.event_sequence,
+    version = completed.version,
+    first_ready_at = completed.first_ready_at,
+    failure_step = completed.failure_step,
+    failure_reason = completed.failure_reason,
+    token_closed = completed.token_closed
+FROM plexsphere.provisioned_resources AS before
+    CROSS JOIN LATERAL plexsphere.provisioned_resources_complete(NULL, before) AS completed
+WHERE before.id = r.id;
+
+ALTER TABLE plexsphere.provisioned_resources ALTER COLUMN phase_entered_at SET NOT NULL;
+
+CREATE TRIGGER provisioned_resources_stamp
+    BEFORE INSERT OR UPDATE ON plexsphere.provisioned_resources
+    FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();
+
+-- Pages of a Project, of a phase, of what changed, of what is not at rest, and of what can be purged.
+CREATE INDEX provisioned_resources_project_id_idx ON plexsphere.provisioned_resources (project_id, id);
+CREATE INDEX provisioned_resources_status_idx ON plexsphere.provisioned_resources (status, id);
+CREATE INDEX provisioned_resources_updated_at_idx ON plexsphere.provisioned_resources (updated_at, id);
+CREATE INDEX provisioned_resources_sweep_idx ON plexsphere.provisioned_resources (id)
+    WHERE status <> 'Deleted' AND (status <> 'Failed' OR on_failure <> 'retain');
+CREATE INDEX provisioned_resources_deleted_idx ON plexsphere.provisioned_resources (updated_at)
+    WHERE status = 'Deleted';

@@ -1,0 +1,17 @@
+-- Loses the audit, the events that were not delivered yet, and that a resource became Ready, or failed, more
+-- than once. Keep a copy of the audit: nothing brings it back.
+
+DROP TABLE plexsphere.provisioned_resource_audit;
+DROP FUNCTION plexsphere.provisioned_resource_audit_guard();
+DROP TABLE plexsphere.outbox_events;
+
+DELETE FROM plexsphere.provisioned_resource_outbox_token AS later
+    USING plexsphere.provisioned_resource_outbox_token AS first
+    WHERE first.provisioned_resource_id = later.provisioned_resource_id
+        AND first.event_type = later.event_type AND first.version < later.version;
+
+ALTER TABLE plexsphere.provisioned_resource_outbox_token
+    DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
+    ADD CONSTRAINT provisioned_resource_outbox_token_pkey
+        PRIMARY KEY (provisioned_resource_id, event_type),
+    DROP COLUMN version;

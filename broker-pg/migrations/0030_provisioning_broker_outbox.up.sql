@@ -1,0 +1,112 @@
+-- Events on their way out, and the audit.
+
+-- A resource may become Ready twice, and the second time is an event, too. A writer that knows no version
+-- writes at most one of each type, as before.
+ALTER TABLE plexsphere.provisioned_resource_outbox_token
+    ADD COLUMN version bigint NOT NULL DEFAULT 0
+        CONSTRAINT provisioned_resource_outbox_token_version_check CHECK (version >= 0),
+    DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
+    ADD CONSTRAINT provisioned_resource_outbox_token_pkey
+        PRIMARY KEY (provisioned_resource_id, event_type, version);
+
+CREATE TABLE plexsphere.outbox_events (
+    event_id                uuid        NOT NULL,
+    -- No foreign key: a delivered event may outlive its resource.
+    provisioned_resource_id uuid        NOT NULL,
+    sequence                bigint      NOT NULL
+        CONSTRAINT outbox_events_sequence_check CHECK (sequence >= 1),
+    event_type              text        NOT NULL
+        CONSTRAINT outbox_events_event_type_check
+            CHECK (event_type IN ('broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',
+                                  'broker.ProvisionedResourceFailed', 'broker.ProvisionedResourceDeleting',
+                                  'broker.ProvisionedResourceDeleted')),
+    occurred_at             timestamptz NOT NULL,
+    -- The bytes that are delivered, as text and not as a document: they stay the same.
+    payload                 text        NOT NULL,
+    position                bigint      GENERATED ALWAYS AS IDENTITY,
+    committed_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attempts                integer     NOT NULL DEFAULT 0
+        CONSTRAINT outbox_events_attempts_check CHECK (attempts >= 0),
+    claimed_by              text,
+    claimed_until           timestamptz,
+    -- Set aside after too many attempts: why.
+    set_aside_reason        text,
+    -- Acknowledged, or skipped by a person.
+    settled_at              timestamptz,
+    CONSTRAINT outbox_events_pkey PRIMARY KEY (event_id),
+    CONSTRAINT outbox_events_provisioned_resource_id_sequence_key UNIQUE (provisioned_resource_id, sequence),
+    CONSTRAINT outbox_events_claim_check CHECK ((claimed_by IS NULL) = (claimed_until IS NULL)),
+    CONSTRAINT outbox_events_set_aside_check CHECK (set_aside_reason IS NULL OR claimed_by IS NULL)
+);
+
+-- What can be claimed, in the order of its commit; the earliest of a resource; what can be purged.
+CREATE INDEX outbox_events_waiting_idx ON plexsphere.outbox_events (position)
+    WHERE settled_at IS NULL AND set_aside_reason IS NULL;
+CREATE INDEX outbox_events_first_idx ON plexsphere.outbox_events (provisioned_resource_id, sequence)
+    WHERE settled_at IS NULL;
+CREATE INDEX outbox_events_settled_idx ON plexsphere.outbox_events (settled_at)
+    WHERE settled_at IS NOT NULL;
+
+CREATE TABLE plexsphere.provisioned_resource_audit (
+    sequence                bigint      GENERATED ALWAYS AS IDENTITY,
+    at                      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- No foreign keys: the audit outlives what it is about.
+    project_id              uuid,
+    provisioned_resource_id uuid,
+    -- Of the lines about a brake, which is about no resource.
+    cluster_id              text,
+    action                  text        NOT NULL
+        CONSTRAINT provisioned_resource_audit_action_check
+            CHECK (action IN ('declared', 'declaration_refused', 'phase_changed', 'deletion_requested',
+                              'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
+                              'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
+                              'events_resumed', 'events_skipped', 'audit_scrubbed', 'purged', 'token_issue',
+                              'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister')),
+    -- An opaque id, never a name or an address: it stands here for ever.
+    actor                   text        NOT NULL
+        CONSTRAINT provisioned_resource_audit_actor_check CHECK (actor <> '' AND actor !~ '[@[:space:]]'),
+    correlation_id          text        NOT NULL,
+    previous_phase          text,
+    new_phase               text,
+    failed_step             text,
+    version                 bigint,
+    epoch                   bigint,
+    -- What a person wrote: the one column that may hold personal data, and that can be blanked.
+    event_data              text,
+    CONSTRAINT provisioned_resource_audit_pkey PRIMARY KEY (sequence),
+    CONSTRAINT provisioned_resource_audit_previous_phase_check
+        CHECK (previous_phase IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
+                                  'Deregistering', 'Deprovisioning', 'Deleted')),
+    CONSTRAINT provisioned_resource_audit_new_phase_check
+        CHECK (new_phase IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
+                             'Deregistering', 'Deprovisioning', 'Deleted')),
+    CONSTRAINT provisioned_resource_audit_failed_step_check
+        CHECK (failed_step IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
+                               'Deregistering', 'Deprovisioning', 'Deleted'))
+);
+
+CREATE INDEX provisioned_resource_audit_resource_idx
+    ON plexsphere.provisioned_resource_audit (provisioned_resource_id, sequence);
+
+-- Invariant: the audit is added to. Nothing in it changes but `event_data`, which can be blanked.
+CREATE FUNCTION plexsphere.provisioned_resource_audit_guard() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND NEW.event_data IS NULL
+        AND to_jsonb(NEW) - 'event_data' = to_jsonb(OLD) - 'event_data' THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the audit is only added to; event_data alone can be blanked'
+        USING ERRCODE = 'restrict_violation';
+END
+$$;
+
+CREATE TRIGGER provisioned_resource_audit_guard
+    BEFORE UPDATE OR DELETE ON plexsphere.provisioned_resource_audit
+    FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resource_audit_guard();
+
+CREATE TRIGGER provisioned_resource_audit_guard_truncate
+    BEFORE TRUNCATE ON plexsphere.provisioned_resource_audit
+    FOR EACH STATEMENT EXECUTE FUNCTION plexsphere.provisioned_resource_audit_guard();
