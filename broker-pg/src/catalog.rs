@@ -11,22 +11,70 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::error::Classified;
+use crate::sql::{Statement, gives, takes};
 use crate::transaction;
 
+takes! {
+    struct PublishBlueprint<'a> {
+        slug: &'a str,
+        version: &'a str,
+        display_name: &'a str,
+        description: &'a str,
+        provider_kinds: &'a [String],
+        injection_strategy: &'a str,
+        mesh_role: &'a str,
+        parameter_schema: String,
+        composed_kinds: String,
+        metadata: &'a [u8],
+        xrd: &'a [u8],
+        composition: &'a [u8],
+    }
+}
+
+gives! {
+    struct PublishedRow {
+        id: Uuid,
+    }
+}
+
 /// Whoever publishes the same version meanwhile is waited for.
-const PUBLISH_BLUEPRINT: &str = "\
-INSERT INTO plexsphere.blueprint_versions
-    (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
-     parameter_schema, composed_kinds, metadata, xrd, composition)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12)
-ON CONFLICT (slug, version) DO NOTHING
-RETURNING id";
+pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprint<'_>, PublishedRow> = Statement::new(
+    "catalog.publish",
+    "INSERT INTO plexsphere.blueprint_versions
+        (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+         parameter_schema, composed_kinds, metadata, xrd, composition)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::jsonb, $10, $11, $12)
+    ON CONFLICT (slug, version) DO NOTHING
+    RETURNING id",
+);
+
+takes! {
+    struct CompareBlueprint<'a> {
+        slug: &'a str,
+        version: &'a str,
+        metadata: &'a [u8],
+        xrd: &'a [u8],
+        composition: &'a [u8],
+    }
+}
+
+gives! {
+    struct ComparedRow {
+        id: Uuid,
+        same_metadata: bool,
+        same_xrd: bool,
+        same_composition: bool,
+    }
+}
 
 /// A statement of its own, so that it sees what the insert had to wait for.
-const COMPARE_BLUEPRINT: &str = "\
-SELECT id, metadata = $3, xrd = $4, composition = $5
-FROM plexsphere.blueprint_versions
-WHERE slug = $1 AND version = $2";
+pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprint<'_>, ComparedRow> = Statement::new(
+    "catalog.compare",
+    "SELECT id, metadata = $3 AS same_metadata, xrd = $4 AS same_xrd,
+        composition = $5 AS same_composition
+    FROM plexsphere.blueprint_versions
+    WHERE slug = $1 AND version = $2",
+);
 
 /// A blueprint that is to be published: the name of its directory, and what is in there.
 #[derive(Clone, Copy)]
@@ -178,35 +226,29 @@ async fn publish(
     draft: &Draft<'_>,
 ) -> Result<(BlueprintVersionId, Outcome), ImportError> {
     let Draft { blueprint, files: Files { metadata, xrd, composition } } = draft;
-    let published: Option<Uuid> = sqlx::query_scalar(PUBLISH_BLUEPRINT)
-        .bind(&blueprint.slug)
-        .bind(&blueprint.version)
-        .bind(&blueprint.display_name)
-        .bind(&blueprint.description)
-        .bind(&blueprint.provider_kinds)
-        .bind(blueprint.injection_strategy.as_str())
-        .bind(blueprint.mesh_role.as_str())
-        .bind(parameter_schema(metadata)?)
-        .bind(composed_kinds(&blueprint.composed_kinds))
-        .bind(metadata)
-        .bind(xrd)
-        .bind(composition)
-        .fetch_optional(&mut *connection)
-        .await
-        .harmless()?;
-    if let Some(id) = published {
+    let (slug, version) = (blueprint.slug.as_str(), blueprint.version.as_str());
+    let news = PublishBlueprint {
+        slug,
+        version,
+        display_name: &blueprint.display_name,
+        description: &blueprint.description,
+        provider_kinds: &blueprint.provider_kinds,
+        injection_strategy: blueprint.injection_strategy.as_str(),
+        mesh_role: blueprint.mesh_role.as_str(),
+        parameter_schema: parameter_schema(metadata)?,
+        composed_kinds: composed_kinds(&blueprint.composed_kinds),
+        metadata,
+        xrd,
+        composition,
+    };
+    if let Some(PublishedRow { id }) =
+        PUBLISH_BLUEPRINT.optional(connection, news).await.harmless()?
+    {
         return Ok((id_of(id)?, Outcome::New));
     }
-    let (id, same_metadata, same_xrd, same_composition): (Uuid, bool, bool, bool) =
-        sqlx::query_as(COMPARE_BLUEPRINT)
-            .bind(&blueprint.slug)
-            .bind(&blueprint.version)
-            .bind(metadata)
-            .bind(xrd)
-            .bind(composition)
-            .fetch_one(&mut *connection)
-            .await
-            .harmless()?;
+    let known = CompareBlueprint { slug, version, metadata, xrd, composition };
+    let ComparedRow { id, same_metadata, same_xrd, same_composition } =
+        COMPARE_BLUEPRINT.one(connection, known).await.harmless()?;
     let files = [
         (File::Metadata, same_metadata),
         (File::Xrd, same_xrd),
@@ -215,7 +257,7 @@ async fn publish(
     match files.into_iter().find(|(_, same)| !same) {
         None => Ok((id_of(id)?, Outcome::Same)),
         Some((file, _)) => {
-            let BlueprintVersion { slug, version, .. } = draft.version(id_of(id)?);
+            let (slug, version) = (slug.to_owned(), version.to_owned());
             Err(ImportError::Drifted { slug, version, file })
         }
     }

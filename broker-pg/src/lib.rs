@@ -2,18 +2,44 @@
 //!
 //! This is the only library crate that may name `sqlx`. It takes a pool and reads no environment; everything
 //! that it owns lies in the schema `plexsphere`, and every name in a statement says so.
+//!
+//! | you want | take |
+//! |---|---|
+//! | the store of the broker: repository, schedule, outbox, audit | [`PgStore`] |
+//! | to declare inside of a transaction of your own | [`create_in`] |
+//! | its schema | [`migrate`] |
+//! | resolvers, assignments and labels over the reference tables | [`PgNeighbours`] |
+//! | bootstrap tokens, and the mesh's seams over them | [`PgTokenIssuer`], [`PgMesh`] |
+//! | to publish a blueprint catalog | [`catalog`] |
+//!
+//! # Features
+//!
+//! - `tls-ring`: TLS to the database. Which certificates are trusted, and whether TLS is used at all, is said
+//!   by the options that the pool connects with.
 
 mod assignments;
+mod audit;
 pub mod catalog;
 mod error;
 mod labels;
 mod mesh;
 pub mod migrate;
+mod outbox;
+mod repository;
 mod resolvers;
+mod schedule;
+mod sql;
+mod statements;
+mod store;
 mod token_issuer;
 mod transaction;
+mod values;
 
 pub use error::DatabaseError;
 pub use mesh::{EnrolError, JoinError, PgMesh};
+pub use repository::create::create_in;
 pub use resolvers::PgNeighbours;
+pub use sql::StatementDescription;
+pub use statements::statements;
+pub use store::PgStore;
 pub use token_issuer::PgTokenIssuer;

@@ -10,46 +10,102 @@ use broker_ports::{
     ChainedNodeDeregistrar, Consumer, NodeId, PeerCommander, PeerId, PeerResolver, PortError,
     Retired, TokenReader,
 };
-use sqlx::PgPool;
+use sqlx::pool::PoolConnection;
+use sqlx::{PgPool, Postgres};
 use uuid::Uuid;
 
+pub(crate) use agents::{ENROL_NODE, JOIN_MESH, LEAVE_MESH, NODE_EXISTS, TOKEN_STATE_BY_DIGEST};
 pub use agents::{EnrolError, JoinError};
 
 use crate::error::Classified;
+use crate::sql::{Statement, gives, takes};
 use crate::transaction;
 
-/// One row per question, in the order of the questions.
-const READ_CONSUMERS: &str = "\
-SELECT node.id, node.deregistered_at IS NOT NULL
-FROM unnest($1::uuid[]) WITH ORDINALITY AS question (token, position)
-LEFT JOIN plexsphere.bootstrap_tokens AS token ON token.id = question.token
-LEFT JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
-ORDER BY question.position";
+takes! {
+    struct ReadConsumers {
+        tokens: Vec<Uuid>,
+    }
+}
 
-const LIVE_PEER: &str = "\
-SELECT id FROM plexsphere.peers WHERE node_id = $1 AND left_at IS NULL";
+gives! {
+    struct ConsumerRow {
+        node: Option<Uuid>,
+        deregistered: bool,
+    }
+}
+
+/// One row per question, in the order of the questions.
+pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Statement::new(
+    "token_reader.consumers",
+    "SELECT node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
+    FROM unnest($1) WITH ORDINALITY AS question (token, position)
+    LEFT JOIN plexsphere.bootstrap_tokens AS token ON token.id = question.token
+    LEFT JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
+    ORDER BY question.position",
+);
+
+takes! {
+    struct OfNode {
+        node: Uuid,
+    }
+}
+
+gives! {
+    struct PeerRow {
+        id: Uuid,
+    }
+}
+
+pub(crate) const LIVE_PEER: Statement<OfNode, PeerRow> = Statement::new(
+    "peer_resolver.live_peer",
+    "SELECT id FROM plexsphere.peers WHERE node_id = $1 AND left_at IS NULL",
+);
+
+gives! {
+    struct NodeRow {
+        id: Uuid,
+    }
+}
 
 /// A Peer that joins locks its Node, too.
-const LOCK_NODE: &str = "SELECT id FROM plexsphere.nodes WHERE id = $1 FOR UPDATE";
+pub(crate) const LOCK_NODE: Statement<OfNode, NodeRow> = Statement::new(
+    "peer_commander.retire.lock",
+    "SELECT id FROM plexsphere.nodes WHERE id = $1 FOR UPDATE",
+);
+
+takes! {
+    struct RetireNode {
+        node: Uuid,
+        peer: Option<Uuid>,
+    }
+}
+
+gives! {
+    struct FoundRow {
+        another: bool,
+    }
+}
 
 /// Only for whoever holds the Node, and as a statement of its own: it must see a Peer that joined while the
 /// lock was waited for.
-const RETIRE_NODE: &str = "\
-WITH found AS (
-    SELECT EXISTS (
-        SELECT FROM plexsphere.peers
-        WHERE node_id = $1 AND left_at IS NULL AND id IS DISTINCT FROM $2
-    ) AS another
-), drained AS (
-    UPDATE plexsphere.peers SET left_at = clock_timestamp()
-    FROM found
-    WHERE NOT found.another AND node_id = $1 AND left_at IS NULL
-), marked AS (
-    UPDATE plexsphere.nodes SET deregistered_at = coalesce(deregistered_at, clock_timestamp())
-    FROM found
-    WHERE NOT found.another AND id = $1
-)
-SELECT another FROM found";
+pub(crate) const RETIRE_NODE: Statement<RetireNode, FoundRow> = Statement::new(
+    "peer_commander.retire",
+    "WITH found AS (
+        SELECT EXISTS (
+            SELECT FROM plexsphere.peers
+            WHERE node_id = $1 AND left_at IS NULL AND id IS DISTINCT FROM $2
+        ) AS another
+    ), drained AS (
+        UPDATE plexsphere.peers SET left_at = clock_timestamp()
+        FROM found
+        WHERE NOT found.another AND node_id = $1 AND left_at IS NULL
+    ), marked AS (
+        UPDATE plexsphere.nodes SET deregistered_at = coalesce(deregistered_at, clock_timestamp())
+        FROM found
+        WHERE NOT found.another AND id = $1
+    )
+    SELECT another FROM found",
+);
 
 /// The mesh: its Nodes and their Peers.
 ///
@@ -71,6 +127,11 @@ impl PgMesh {
         let seams = Arc::new(self.clone());
         ChainedNodeDeregistrar::new(Arc::clone(&seams) as _, Arc::clone(&seams) as _, seams)
     }
+
+    /// A connection. Nothing was sent on it yet, so a failure is harmless.
+    async fn connection(&self) -> Result<PoolConnection<Postgres>, PortError> {
+        self.pool.acquire().await.harmless()
+    }
 }
 
 #[async_trait]
@@ -79,10 +140,11 @@ impl TokenReader for PgMesh {
         &self,
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
-        let ids: Vec<Uuid> = tokens.iter().map(BootstrapTokenId::as_uuid).collect();
-        let rows: Vec<(Option<Uuid>, bool)> =
-            sqlx::query_as(READ_CONSUMERS).bind(ids).fetch_all(&self.pool).await.harmless()?;
-        let consumer = |(node, deregistered): (Option<Uuid>, bool)| {
+        let mut connection = self.connection().await?;
+        let asked =
+            ReadConsumers { tokens: tokens.iter().map(BootstrapTokenId::as_uuid).collect() };
+        let rows = READ_CONSUMERS.all(&mut connection, asked).await.harmless()?;
+        let consumer = |ConsumerRow { node, deregistered }| {
             Some(Consumer { node: NodeId(node?), deregistered })
         };
         Ok(rows.into_iter().map(consumer).collect())
@@ -92,12 +154,9 @@ impl TokenReader for PgMesh {
 #[async_trait]
 impl PeerResolver for PgMesh {
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
-        let peer: Option<Uuid> = sqlx::query_scalar(LIVE_PEER)
-            .bind(node.0)
-            .fetch_optional(&self.pool)
-            .await
-            .harmless()?;
-        Ok(peer.map(PeerId))
+        let mut connection = self.connection().await?;
+        let row = LIVE_PEER.optional(&mut connection, OfNode { node: node.0 }).await.harmless()?;
+        Ok(row.map(|PeerRow { id }| PeerId(id)))
     }
 }
 
@@ -105,20 +164,12 @@ impl PeerResolver for PgMesh {
 impl PeerCommander for PgMesh {
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
         let mut transaction = transaction::begin(&self.pool).await?;
-        let locked: Option<Uuid> = sqlx::query_scalar(LOCK_NODE)
-            .bind(node.0)
-            .fetch_optional(&mut *transaction)
-            .await
-            .harmless()?;
-        if locked.is_none() {
+        let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.0 }).await;
+        if locked.harmless()?.is_none() {
             return Err(PortError::rejected(format!("there is no node {node}")));
         }
-        let another: bool = sqlx::query_scalar(RETIRE_NODE)
-            .bind(node.0)
-            .bind(peer.map(|PeerId(peer)| peer))
-            .fetch_one(&mut *transaction)
-            .await
-            .harmless()?;
+        let asked = RetireNode { node: node.0, peer: peer.map(|PeerId(peer)| peer) };
+        let FoundRow { another } = RETIRE_NODE.one(&mut transaction, asked).await.harmless()?;
         transaction.commit().await.committing()?;
         Ok(if another { Retired::PeerAppeared } else { Retired::Done })
     }

@@ -24,53 +24,115 @@ use uuid::Uuid;
 pub(crate) use plaintext::digest;
 
 use crate::error::Classified;
+use crate::sql::{Statement, gives, takes};
 use crate::transaction;
 
+takes! {
+    struct AdmitEpoch {
+        resource: Uuid,
+        epoch: i64,
+    }
+}
+
+gives! {
+    struct LedgerRow {
+        closed: bool,
+        highest_epoch: i64,
+    }
+}
+
 /// Locks the ledger, which is there from the first request on, and puts the epoch into it.
-const ADMIT_EPOCH: &str = "\
-INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, highest_epoch)
-VALUES ($1, $2)
-ON CONFLICT (provisioned_resource_id)
-    DO UPDATE SET highest_epoch = greatest(ledger.highest_epoch, excluded.highest_epoch)
-RETURNING closed_at IS NOT NULL, highest_epoch";
+pub(crate) const ADMIT_EPOCH: Statement<AdmitEpoch, LedgerRow> = Statement::new(
+    "token_issuer.issue.admit",
+    "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, highest_epoch)
+    VALUES ($1, $2)
+    ON CONFLICT (provisioned_resource_id)
+        DO UPDATE SET highest_epoch = greatest(ledger.highest_epoch, excluded.highest_epoch)
+    RETURNING closed_at IS NOT NULL AS closed, highest_epoch",
+);
+
+takes! {
+    struct IssueToken {
+        resource: Uuid,
+        ordinal: i32,
+        sha256: Vec<u8>,
+        ttl_seconds: f64,
+    }
+}
+
+gives! {
+    struct IssuedRow {
+        id: Uuid,
+        consumed: bool,
+    }
+}
 
 /// Only for whoever holds the ledger. The count makes the insert wait for the update: the index that allows
 /// one open token per resource is checked at once.
-const ISSUE_TOKEN: &str = "\
-WITH consumed AS (
-    SELECT id FROM plexsphere.bootstrap_tokens
-    WHERE provisioned_resource_id = $1 AND ordinal = $2 AND consumed_at IS NOT NULL
-), invalidated AS (
-    UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
-    WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL
-        AND NOT EXISTS (SELECT FROM consumed)
-    RETURNING id
-), issued AS (
-    INSERT INTO plexsphere.bootstrap_tokens
-        (provisioned_resource_id, ordinal, sha256, issued_at, expires_at)
-    SELECT $1, $2, $3, moment, moment + make_interval(secs => $4)
-    FROM (SELECT clock_timestamp() AS moment) AS now
-    WHERE NOT EXISTS (SELECT FROM consumed) AND (SELECT count(*) FROM invalidated) >= 0
-    RETURNING id
-)
-SELECT id, false FROM issued UNION ALL SELECT id, true FROM consumed";
+pub(crate) const ISSUE_TOKEN: Statement<IssueToken, IssuedRow> = Statement::new(
+    "token_issuer.issue",
+    "WITH consumed AS (
+        SELECT id FROM plexsphere.bootstrap_tokens
+        WHERE provisioned_resource_id = $1 AND ordinal = $2 AND consumed_at IS NOT NULL
+    ), invalidated AS (
+        UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
+        WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL
+            AND NOT EXISTS (SELECT FROM consumed)
+        RETURNING id
+    ), issued AS (
+        INSERT INTO plexsphere.bootstrap_tokens
+            (provisioned_resource_id, ordinal, sha256, issued_at, expires_at)
+        SELECT $1, $2, $3, moment, moment + make_interval(secs => $4)
+        FROM (SELECT clock_timestamp() AS moment) AS now
+        WHERE NOT EXISTS (SELECT FROM consumed) AND (SELECT count(*) FROM invalidated) >= 0
+        RETURNING id
+    )
+    SELECT id, false AS consumed FROM issued UNION ALL SELECT id, true FROM consumed",
+);
+
+takes! {
+    struct OfResource {
+        resource: Uuid,
+    }
+}
 
 /// Locks the ledger and closes it.
-const CLOSE_LEDGER: &str = "\
-INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, closed_at)
-VALUES ($1, clock_timestamp())
-ON CONFLICT (provisioned_resource_id)
-    DO UPDATE SET closed_at = coalesce(ledger.closed_at, excluded.closed_at)";
+pub(crate) const CLOSE_LEDGER: Statement<OfResource, ()> = Statement::new(
+    "token_issuer.close",
+    "INSERT INTO plexsphere.bootstrap_token_ledgers AS ledger (provisioned_resource_id, closed_at)
+    VALUES ($1, clock_timestamp())
+    ON CONFLICT (provisioned_resource_id)
+        DO UPDATE SET closed_at = coalesce(ledger.closed_at, excluded.closed_at)",
+);
 
 /// Only for whoever holds the ledger.
-const INVALIDATE_TOKENS: &str = "\
-UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
-WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL";
+pub(crate) const INVALIDATE_TOKENS: Statement<OfResource, ()> = Statement::new(
+    "token_issuer.close.invalidate",
+    "UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp()
+    WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL",
+);
 
-const TOKEN_STATE: &str = "\
-SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp()
-FROM plexsphere.bootstrap_tokens
-WHERE id = $1";
+takes! {
+    struct StateOfToken {
+        id: Uuid,
+    }
+}
+
+gives! {
+    struct TokenRow {
+        consumed_at: Option<OffsetDateTime>,
+        invalidated_at: Option<OffsetDateTime>,
+        expires_at: OffsetDateTime,
+        expired: bool,
+    }
+}
+
+pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new(
+    "token_issuer.state",
+    "SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp() AS expired
+    FROM plexsphere.bootstrap_tokens
+    WHERE id = $1",
+);
 
 /// A minute to a day.
 const DEFAULT_WINDOW: TtlWindow =
@@ -103,16 +165,15 @@ impl fmt::Debug for PgTokenIssuer {
     }
 }
 
-/// Consumed at, invalidated at, expires at, and whether that is over.
-pub(crate) type TokenRow = (Option<OffsetDateTime>, Option<OffsetDateTime>, OffsetDateTime, bool);
-
-/// What a stored token is now.
-pub(crate) fn state_of(row: TokenRow) -> TokenState {
-    match row {
-        (Some(at), _, _, _) => TokenState::Consumed { at },
-        (None, Some(_), _, _) => TokenState::Invalidated,
-        (None, None, at, true) => TokenState::Expired { at },
-        (None, None, expires_at, false) => TokenState::Live { expires_at },
+impl From<TokenRow> for TokenState {
+    fn from(row: TokenRow) -> Self {
+        let TokenRow { consumed_at, invalidated_at, expires_at, expired } = row;
+        match (consumed_at, invalidated_at) {
+            (Some(at), _) => Self::Consumed { at },
+            (None, Some(_)) => Self::Invalidated,
+            (None, None) if expired => Self::Expired { at: expires_at },
+            (None, None) => Self::Live { expires_at },
+        }
     }
 }
 
@@ -126,30 +187,20 @@ impl TokenIssuer for PgTokenIssuer {
         }
         let plaintext = plaintext::random()?;
 
+        let resource_id = resource.as_uuid();
         let mut transaction = transaction::begin(&self.pool).await?;
-        let (closed, highest): (bool, i64) = sqlx::query_as(ADMIT_EPOCH)
-            .bind(resource.as_uuid())
-            .bind(fits::<i64>("epoch", epoch.get())?)
-            .fetch_one(&mut *transaction)
-            .await
-            .harmless()?;
+        let asked = AdmitEpoch { resource: resource_id, epoch: fits("epoch", epoch.get())? };
+        let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
         // A refusal rolls the transaction back, so that it leaves neither an epoch nor a ledger.
-        if closed {
-            return Err(PortError::rejected(format!("the tokens of {resource} are closed")));
-        }
-        if u64::try_from(highest).is_ok_and(|highest| highest > epoch.get()) {
-            return Err(PortError::rejected(format!(
-                "epoch {epoch} is over; epoch {highest} has asked for a token of {resource}"
-            )));
-        }
-        let (id, consumed): (Uuid, bool) = sqlx::query_as(ISSUE_TOKEN)
-            .bind(resource.as_uuid())
-            .bind(fits::<i32>("ordinal", ordinal.get().into())?)
-            .bind(digest(&plaintext).as_slice())
-            .bind(ttl.as_secs_f64())
-            .fetch_one(&mut *transaction)
-            .await
-            .harmless()?;
+        admitted(&ledger, request)?;
+        let asked = IssueToken {
+            resource: resource_id,
+            ordinal: fits("ordinal", ordinal.get().into())?,
+            sha256: digest(&plaintext),
+            ttl_seconds: ttl.as_secs_f64(),
+        };
+        let IssuedRow { id, consumed } =
+            ISSUE_TOKEN.one(&mut transaction, asked).await.harmless()?;
         let id = BootstrapTokenId::new(id)?;
         transaction.commit().await.committing()?;
 
@@ -160,29 +211,38 @@ impl TokenIssuer for PgTokenIssuer {
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        let of_resource = || OfResource { resource: resource.as_uuid() };
         let mut transaction = transaction::begin(&self.pool).await?;
-        for statement in [CLOSE_LEDGER, INVALIDATE_TOKENS] {
-            sqlx::query(statement)
-                .bind(resource.as_uuid())
-                .execute(&mut *transaction)
-                .await
-                .harmless()?;
-        }
+        CLOSE_LEDGER.all(&mut transaction, of_resource()).await.harmless()?;
+        INVALIDATE_TOKENS.all(&mut transaction, of_resource()).await.harmless()?;
         transaction.commit().await.committing()
     }
 
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
-        let row: Option<TokenRow> = sqlx::query_as(TOKEN_STATE)
-            .bind(token.as_uuid())
-            .fetch_optional(&self.pool)
-            .await
-            .harmless()?;
-        Ok(row.map(state_of))
+        let mut connection = self.pool.acquire().await.harmless()?;
+        let asked = StateOfToken { id: token.as_uuid() };
+        let row = TOKEN_STATE.optional(&mut connection, asked).await.harmless()?;
+        Ok(row.map(TokenState::from))
     }
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
         Ok(self.window)
     }
+}
+
+/// Whether whoever asks may have a token, by the ledger in which its epoch stands now.
+fn admitted(ledger: &LedgerRow, request: &IssueRequest) -> Result<(), PortError> {
+    let LedgerRow { closed, highest_epoch } = *ledger;
+    let IssueRequest { resource, epoch, .. } = *request;
+    if closed {
+        return Err(PortError::rejected(format!("the tokens of {resource} are closed")));
+    }
+    if u64::try_from(highest_epoch).is_ok_and(|highest| highest > epoch.get()) {
+        return Err(PortError::rejected(format!(
+            "epoch {epoch} is over; epoch {highest_epoch} has asked for a token of {resource}"
+        )));
+    }
+    Ok(())
 }
 
 /// A number as its signed column holds it.

@@ -3,52 +3,76 @@
 
 use broker_ports::{NodeId, PeerId, PortError, TokenState};
 use secrecy::{ExposeSecret, SecretString};
-use uuid::Uuid;
+use sqlx::PgConnection;
 
-use super::PgMesh;
+use super::{NodeRow, OfNode, PeerRow, PgMesh};
 use crate::error::Classified;
-use crate::token_issuer::{TokenRow, digest, state_of};
+use crate::sql::{Statement, gives, takes};
+use crate::token_issuer::{TokenRow, digest};
+
+takes! {
+    struct OfDigest {
+        sha256: Vec<u8>,
+    }
+}
 
 /// Locks the ledger, like issue and close. A token that changed while the lock was waited for is looked at
 /// anew before it is updated, for it is the row that the update is about.
-const ENROL_NODE: &str = "\
-WITH ledger AS (
-    SELECT ledger.provisioned_resource_id
-    FROM plexsphere.bootstrap_token_ledgers AS ledger
-    JOIN plexsphere.bootstrap_tokens AS token USING (provisioned_resource_id)
-    WHERE token.sha256 = $1
-    FOR UPDATE OF ledger
-), consumed AS (
-    UPDATE plexsphere.bootstrap_tokens AS token
-    SET consumed_at = clock_timestamp(), consumed_by_node_id = gen_random_uuid()
-    FROM ledger
-    WHERE token.provisioned_resource_id = ledger.provisioned_resource_id AND token.sha256 = $1
-        AND token.consumed_at IS NULL AND token.invalidated_at IS NULL
-        AND token.expires_at > clock_timestamp()
-    RETURNING token.consumed_by_node_id
-)
-INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id";
+pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
+    "mesh.enrol",
+    "WITH ledger AS (
+        SELECT ledger.provisioned_resource_id
+        FROM plexsphere.bootstrap_token_ledgers AS ledger
+        JOIN plexsphere.bootstrap_tokens AS token USING (provisioned_resource_id)
+        WHERE token.sha256 = $1
+        FOR UPDATE OF ledger
+    ), consumed AS (
+        UPDATE plexsphere.bootstrap_tokens AS token
+        SET consumed_at = clock_timestamp(), consumed_by_node_id = gen_random_uuid()
+        FROM ledger
+        WHERE token.provisioned_resource_id = ledger.provisioned_resource_id AND token.sha256 = $1
+            AND token.consumed_at IS NULL AND token.invalidated_at IS NULL
+            AND token.expires_at > clock_timestamp()
+        RETURNING token.consumed_by_node_id
+    )
+    INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id",
+);
 
-const TOKEN_STATE_BY_DIGEST: &str = "\
-SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp()
-FROM plexsphere.bootstrap_tokens
-WHERE sha256 = $1";
+pub(crate) const TOKEN_STATE_BY_DIGEST: Statement<OfDigest, TokenRow> = Statement::new(
+    "mesh.enrol.why_not",
+    "SELECT consumed_at, invalidated_at, expires_at, expires_at <= clock_timestamp() AS expired
+    FROM plexsphere.bootstrap_tokens
+    WHERE sha256 = $1",
+);
 
 /// Locks the Node, so that a Peer and the Node's mark come one after the other. The update changes nothing; it
 /// makes the statement return the Peer that is already there.
-const JOIN_MESH: &str = "\
-WITH node AS (
-    SELECT id FROM plexsphere.nodes WHERE id = $1 AND deregistered_at IS NULL FOR UPDATE
-)
-INSERT INTO plexsphere.peers (node_id) SELECT id FROM node
-ON CONFLICT (node_id) WHERE left_at IS NULL DO UPDATE SET node_id = excluded.node_id
-RETURNING id";
+pub(crate) const JOIN_MESH: Statement<OfNode, PeerRow> = Statement::new(
+    "mesh.join",
+    "WITH node AS (
+        SELECT id FROM plexsphere.nodes WHERE id = $1 AND deregistered_at IS NULL FOR UPDATE
+    )
+    INSERT INTO plexsphere.peers (node_id) SELECT id FROM node
+    ON CONFLICT (node_id) WHERE left_at IS NULL DO UPDATE SET node_id = excluded.node_id
+    RETURNING id",
+);
 
-const NODE_EXISTS: &str = "\
-SELECT EXISTS (SELECT FROM plexsphere.nodes WHERE id = $1)";
+gives! {
+    struct KnownRow {
+        known: bool,
+    }
+}
 
-const LEAVE_MESH: &str = "\
-UPDATE plexsphere.peers SET left_at = clock_timestamp() WHERE node_id = $1 AND left_at IS NULL";
+pub(crate) const NODE_EXISTS: Statement<OfNode, KnownRow> = Statement::new(
+    "mesh.join.why_not",
+    "SELECT EXISTS (SELECT FROM plexsphere.nodes WHERE id = $1) AS known",
+);
+
+pub(crate) const LEAVE_MESH: Statement<OfNode, ()> = Statement::new(
+    "mesh.leave",
+    "UPDATE plexsphere.peers SET left_at = clock_timestamp()
+    WHERE node_id = $1 AND left_at IS NULL",
+);
 
 /// Why an agent was not let in.
 #[derive(Debug, thiserror::Error)]
@@ -94,16 +118,13 @@ impl PgMesh {
     /// When the token is not live. After [`EnrolError::Store`] of class `Unknown` it may have been consumed; the
     /// agent that asks again is then told so.
     pub async fn enrol(&self, plaintext: &SecretString) -> Result<NodeId, EnrolError> {
-        let digest = digest(plaintext.expose_secret());
-        let node: Option<Uuid> = sqlx::query_scalar(ENROL_NODE)
-            .bind(digest.as_slice())
-            .fetch_optional(&self.pool)
-            .await
-            .committing()
-            .map_err(EnrolError::Store)?;
-        match node {
-            Some(node) => Ok(NodeId(node)),
-            None => Err(self.why_not_enrolled(&digest).await),
+        let sha256 = digest(plaintext.expose_secret());
+        let mut connection = self.connection().await.map_err(EnrolError::Store)?;
+        let asked = OfDigest { sha256: sha256.clone() };
+        let node = ENROL_NODE.optional(&mut connection, asked).await.committing();
+        match node.map_err(EnrolError::Store)? {
+            Some(NodeRow { id }) => Ok(NodeId(id)),
+            None => Err(why_not_enrolled(&mut connection, sha256).await),
         }
     }
 
@@ -113,15 +134,11 @@ impl PgMesh {
     ///
     /// When the Node is not allowed into the mesh.
     pub async fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
-        let peer: Option<Uuid> = sqlx::query_scalar(JOIN_MESH)
-            .bind(node.0)
-            .fetch_optional(&self.pool)
-            .await
-            .committing()
-            .map_err(JoinError::Store)?;
-        match peer {
-            Some(peer) => Ok(PeerId(peer)),
-            None => Err(self.why_not_joined(node).await),
+        let mut connection = self.connection().await.map_err(JoinError::Store)?;
+        let peer = JOIN_MESH.optional(&mut connection, OfNode { node: node.0 }).await.committing();
+        match peer.map_err(JoinError::Store)? {
+            Some(PeerRow { id }) => Ok(PeerId(id)),
+            None => Err(why_not_joined(&mut connection, node).await),
         }
     }
 
@@ -131,35 +148,30 @@ impl PgMesh {
     ///
     /// `Transient`, `Unknown`.
     pub async fn leave(&self, node: NodeId) -> Result<(), PortError> {
-        let leave = sqlx::query(LEAVE_MESH).bind(node.0).execute(&self.pool).await;
-        leave.map(drop).committing()
+        let mut connection = self.connection().await?;
+        LEAVE_MESH.all(&mut connection, OfNode { node: node.0 }).await.committing()?;
+        Ok(())
     }
+}
 
-    /// A token that cannot be consumed never can be again, so a second look gives the reason of the first.
-    async fn why_not_enrolled(&self, digest: &[u8]) -> EnrolError {
-        let row: Result<Option<TokenRow>, _> = sqlx::query_as(TOKEN_STATE_BY_DIGEST)
-            .bind(digest)
-            .fetch_optional(&self.pool)
-            .await
-            .harmless();
-        match row.map(|row| row.map(state_of)) {
-            Ok(Some(TokenState::Consumed { .. })) => EnrolError::Consumed,
-            Ok(Some(TokenState::Expired { .. })) => EnrolError::Expired,
-            Ok(Some(TokenState::Invalidated)) => EnrolError::Invalidated,
-            // One that is live now was not there at the first look.
-            Ok(None | Some(TokenState::Live { .. })) => EnrolError::Unknown,
-            Err(error) => EnrolError::Store(error),
-        }
+/// A token that cannot be consumed never can be again, so a second look gives the reason of the first.
+async fn why_not_enrolled(connection: &mut PgConnection, sha256: Vec<u8>) -> EnrolError {
+    let row = TOKEN_STATE_BY_DIGEST.optional(connection, OfDigest { sha256 }).await.harmless();
+    match row.map(|row| row.map(TokenState::from)) {
+        Ok(Some(TokenState::Consumed { .. })) => EnrolError::Consumed,
+        Ok(Some(TokenState::Expired { .. })) => EnrolError::Expired,
+        Ok(Some(TokenState::Invalidated)) => EnrolError::Invalidated,
+        // One that is live now was not there at the first look.
+        Ok(None | Some(TokenState::Live { .. })) => EnrolError::Unknown,
+        Err(error) => EnrolError::Store(error),
     }
+}
 
-    /// A mark is never taken back, and no Node goes away, so a second look gives the reason of the first.
-    async fn why_not_joined(&self, node: NodeId) -> JoinError {
-        let known: Result<bool, _> =
-            sqlx::query_scalar(NODE_EXISTS).bind(node.0).fetch_one(&self.pool).await.harmless();
-        match known {
-            Ok(true) => JoinError::Deregistered,
-            Ok(false) => JoinError::Unknown,
-            Err(error) => JoinError::Store(error),
-        }
+/// A mark is never taken back, and no Node goes away, so a second look gives the reason of the first.
+async fn why_not_joined(connection: &mut PgConnection, node: NodeId) -> JoinError {
+    match NODE_EXISTS.one(connection, OfNode { node: node.0 }).await.harmless() {
+        Ok(KnownRow { known: true }) => JoinError::Deregistered,
+        Ok(KnownRow { known: false }) => JoinError::Unknown,
+        Err(error) => JoinError::Store(error),
     }
 }

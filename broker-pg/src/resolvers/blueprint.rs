@@ -9,15 +9,34 @@ use broker_ports::{BlueprintResolver, BlueprintVersionView, PortError};
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::PgNeighbours;
 use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
 
-const RESOLVE_BLUEPRINT: &str = "\
-SELECT xrd, parameter_schema::text, injection_strategy, mesh_role,
-    composed_kinds::text
-FROM plexsphere.blueprint_versions
-WHERE id = $1";
+takes! {
+    struct ResolveBlueprint {
+        id: Uuid,
+    }
+}
+
+gives! {
+    struct BlueprintRow {
+        xrd: Vec<u8>,
+        parameter_schema: String,
+        injection_strategy: String,
+        mesh_role: String,
+        composed_kinds: String,
+    }
+}
+
+pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprint, BlueprintRow> = Statement::new(
+    "blueprint_resolver.resolve",
+    "SELECT xrd, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text
+    FROM plexsphere.blueprint_versions
+    WHERE id = $1",
+);
 
 /// More versions than this are not remembered at once: an XRD may be as large as a mebibyte.
 const MOST_REMEMBERED: usize = 256;
@@ -45,9 +64,6 @@ impl ReadBlueprints {
     }
 }
 
-/// XRD, parameter schema, injection strategy, mesh role, composed kinds.
-type BlueprintRow = (Vec<u8>, String, String, String, String);
-
 /// A composed kind as the catalog import writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -65,11 +81,9 @@ impl BlueprintResolver for PgNeighbours {
         if let Some(view) = self.blueprints.get(id) {
             return Ok(Some(view));
         }
-        let row: Option<BlueprintRow> = sqlx::query_as(RESOLVE_BLUEPRINT)
-            .bind(id.as_uuid())
-            .fetch_optional(&self.pool)
-            .await
-            .harmless()?;
+        let mut connection = self.connection().await?;
+        let asked = ResolveBlueprint { id: id.as_uuid() };
+        let row = RESOLVE_BLUEPRINT.optional(&mut connection, asked).await.harmless()?;
         let Some(row) = row else { return Ok(None) };
         let view = read(id, row).map_err(|error| drifted("blueprint_versions", id, error))?;
         let view = Arc::new(view);
@@ -79,7 +93,7 @@ impl BlueprintResolver for PgNeighbours {
 }
 
 fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionView, Error> {
-    let (xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds) = row;
+    let BlueprintRow { xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds } = row;
     let view = BlueprintVersionView::new(
         id,
         Arc::new(Xrd::parse(&xrd)?),

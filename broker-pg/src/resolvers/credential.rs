@@ -7,14 +7,32 @@ use uuid::Uuid;
 
 use super::PgNeighbours;
 use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
+
+takes! {
+    struct ResolveCredential {
+        project_id: Uuid,
+        id: Uuid,
+    }
+}
+
+gives! {
+    struct CredentialRow {
+        cloud_id: Uuid,
+        kv_mount: String,
+        kv_path: String,
+    }
+}
 
 /// Joined with the assignment, so that a credential of somebody else looks like none at all.
-const RESOLVE_CREDENTIAL: &str = "\
-SELECT credential.cloud_id, credential.kv_mount, credential.kv_path
-FROM plexsphere.cloud_credentials AS credential
-JOIN plexsphere.cloud_credential_assignments AS assignment
-    ON assignment.cloud_credential_id = credential.id
-WHERE assignment.project_id = $1 AND credential.id = $2";
+pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredential, CredentialRow> = Statement::new(
+    "credential_resolver.resolve",
+    "SELECT credential.cloud_id, credential.kv_mount, credential.kv_path
+    FROM plexsphere.cloud_credentials AS credential
+    JOIN plexsphere.cloud_credential_assignments AS assignment
+        ON assignment.cloud_credential_id = credential.id
+    WHERE assignment.project_id = $1 AND credential.id = $2",
+);
 
 #[async_trait]
 impl CredentialResolver for PgNeighbours {
@@ -23,13 +41,10 @@ impl CredentialResolver for PgNeighbours {
         project: ProjectId,
         id: CloudCredentialId,
     ) -> Result<Option<CredentialView>, PortError> {
-        let row: Option<(Uuid, String, String)> = sqlx::query_as(RESOLVE_CREDENTIAL)
-            .bind(project.as_uuid())
-            .bind(id.as_uuid())
-            .fetch_optional(&self.pool)
-            .await
-            .harmless()?;
-        let Some((cloud_id, kv_mount, kv_path)) = row else { return Ok(None) };
+        let mut connection = self.connection().await?;
+        let asked = ResolveCredential { project_id: project.as_uuid(), id: id.as_uuid() };
+        let row = RESOLVE_CREDENTIAL.optional(&mut connection, asked).await.harmless()?;
+        let Some(CredentialRow { cloud_id, kv_mount, kv_path }) = row else { return Ok(None) };
         let cloud_id =
             CloudId::new(cloud_id).map_err(|error| drifted("cloud_credentials", id, error))?;
         Ok(Some(CredentialView::new(id, cloud_id, kv_mount, kv_path)))

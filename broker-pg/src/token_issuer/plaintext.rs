@@ -24,8 +24,8 @@ pub(super) fn random() -> Result<String, PortError> {
 }
 
 /// How a plaintext is known to the database.
-pub(crate) fn digest(plaintext: &str) -> [u8; 32] {
-    Sha256::digest(plaintext).into()
+pub(crate) fn digest(plaintext: &str) -> Vec<u8> {
+    Sha256::digest(plaintext).to_vec()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The Postgres adapters on a real server.
 
 mod neighbours;
+mod store;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -19,7 +20,9 @@ fn migrated() -> Template {
     (migrate::plain_sql_of_reference(), migrate::plain_sql()).hash(&mut fingerprint);
     Template::new(format!("migrated_{:016x}", fingerprint.finish()), |options| async move {
         let pool = PgPool::connect_with(options).await?;
-        migrate::reference_up(&pool).await.map_err(|error| sqlx::Error::Configuration(error.into()))?;
+        migrate::reference_up(&pool)
+            .await
+            .map_err(|error| sqlx::Error::Configuration(error.into()))?;
         migrate::up(&pool).await.map_err(|error| sqlx::Error::Configuration(error.into()))?;
         pool.close().await;
         Ok(())

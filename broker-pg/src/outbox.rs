@@ -1,0 +1,57 @@
+//! Stage 6 on Postgres: events on their way out, in order per resource.
+
+mod deliver;
+pub(crate) mod statements;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{
+    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
+    PortError, Resume, SetAside,
+};
+
+use crate::store::PgStore;
+
+#[async_trait]
+impl Outbox for PgStore {
+    #[tracing::instrument(name = "db.outbox_events.claim", skip_all, fields(worker = %request.worker))]
+    async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
+        self.claim_events(request).await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.acknowledge", skip_all, fields(event = %claim.event_id))]
+    async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
+        self.acknowledge_event(claim).await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.set_aside", skip_all, fields(event = %claim.event_id))]
+    async fn set_aside_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> Result<Acknowledged, PortError> {
+        self.set_aside_event(claim, reason).await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.resume", skip_all, fields(resource = %id))]
+    async fn resume_events(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Result<Option<SetAside>, PortError> {
+        self.resume_events(id, how, by).await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.purge", skip_all)]
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
+        self.purge_events(retention, limit).await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.backlog", skip_all)]
+    async fn backlog(&self) -> Result<Backlog, PortError> {
+        self.backlog().await
+    }
+}

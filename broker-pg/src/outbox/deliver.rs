@@ -1,0 +1,165 @@
+//! From claim to acknowledgement, and what happens to an event that nobody takes.
+
+use std::time::Duration;
+
+use broker_domain::{Error, EventId, EventType, ProvisionedResourceId};
+use broker_ports::{
+    Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, EventClaim,
+    PageSize, PortError, Resume, SetAside, WorkerId,
+};
+
+use super::statements::{
+    ACKNOWLEDGE_EVENT, AcknowledgeValues, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues,
+    ClaimedRow, DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS,
+    ResumeValues, ResumedRow, SET_ASIDE_EVENT, SetAsideValues,
+};
+use crate::error::{Classified, drifted};
+use crate::store::PgStore;
+use crate::values::{microseconds, text, unsigned, unsigned_int};
+
+const TABLE: &str = "outbox_events";
+
+/// A number of attempts that no event ever has is no event's.
+fn attempt(claim: &EventClaim) -> i32 {
+    i32::try_from(claim.attempt).unwrap_or(i32::MAX)
+}
+
+fn taken(row: Option<DoneRow>) -> Acknowledged {
+    if row.is_some_and(|DoneRow { done }| done) {
+        Acknowledged::Done
+    } else {
+        Acknowledged::ClaimLost
+    }
+}
+
+impl PgStore {
+    pub(super) async fn claim_events(
+        &self,
+        request: &ClaimEvents,
+    ) -> Result<Vec<ClaimedEvent>, PortError> {
+        let values = ClaimValues {
+            worker: request.worker.as_str(),
+            limit: i64::from(request.limit.get()),
+            claim_microseconds: microseconds(request.claim_for),
+        };
+        let mut connection = self.connection().await?;
+        let rows = CLAIM_EVENTS.all(&mut connection, values).await.committing()?;
+        rows.into_iter().map(|row| row.into_event(&request.worker)).collect()
+    }
+
+    pub(super) async fn acknowledge_event(
+        &self,
+        claim: &EventClaim,
+    ) -> Result<Acknowledged, PortError> {
+        let values = AcknowledgeValues {
+            event_id: claim.event_id.as_uuid(),
+            worker: claim.worker.as_str(),
+            attempt: attempt(claim),
+        };
+        let mut connection = self.connection().await?;
+        ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(taken)
+    }
+
+    pub(super) async fn set_aside_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> Result<Acknowledged, PortError> {
+        let values = SetAsideValues {
+            event_id: claim.event_id.as_uuid(),
+            worker: claim.worker.as_str(),
+            attempt: attempt(claim),
+            reason: &text(reason),
+        };
+        let mut connection = self.connection().await?;
+        SET_ASIDE_EVENT.optional(&mut connection, values).await.committing().map(taken)
+    }
+
+    pub(super) async fn resume_events(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Result<Option<SetAside>, PortError> {
+        let (skip, action) = match how {
+            Resume::Retry => (false, AuditAction::EventsResumed),
+            Resume::Skip => (true, AuditAction::EventsSkipped),
+        };
+        let values = ResumeValues {
+            id: id.as_uuid(),
+            skip,
+            action: action.as_str(),
+            actor: by.actor.as_str(),
+            correlation_id: by.correlation_id.as_str(),
+        };
+        let mut connection = self.connection().await?;
+        let row = RESUME_EVENTS.optional(&mut connection, values).await.committing()?;
+        row.map(ResumedRow::into_set_aside).transpose()
+    }
+
+    pub(super) async fn purge_events(
+        &self,
+        retention: Duration,
+        limit: PageSize,
+    ) -> Result<u64, PortError> {
+        let values = PurgeEventsValues {
+            retention_microseconds: microseconds(retention),
+            limit: i64::from(limit.get()),
+        };
+        let mut connection = self.connection().await?;
+        let PurgedEventsRow { purged } =
+            PURGE_EVENTS.one(&mut connection, values).await.committing()?;
+        Ok(purged.unsigned_abs())
+    }
+
+    pub(super) async fn backlog(&self) -> Result<Backlog, PortError> {
+        let mut connection = self.connection().await?;
+        let BacklogRow { depth, set_aside, oldest } =
+            BACKLOG.one(&mut connection, ()).await.harmless()?;
+        Ok(Backlog { depth: depth.unsigned_abs(), set_aside: set_aside.unsigned_abs(), oldest })
+    }
+}
+
+impl ClaimedRow {
+    fn into_event(self, worker: &WorkerId) -> Result<ClaimedEvent, PortError> {
+        let id = self.event_id;
+        self.event(worker).map_err(|error| drifted(TABLE, id, error))
+    }
+
+    fn event(self, worker: &WorkerId) -> Result<ClaimedEvent, Error> {
+        let Self {
+            event_id,
+            provisioned_resource_id,
+            sequence,
+            event_type,
+            occurred_at,
+            payload,
+            attempts,
+        } = self;
+        let attempt = unsigned_int("attempts", attempts)?;
+        Ok(ClaimedEvent {
+            claim: EventClaim {
+                event_id: EventId::new(event_id)?,
+                worker: worker.clone(),
+                attempt,
+            },
+            resource: ProvisionedResourceId::new(provisioned_resource_id)?,
+            sequence: unsigned("sequence", sequence)?,
+            event_type: EventType::try_from(event_type.as_str())?,
+            occurred_at,
+            payload: payload.into_bytes(),
+        })
+    }
+}
+
+impl ResumedRow {
+    fn into_set_aside(self) -> Result<SetAside, PortError> {
+        let Self { event_id, event_type, reason } = self;
+        let drift = |error| drifted(TABLE, event_id, error);
+        Ok(SetAside {
+            event_id: EventId::new(event_id).map_err(drift)?,
+            event_type: EventType::try_from(event_type.as_str()).map_err(drift)?,
+            reason,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! What the outbox asks of the database.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::sql::{Statement, gives, takes};
+
+takes! {
+    struct ClaimValues<'a> {
+        worker: &'a str,
+        limit: i64,
+        claim_microseconds: i64,
+    }
+}
+
+gives! {
+    struct ClaimedRow {
+        event_id: Uuid,
+        provisioned_resource_id: Uuid,
+        sequence: i64,
+        event_type: String,
+        occurred_at: OffsetDateTime,
+        payload: String,
+        attempts: i32,
+    }
+}
+
+takes! {
+    struct AcknowledgeValues<'a> {
+        event_id: Uuid,
+        worker: &'a str,
+        attempt: i32,
+    }
+}
+
+takes! {
+    struct SetAsideValues<'a> {
+        event_id: Uuid,
+        worker: &'a str,
+        attempt: i32,
+        reason: &'a str,
+    }
+}
+
+gives! {
+    struct DoneRow {
+        done: bool,
+    }
+}
+
+takes! {
+    struct ResumeValues<'a> {
+        id: Uuid,
+        skip: bool,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+    }
+}
+
+gives! {
+    struct ResumedRow {
+        event_id: Uuid,
+        event_type: String,
+        reason: String,
+    }
+}
+
+takes! {
+    struct PurgeEventsValues {
+        retention_microseconds: i64,
+        limit: i64,
+    }
+}
+
+gives! {
+    struct PurgedEventsRow {
+        purged: i64,
+    }
+}
+
+gives! {
+    struct BacklogRow {
+        depth: i64,
+        set_aside: i64,
+        oldest: Option<OffsetDateTime>,
+    }
+}
+
+/// Invariant: events arrive in order. An event is claimed only if no earlier one of its resource waits. That
+/// cannot become untrue while the claim goes on: an event that is out of the way never comes back.
+pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statement::new(
+    "outbox.claim_events",
+    "WITH picked AS MATERIALIZED (
+    SELECT e.event_id, e.position
+    FROM plexsphere.outbox_events AS e
+    WHERE e.settled_at IS NULL AND e.set_aside_reason IS NULL
+        AND (e.claimed_until IS NULL OR e.claimed_until <= statement_timestamp())
+        AND NOT EXISTS (
+            SELECT FROM plexsphere.outbox_events AS earlier
+            WHERE earlier.provisioned_resource_id = e.provisioned_resource_id
+                AND earlier.sequence < e.sequence AND earlier.settled_at IS NULL
+        )
+    ORDER BY e.position
+    LIMIT $2
+    FOR NO KEY UPDATE OF e SKIP LOCKED
+), claimed AS (
+    UPDATE plexsphere.outbox_events AS e
+    SET claimed_by = $1, claimed_until = clock_timestamp() + $3 * interval '1 microsecond',
+        attempts = e.attempts + 1
+    FROM picked AS p
+    WHERE e.event_id = p.event_id
+    RETURNING e.event_id, e.provisioned_resource_id, e.sequence, e.event_type, e.occurred_at, e.payload,
+        e.attempts, e.position
+)
+SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, attempts
+FROM claimed ORDER BY position",
+);
+
+/// A claim that is over still counts as long as it is the last one.
+pub(crate) const ACKNOWLEDGE_EVENT: Statement<AcknowledgeValues<'_>, DoneRow> = Statement::new(
+    "outbox.acknowledge_event",
+    "UPDATE plexsphere.outbox_events
+SET settled_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL
+WHERE event_id = $1 AND claimed_by = $2 AND attempts = $3 AND settled_at IS NULL
+RETURNING true AS done",
+);
+
+pub(crate) const SET_ASIDE_EVENT: Statement<SetAsideValues<'_>, DoneRow> = Statement::new(
+    "outbox.set_aside_event",
+    "UPDATE plexsphere.outbox_events
+SET set_aside_reason = $4, claimed_by = NULL, claimed_until = NULL
+WHERE event_id = $1 AND claimed_by = $2 AND attempts = $3 AND settled_at IS NULL
+RETURNING true AS done",
+);
+
+/// Only the first event of a resource can stand aside: the later ones wait for it.
+pub(crate) const RESUME_EVENTS: Statement<ResumeValues<'_>, ResumedRow> = Statement::new(
+    "outbox.resume_events",
+    "WITH first AS MATERIALIZED (
+    SELECT event_id, provisioned_resource_id, event_type, set_aside_reason
+    FROM plexsphere.outbox_events
+    WHERE provisioned_resource_id = $1 AND settled_at IS NULL
+    ORDER BY sequence LIMIT 1
+    FOR NO KEY UPDATE
+), resumed AS (
+    UPDATE plexsphere.outbox_events AS e
+    SET set_aside_reason = NULL, attempts = 0, settled_at = CASE WHEN $2 THEN clock_timestamp() END
+    FROM first
+    WHERE e.event_id = first.event_id AND first.set_aside_reason IS NOT NULL
+    RETURNING e.event_id, e.event_type, first.set_aside_reason AS reason
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
+    SELECT r.project_id, $1, $3, $4, $5, r.status, r.status
+    FROM resumed LEFT JOIN plexsphere.provisioned_resources AS r ON r.id = $1
+)
+SELECT event_id, event_type, reason FROM resumed",
+);
+
+pub(crate) const PURGE_EVENTS: Statement<PurgeEventsValues, PurgedEventsRow> = Statement::new(
+    "outbox.purge_events",
+    "WITH over AS MATERIALIZED (
+    SELECT event_id FROM plexsphere.outbox_events
+    WHERE settled_at < statement_timestamp() - $1 * interval '1 microsecond'
+    ORDER BY settled_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM plexsphere.outbox_events AS e USING over WHERE e.event_id = over.event_id
+    RETURNING e.event_id
+)
+SELECT count(*) AS purged FROM gone",
+);
+
+pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
+    "outbox.backlog",
+    "SELECT count(*) AS depth, count(set_aside_reason) AS set_aside, min(committed_at) AS oldest
+FROM plexsphere.outbox_events WHERE settled_at IS NULL",
+);

@@ -1,0 +1,273 @@
+//! Stage 2 on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
+
+use broker_domain::{Error, Event, NotFound, Snapshot};
+use broker_ports::{Admitted, Created, PortError, wire};
+use serde_json::Value;
+use sqlx::types::Json;
+use sqlx::{Executor, PgConnection};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::read::{GET_BY_REQUEST, RequestValues};
+use super::row::substrate_document;
+use crate::error::{Classified, Lost, classify, constraint};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::signed;
+
+takes! {
+    /// A new resource, its request, its event and its audit line.
+    struct CreateValues<'a> {
+        id: Uuid,
+        resource_id: Uuid,
+        project_id: Uuid,
+        blueprint_version_id: Uuid,
+        cloud_credential_id: Uuid,
+        status: &'a str,
+        xr_name: &'a str,
+        created_at: OffsetDateTime,
+        parameters: &'a str,
+        mesh_role: &'a str,
+        on_failure: &'a str,
+        token_ordinal: i32,
+        substrate: Json<Value>,
+        phase_entered_at: OffsetDateTime,
+        event_sequence: i64,
+        version: i64,
+        request_id: Option<&'a str>,
+        request_hash: Option<&'a [u8]>,
+        event_id: Option<Uuid>,
+        event_type: Option<&'a str>,
+        occurred_at: Option<OffsetDateTime>,
+        payload: Option<&'a str>,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+        event_data: Option<&'a str>,
+    }
+}
+
+gives! {
+    /// The row that was stored; none if the request id was used before.
+    struct CreateRow {
+        id: Uuid,
+    }
+}
+
+/// A request id that was used before stores nothing, whoever came first: also one whose transaction was still
+/// open when this began is waited for. The schedule follows by trigger, and so does the wake-up.
+pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new(
+    "repository.create",
+    "WITH written AS (
+    INSERT INTO plexsphere.provisioned_resources
+        (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, created_at,
+         parameters, mesh_role, on_failure, token_ordinal, substrate, phase_entered_at, event_sequence,
+         version, request_id, request_hash)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+    ON CONFLICT ON CONSTRAINT provisioned_resources_project_id_request_id_key DO NOTHING
+    RETURNING id, project_id, version, status
+), token AS (
+    INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
+    SELECT id, $20, version FROM written WHERE $19 IS NOT NULL
+), event AS (
+    INSERT INTO plexsphere.outbox_events
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+    SELECT $19, id, $15, $20, $21, $22 FROM written WHERE $19 IS NOT NULL
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version, event_data)
+    SELECT project_id, id, $23, $24, $25, status, version, $26 FROM written
+)
+SELECT id FROM written",
+);
+
+/// Stores an admitted resource in the host's own transaction: row, event, audit line, schedule and wake-up
+/// exist once the host commits, and never did if it does not.
+///
+/// It works in a savepoint. Whatever it answers, a refusal included, the host's transaction can go on; only a
+/// lost connection ends it. A wake-up goes out when the host commits.
+///
+/// ```no_run
+/// # use broker_ports::{Admitted, PortError};
+/// # async fn order(pool: sqlx::PgPool, admitted: Admitted) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut transaction = pool.begin().await?;
+/// sqlx::query("INSERT INTO orders DEFAULT VALUES").execute(&mut *transaction).await?;
+/// let created = broker_pg::create_in(&mut transaction, &admitted).await?;
+/// transaction.commit().await?;
+/// # let _ = created;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`Repository::create`](broker_ports::Repository::create), but never `Unknown`: nothing is committed
+/// here. `Rejected` outside of a transaction.
+pub async fn create_in(
+    connection: &mut PgConnection,
+    admitted: &Admitted,
+) -> Result<Created, PortError> {
+    // By name, and not through the driver's own count of transactions: the host may have begun its own with
+    // a statement that the driver did not see.
+    connection.execute("SAVEPOINT plexsphere_provisioning_broker").await.harmless()?;
+    let created = create(connection, admitted, Lost::Harmless).await;
+    let end = match &created {
+        Ok(Created::Stored) => "RELEASE SAVEPOINT plexsphere_provisioning_broker",
+        Ok(Created::Replayed(_) | Created::Conflict) | Err(_) => {
+            "ROLLBACK TO SAVEPOINT plexsphere_provisioning_broker; \
+             RELEASE SAVEPOINT plexsphere_provisioning_broker"
+        }
+    };
+    let ended = sqlx::raw_sql(end).execute(&mut *connection).await.harmless();
+    let created = created?;
+    ended?;
+    Ok(created)
+}
+
+impl PgStore {
+    pub(super) async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+        create(&mut *self.connection().await?, admitted, Lost::MayHaveHappened).await
+    }
+}
+
+/// How often a request id may be taken when it is stored and free when it is looked up. Each time somebody
+/// else purged its resource in between.
+const ROUNDS: u32 = 3;
+
+async fn create(
+    connection: &mut PgConnection,
+    admitted: &Admitted,
+    lost: Lost,
+) -> Result<Created, PortError> {
+    for _ in 0..ROUNDS {
+        if insert(connection, admitted, lost).await? {
+            return Ok(Created::Stored);
+        }
+        let Some((request, hash)) = admitted.request() else { continue };
+        let values = RequestValues {
+            project_id: admitted.change().resource().project_id().as_uuid(),
+            request_id: request.as_str(),
+        };
+        if let Some(first) = GET_BY_REQUEST.optional(connection, values).await.harmless()? {
+            let (resource, stored) = first.into_parts()?;
+            return Ok(if stored == Some(*hash) {
+                Created::Replayed(Box::new(resource))
+            } else {
+                Created::Conflict
+            });
+        }
+    }
+    Err(PortError::transient("the request id is taken and free in turns"))
+}
+
+async fn insert(
+    connection: &mut PgConnection,
+    admitted: &Admitted,
+    lost: Lost,
+) -> Result<bool, PortError> {
+    let resource = admitted.change().resource();
+    let audit = admitted.audit();
+    let event = EventValues::of(admitted.change().event())?;
+    // A new resource has nothing in the columns that are left out.
+    let Snapshot {
+        phase,
+        xr_name,
+        created_at,
+        parameters,
+        mesh_role,
+        on_failure,
+        token_ordinal,
+        substrate,
+        phase_entered_at,
+        event_sequence,
+        version,
+        ..
+    } = &resource.snapshot();
+    let values = CreateValues {
+        id: resource.id().as_uuid(),
+        resource_id: resource.resource_id().as_uuid(),
+        project_id: resource.project_id().as_uuid(),
+        blueprint_version_id: resource.blueprint_version_id().as_uuid(),
+        cloud_credential_id: resource.cloud_credential_id().as_uuid(),
+        status: phase,
+        xr_name,
+        created_at: *created_at,
+        parameters: parameters.as_json(),
+        mesh_role,
+        on_failure,
+        token_ordinal: i32::try_from(*token_ordinal).unwrap_or(i32::MAX),
+        substrate: substrate_document(substrate),
+        phase_entered_at: *phase_entered_at,
+        event_sequence: signed(*event_sequence),
+        version: signed(*version),
+        request_id: admitted.request().map(|(request, _)| request.as_str()),
+        request_hash: admitted.request().map(|(_, hash)| &hash.as_bytes()[..]),
+        event_id: event.id,
+        event_type: event.event_type,
+        occurred_at: event.occurred_at,
+        payload: event.payload.as_deref(),
+        action: audit.action.as_str(),
+        actor: audit.attribution.actor.as_str(),
+        correlation_id: audit.attribution.correlation_id.as_str(),
+        event_data: audit.event_data.as_deref(),
+    };
+    match CREATE.optional(connection, values).await {
+        Ok(stored) => Ok(stored.is_some_and(|CreateRow { id }| id == resource.id().as_uuid())),
+        Err(error) => Err(match refused(&error, admitted, &event) {
+            Some(domain) => domain.into(),
+            None => classify(error, lost),
+        }),
+    }
+}
+
+/// What a constraint says about a declaration.
+fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Option<Error> {
+    let resource = admitted.change().resource();
+    Some(match constraint(error)? {
+        "provisioned_resources_project_id_fkey" => {
+            Error::invalid("project_id", "names no existing project")
+        }
+        "provisioned_resources_resource_id_fkey" => {
+            Error::invalid("resource_id", "names no existing resource")
+        }
+        "provisioned_resources_blueprint_version_id_fkey" => {
+            resource.blueprint_version_id().not_found()
+        }
+        "provisioned_resources_cloud_credential_id_fkey" => {
+            resource.cloud_credential_id().not_found()
+        }
+        // The second: of a resource that was purged before its events were.
+        "provisioned_resources_pkey" | "outbox_events_provisioned_resource_id_sequence_key" => {
+            Error::invalid("id", format!("{} is taken; use a new one", resource.id()))
+        }
+        "outbox_events_pkey" => event.taken(),
+        _ => return None,
+    })
+}
+
+/// An event in the columns' types; nothing where a change carries none.
+pub(super) struct EventValues {
+    pub(super) id: Option<Uuid>,
+    pub(super) event_type: Option<&'static str>,
+    pub(super) occurred_at: Option<OffsetDateTime>,
+    pub(super) payload: Option<String>,
+}
+
+impl EventValues {
+    pub(super) fn of(event: Option<&Event>) -> Result<Self, PortError> {
+        let payload = event.map(wire::encode).map(String::from_utf8).transpose();
+        Ok(Self {
+            id: event.map(|event| event.id().as_uuid()),
+            event_type: event.map(|event| event.event_type().as_str()),
+            occurred_at: event.map(Event::occurred_at),
+            payload: payload.map_err(|error| {
+                PortError::rejected("an event is not encoded as text").with_source(error)
+            })?,
+        })
+    }
+
+    pub(super) fn taken(&self) -> Error {
+        let id = self.id.unwrap_or_default();
+        Error::invalid("event_id", format!("{id} is taken; use a new one"))
+    }
+}

@@ -1,0 +1,162 @@
+//! Stage 2 on Postgres: pages of resources, in the order of their ids, and the moment below which they are
+//! complete.
+
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::{ListPage, ListQuery, PageSize, PortError, Watermark};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::row::{ResourceRow, resource_columns};
+use crate::error::Classified;
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+
+gives! {
+    struct WatermarkRow {
+        watermark: OffsetDateTime,
+    }
+}
+
+takes! {
+    /// All filters, of which each statement below uses its own.
+    struct ListValues<'a> {
+        after: Uuid,
+        limit: i64,
+        project_id: Option<Uuid>,
+        status: Option<&'a str>,
+        updated_since: Option<OffsetDateTime>,
+    }
+}
+
+/// Read before the page, in a statement of its own: the page's must begin after it.
+pub(crate) const WATERMARK: Statement<(), WatermarkRow> = Statement::new(
+    "repository.watermark",
+    "SELECT plexsphere.provisioned_resources_watermark() AS watermark",
+);
+
+/// A statement per set of filters, so that each has a plan of its own: one statement for all of them would
+/// be planned for none. A filter that is not used is still named, for its type.
+macro_rules! list {
+    ($name:literal, $project:literal, $status:literal, $since:literal) => {
+        Statement::new(
+            concat!("repository.list", $name),
+            concat!(
+                "SELECT ",
+                resource_columns!(),
+                "\nFROM plexsphere.provisioned_resources\nWHERE id > $1",
+                $project,
+                $status,
+                $since,
+                "\nORDER BY id LIMIT $2"
+            ),
+        )
+    };
+}
+
+/// By whether Project, phase and moment are filtered on, in this order.
+pub(crate) const LISTS: [[[Statement<ListValues<'_>, ResourceRow>; 2]; 2]; 2] = [
+    [
+        [
+            list!(
+                "",
+                " AND $3::uuid IS NULL",
+                " AND $4::text IS NULL",
+                " AND $5::timestamptz IS NULL"
+            ),
+            list!(
+                ".since",
+                " AND $3::uuid IS NULL",
+                " AND $4::text IS NULL",
+                " AND updated_at >= $5"
+            ),
+        ],
+        [
+            list!(
+                ".phase",
+                " AND $3::uuid IS NULL",
+                " AND status = $4",
+                " AND $5::timestamptz IS NULL"
+            ),
+            list!(
+                ".phase.since",
+                " AND $3::uuid IS NULL",
+                " AND status = $4",
+                " AND updated_at >= $5"
+            ),
+        ],
+    ],
+    [
+        [
+            list!(
+                ".project",
+                " AND project_id = $3",
+                " AND $4::text IS NULL",
+                " AND $5::timestamptz IS NULL"
+            ),
+            list!(
+                ".project.since",
+                " AND project_id = $3",
+                " AND $4::text IS NULL",
+                " AND updated_at >= $5"
+            ),
+        ],
+        [
+            list!(
+                ".project.phase",
+                " AND project_id = $3",
+                " AND status = $4",
+                " AND $5::timestamptz IS NULL"
+            ),
+            list!(
+                ".project.phase.since",
+                " AND project_id = $3",
+                " AND status = $4",
+                " AND updated_at >= $5"
+            ),
+        ],
+    ],
+];
+
+/// One more than a page holds: whether there is a next one.
+pub(super) fn one_more(limit: PageSize) -> i64 {
+    i64::from(limit.get()) + 1
+}
+
+/// Cuts off the one more, and says where the next page begins.
+pub(super) fn cut<T>(
+    rows: &mut Vec<T>,
+    limit: PageSize,
+    id: impl Fn(&T) -> ProvisionedResourceId,
+) -> Option<ProvisionedResourceId> {
+    let limit = usize::from(limit.get());
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    rows.last().filter(|_| more).map(id)
+}
+
+/// No resource has the nil id, so everything comes after it.
+pub(super) fn beginning(after: Option<ProvisionedResourceId>) -> Uuid {
+    after.map_or(Uuid::nil(), |id| id.as_uuid())
+}
+
+impl PgStore {
+    pub(super) async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
+        let by = |filtered: bool| usize::from(filtered);
+        let statement = &LISTS[by(query.project.is_some())][by(query.phase.is_some())]
+            [by(query.updated_since.is_some())];
+        let values = ListValues {
+            after: beginning(query.after),
+            limit: one_more(query.limit),
+            project_id: query.project.map(|project| project.as_uuid()),
+            status: query.phase.map(Phase::as_str),
+            updated_since: query.updated_since.map(Watermark::at),
+        };
+        let mut connection = self.connection().await?;
+        let WatermarkRow { watermark } = WATERMARK.one(&mut connection, ()).await.harmless()?;
+        let rows = statement.all(&mut connection, values).await.harmless()?;
+        let mut resources =
+            rows.into_iter().map(ResourceRow::into_resource).collect::<Result<Vec<_>, _>>()?;
+        let next = cut(&mut resources, query.limit, ProvisionedResource::id);
+        Ok(ListPage { resources, next, watermark: Watermark::new(watermark) })
+    }
+}

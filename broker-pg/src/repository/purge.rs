@@ -1,0 +1,78 @@
+//! Stage 2 on Postgres: removing what was Deleted for long.
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{Actor, AuditAction, PortError, PurgeRequest};
+use uuid::Uuid;
+
+use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::microseconds;
+
+takes! {
+    struct PurgeValues<'a> {
+        retention_microseconds: i64,
+        limit: i64,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+    }
+}
+
+gives! {
+    struct PurgedRow {
+        id: Uuid,
+    }
+}
+
+/// Nothing writes a row that is Deleted, so its last change is the one that made it so. Whoever works on a
+/// row right now keeps it: what is locked is left to the next purge.
+pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
+    "repository.purge_deleted",
+    "WITH over AS MATERIALIZED (
+    SELECT r.id
+    FROM plexsphere.provisioned_resources AS r
+        JOIN plexsphere.provisioned_resource_schedule AS s ON s.provisioned_resource_id = r.id
+    WHERE r.status = 'Deleted'
+        AND r.updated_at < statement_timestamp() - $1 * interval '1 microsecond'
+        AND NOT EXISTS (
+            SELECT FROM plexsphere.outbox_events AS e
+            WHERE e.provisioned_resource_id = r.id AND e.settled_at IS NULL
+        )
+    ORDER BY r.updated_at
+    LIMIT $2
+    FOR UPDATE OF s, r SKIP LOCKED
+), gone AS (
+    DELETE FROM plexsphere.provisioned_resources AS r USING over WHERE r.id = over.id
+    RETURNING r.id, r.project_id, r.status
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
+    SELECT project_id, id, $3, $4, $5, status, status FROM gone ORDER BY id
+)
+SELECT id FROM gone ORDER BY id",
+);
+
+impl PgStore {
+    pub(super) async fn purge_deleted(
+        &self,
+        request: &PurgeRequest,
+    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+        let broker = Actor::system();
+        let values = PurgeValues {
+            retention_microseconds: microseconds(request.retention),
+            limit: i64::from(request.limit.get()),
+            action: AuditAction::Purged.as_str(),
+            actor: broker.as_str(),
+            correlation_id: "purge",
+        };
+        let mut connection = self.connection().await?;
+        let rows = PURGE.all(&mut connection, values).await.committing()?;
+        rows.into_iter()
+            .map(|PurgedRow { id }| {
+                ProvisionedResourceId::new(id)
+                    .map_err(|error| drifted("provisioned_resources", id, error))
+            })
+            .collect()
+    }
+}

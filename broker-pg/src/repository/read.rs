@@ -1,0 +1,70 @@
+//! Stage 2 on Postgres: one resource, by its id or by the request that it came of.
+
+use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
+use broker_ports::{PortError, StoredRequest};
+use uuid::Uuid;
+
+use super::row::{ResourceRow, resource_columns};
+use crate::error::{Classified, drifted};
+use crate::sql::{Statement, takes};
+use crate::store::PgStore;
+
+takes! {
+    struct IdValues {
+        id: Uuid,
+    }
+}
+
+takes! {
+    struct RequestValues<'a> {
+        project_id: Uuid,
+        request_id: &'a str,
+    }
+}
+
+pub(crate) const GET_BY_ID: Statement<IdValues, ResourceRow> = Statement::new(
+    "repository.get_by_id",
+    concat!(
+        "SELECT ",
+        resource_columns!(),
+        "\nFROM plexsphere.provisioned_resources WHERE id = $1"
+    ),
+);
+
+pub(crate) const GET_BY_REQUEST: Statement<RequestValues<'_>, ResourceRow> = Statement::new(
+    "repository.get_by_request",
+    concat!(
+        "SELECT ",
+        resource_columns!(),
+        "\nFROM plexsphere.provisioned_resources WHERE project_id = $1 AND request_id = $2"
+    ),
+);
+
+impl PgStore {
+    pub(super) async fn get_by_id(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = IdValues { id: id.as_uuid() };
+        let row = GET_BY_ID.optional(&mut connection, values).await.harmless()?;
+        row.map(ResourceRow::into_resource).transpose()
+    }
+
+    pub(super) async fn get_by_request(
+        &self,
+        project: ProjectId,
+        request: &RequestId,
+    ) -> Result<Option<StoredRequest>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = RequestValues { project_id: project.as_uuid(), request_id: request.as_str() };
+        let row = GET_BY_REQUEST.optional(&mut connection, values).await.harmless()?;
+        let Some(row) = row else { return Ok(None) };
+        let (resource, hash) = row.into_parts()?;
+        let hash = hash.ok_or_else(|| {
+            let missing = broker_domain::Error::invalid("request_hash", "is missing");
+            drifted("provisioned_resources", resource.id(), missing)
+        })?;
+        Ok(Some(StoredRequest { resource, hash }))
+    }
+}

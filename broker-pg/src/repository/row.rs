@@ -1,0 +1,254 @@
+//! Stage 2 on Postgres: a resource as its row. What the domain would not accept is refused here, with the
+//! names of table, column and id.
+
+use std::collections::BTreeSet;
+
+use broker_domain::{
+    ClusterId, Error, ObjectReference, Parameters, ProvisionedResource, ReferencesDigest, Snapshot,
+    Substrate,
+};
+use broker_ports::{PortError, RequestHash};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::types::Json;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::drifted;
+use crate::sql::gives;
+use crate::values::{digest, unsigned, unsigned_int};
+
+/// The columns of [`ResourceRow`].
+macro_rules! resource_columns {
+    () => {
+        "id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
+    bootstrap_token_id, created_at, updated_at, parameters::text AS parameters, mesh_role, on_failure,
+    failure_step, failure_reason, token_ordinal, token_closed, substrate, references_digest, cluster_id,
+    request_hash, deletion_requested_at, phase_entered_at, first_ready_at, abandoned, event_sequence, version"
+    };
+}
+pub(crate) use resource_columns;
+
+gives! {
+    struct ResourceRow {
+        id: Uuid,
+        resource_id: Uuid,
+        project_id: Uuid,
+        blueprint_version_id: Uuid,
+        cloud_credential_id: Uuid,
+        status: String,
+        xr_name: String,
+        bootstrap_token_id: Option<Uuid>,
+        created_at: OffsetDateTime,
+        updated_at: OffsetDateTime,
+        parameters: String,
+        mesh_role: String,
+        on_failure: String,
+        failure_step: Option<String>,
+        failure_reason: Option<String>,
+        token_ordinal: i32,
+        token_closed: bool,
+        substrate: Json<Value>,
+        references_digest: Option<Vec<u8>>,
+        cluster_id: Option<String>,
+        request_hash: Option<Vec<u8>>,
+        deletion_requested_at: Option<OffsetDateTime>,
+        phase_entered_at: OffsetDateTime,
+        first_ready_at: Option<OffsetDateTime>,
+        abandoned: bool,
+        event_sequence: i64,
+        version: i64,
+    }
+}
+
+impl ResourceRow {
+    /// The resource.
+    pub(crate) fn into_resource(self) -> Result<ProvisionedResource, PortError> {
+        self.into_parts().map(|(resource, _)| resource)
+    }
+
+    /// The resource, and the digest of the request that it came of.
+    pub(crate) fn into_parts(
+        self,
+    ) -> Result<(ProvisionedResource, Option<RequestHash>), PortError> {
+        let id = self.id;
+        self.parts().map_err(|error| drifted("provisioned_resources", id, error))
+    }
+
+    fn parts(self) -> Result<(ProvisionedResource, Option<RequestHash>), Error> {
+        let Self {
+            id,
+            resource_id,
+            project_id,
+            blueprint_version_id,
+            cloud_credential_id,
+            status,
+            xr_name,
+            bootstrap_token_id,
+            created_at,
+            updated_at,
+            parameters,
+            mesh_role,
+            on_failure,
+            failure_step,
+            failure_reason,
+            token_ordinal,
+            token_closed,
+            substrate: Json(substrate),
+            references_digest,
+            cluster_id,
+            request_hash,
+            deletion_requested_at,
+            phase_entered_at,
+            first_ready_at,
+            abandoned,
+            event_sequence,
+            version,
+        } = self;
+        let request_hash = request_hash.map(|bytes| digest("request_hash", &bytes)).transpose()?;
+        let resource = ProvisionedResource::hydrate(Snapshot {
+            id,
+            resource_id,
+            project_id,
+            blueprint_version_id,
+            cloud_credential_id,
+            phase: status,
+            xr_name,
+            bootstrap_token_id,
+            created_at,
+            updated_at,
+            parameters: Parameters::from_canonical_json(parameters)?,
+            mesh_role,
+            on_failure,
+            failure_step,
+            failure_reason,
+            token_ordinal: unsigned_int("token_ordinal", token_ordinal)?,
+            token_closed,
+            substrate: substrate_of(substrate, cluster_id, references_digest)?,
+            deletion_requested_at,
+            phase_entered_at,
+            first_ready_at,
+            abandoned,
+            event_sequence: unsigned("event_sequence", event_sequence)?,
+            version: unsigned("version", version)?,
+        })?;
+        Ok((resource, request_hash.map(RequestHash::new)))
+    }
+}
+
+/// What the column `substrate` holds. Both fields are left out where there is nothing.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SubstrateDocument {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provider_config: Option<ReferenceDocument>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    composed: Vec<ReferenceDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReferenceDocument {
+    api_version: String,
+    kind: String,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+}
+
+/// What the column `substrate` is to hold.
+pub(crate) fn substrate_document(substrate: &Substrate) -> Json<Value> {
+    let document = SubstrateDocument {
+        provider_config: substrate.provider_config().map(ReferenceDocument::of),
+        composed: substrate.composed().iter().map(ReferenceDocument::of).collect(),
+    };
+    // Strings and lists of them always have a JSON form.
+    Json(serde_json::to_value(document).unwrap_or_default())
+}
+
+pub(crate) fn cluster_of(cluster_id: Option<String>) -> Result<Option<ClusterId>, Error> {
+    cluster_id.map(ClusterId::new).transpose()
+}
+
+pub(crate) fn digest_of(bytes: Option<Vec<u8>>) -> Result<Option<ReferencesDigest>, Error> {
+    let bytes = bytes.map(|bytes| digest("references_digest", &bytes)).transpose()?;
+    Ok(bytes.map(ReferencesDigest::new))
+}
+
+fn substrate_of(
+    document: Value,
+    cluster_id: Option<String>,
+    references_digest: Option<Vec<u8>>,
+) -> Result<Substrate, Error> {
+    let SubstrateDocument { provider_config, composed } = serde_json::from_value(document)
+        .map_err(|error| Error::invalid("substrate", format!("does not read: {error}")))?;
+    let provider_config = provider_config.map(ReferenceDocument::into_reference).transpose()?;
+    let composed = composed
+        .into_iter()
+        .map(ReferenceDocument::into_reference)
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    Substrate::hydrate(
+        cluster_of(cluster_id)?,
+        provider_config,
+        composed,
+        digest_of(references_digest)?,
+    )
+}
+
+impl ReferenceDocument {
+    fn of(reference: &ObjectReference) -> Self {
+        Self {
+            api_version: reference.api_version().to_owned(),
+            kind: reference.kind().to_owned(),
+            name: reference.name().to_owned(),
+            namespace: reference.namespace().map(str::to_owned),
+        }
+    }
+
+    fn into_reference(self) -> Result<ObjectReference, Error> {
+        let Self { api_version, kind, name, namespace } = self;
+        ObjectReference::new(api_version, kind, name, namespace.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen() -> Substrate {
+        let object = |kind: &str, namespace| {
+            ObjectReference::new("example.org/v1", kind, "a", namespace).unwrap()
+        };
+        Substrate::default()
+            .about_to_apply(ClusterId::new("uid").unwrap(), object("ProviderConfig", Some("ns")))
+            .observed([object("Server", None)], ReferencesDigest::new([7; 32]))
+    }
+
+    #[test]
+    fn substrate_reads_back_as_it_was_written() {
+        for substrate in [Substrate::default(), seen()] {
+            let Json(document) = substrate_document(&substrate);
+            let cluster = substrate.cluster().map(|cluster| cluster.as_str().to_owned());
+            let digest = substrate.references_digest().map(|digest| digest.as_bytes().to_vec());
+            assert_eq!(substrate_of(document, cluster, digest).unwrap(), substrate);
+        }
+    }
+
+    #[test]
+    fn the_spelling_of_substrate_is_pinned() {
+        let Json(document) = substrate_document(&seen());
+        assert_eq!(
+            document.to_string(),
+            r#"{"composed":[{"apiVersion":"example.org/v1","kind":"Server","name":"a"}],"providerConfig":{"apiVersion":"example.org/v1","kind":"ProviderConfig","name":"a","namespace":"ns"}}"#
+        );
+        assert_eq!(substrate_document(&Substrate::default()).0.to_string(), "{}");
+    }
+
+    #[test]
+    fn substrate_of_another_form_is_refused_by_its_name() {
+        for odd in ["[]", r#"{"composed":[{}]}"#, r#"{"more":1}"#] {
+            let error = substrate_of(odd.parse().unwrap(), None, None).unwrap_err();
+            assert!(error.to_string().starts_with("substrate: does not read"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Stage 2 on Postgres: every write of a stored resource is this one statement.
+
+use broker_domain::{Phase, Snapshot};
+use broker_ports::{PortError, Write, WriteKind, Written};
+use serde_json::Value;
+use sqlx::types::Json;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::create::EventValues;
+use super::row::substrate_document;
+use crate::error::{Classified, constraint, drifted};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::signed;
+
+takes! {
+    /// The change, what it was made from, its event and its audit line.
+    struct WriteValues<'a> {
+        id: Uuid,
+        expected_version: i64,
+        epoch: Option<i64>,
+        allowed_from: Vec<&'a str>,
+        status: &'a str,
+        bootstrap_token_id: Option<Uuid>,
+        failure_step: Option<&'a str>,
+        failure_reason: Option<&'a str>,
+        token_ordinal: i32,
+        token_closed: bool,
+        substrate: Json<Value>,
+        references_digest: Option<&'a [u8]>,
+        cluster_id: Option<&'a str>,
+        deletion_requested_at: Option<OffsetDateTime>,
+        phase_entered_at: OffsetDateTime,
+        first_ready_at: Option<OffsetDateTime>,
+        abandoned: bool,
+        event_sequence: i64,
+        version: i64,
+        event_id: Option<Uuid>,
+        event_type: Option<&'a str>,
+        occurred_at: Option<OffsetDateTime>,
+        payload: Option<&'a str>,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+        failed_step: Option<&'a str>,
+        event_data: Option<&'a str>,
+    }
+}
+
+gives! {
+    /// What the row said once it was locked, and what came of it.
+    struct WriteRow {
+        status: String,
+        verdict: String,
+    }
+}
+
+/// Locks the place in the schedule, then the row: everybody does so in this order, and only what was locked
+/// is compared, so that whoever waited for the other sees what the other left. Then all or nothing.
+pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
+    "repository.write",
+    "WITH slot AS MATERIALIZED (
+    SELECT lease_epoch FROM plexsphere.provisioned_resource_schedule
+    WHERE provisioned_resource_id = $1
+    FOR NO KEY UPDATE
+), stored AS MATERIALIZED (
+    SELECT r.status, r.version, slot.lease_epoch
+    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
+    WHERE r.id = $1
+    FOR NO KEY UPDATE OF r
+), judged AS MATERIALIZED (
+    SELECT status, CASE
+        WHEN lease_epoch <> $3 THEN 'lease lost'
+        WHEN version <> $2 THEN 'stale'
+        WHEN status <> ALL ($4) THEN 'refused'
+        ELSE 'committed'
+    END AS verdict
+    FROM stored
+), written AS (
+    UPDATE plexsphere.provisioned_resources AS r
+    SET status = $5, bootstrap_token_id = $6, failure_step = $7, failure_reason = $8, token_ordinal = $9,
+        token_closed = $10, substrate = $11, references_digest = $12, cluster_id = $13,
+        deletion_requested_at = $14, phase_entered_at = $15, first_ready_at = $16, abandoned = $17,
+        event_sequence = $18, version = $19
+    FROM judged
+    WHERE r.id = $1 AND judged.verdict = 'committed'
+    RETURNING r.id, r.project_id, r.version, judged.status AS previous_phase, r.status AS new_phase
+), token AS (
+    INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
+    SELECT id, $21, version FROM written WHERE $20 IS NOT NULL
+), event AS (
+    INSERT INTO plexsphere.outbox_events
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+    SELECT $20, id, $18, $21, $22, $23 FROM written WHERE $20 IS NOT NULL
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase,
+         failed_step, version, epoch, event_data)
+    SELECT project_id, id, $24, $25, $26, previous_phase, new_phase, $27, version, $3, $28 FROM written
+)
+SELECT status, verdict FROM judged",
+);
+
+impl PgStore {
+    pub(super) async fn write(
+        &self,
+        kind: WriteKind,
+        write: &Write<'_>,
+    ) -> Result<Written, PortError> {
+        let change = write.change;
+        let id = change.resource().id();
+        let from = change.previous_phase().unwrap_or(change.resource().phase());
+        let audit = kind.audit(from, write);
+        let event = EventValues::of(change.event())?;
+        let snapshot = change.resource().snapshot();
+        // Which stored phases the change may be written onto is the ports' to say; the statement compares.
+        let allowed_from = Phase::ALL
+            .into_iter()
+            .filter(|stored| kind.check(*stored, change).is_ok())
+            .map(Phase::as_str)
+            .collect();
+        let Snapshot {
+            id: _,
+            resource_id: _,
+            project_id: _,
+            blueprint_version_id: _,
+            cloud_credential_id: _,
+            phase: status,
+            xr_name: _,
+            bootstrap_token_id,
+            created_at: _,
+            updated_at: _, // the store's
+            parameters: _,
+            mesh_role: _,
+            on_failure: _,
+            failure_step,
+            failure_reason,
+            token_ordinal,
+            token_closed,
+            substrate,
+            deletion_requested_at,
+            phase_entered_at,
+            first_ready_at,
+            abandoned,
+            event_sequence,
+            version,
+        } = &snapshot;
+        let values = WriteValues {
+            id: id.as_uuid(),
+            expected_version: signed(change.expected_version().get()),
+            epoch: write.epoch.map(|epoch| signed(epoch.get())),
+            allowed_from,
+            status,
+            bootstrap_token_id: *bootstrap_token_id,
+            failure_step: failure_step.as_deref(),
+            failure_reason: failure_reason.as_deref(),
+            token_ordinal: i32::try_from(*token_ordinal).unwrap_or(i32::MAX),
+            token_closed: *token_closed,
+            substrate: substrate_document(substrate),
+            references_digest: substrate.references_digest().map(|digest| &digest.as_bytes()[..]),
+            cluster_id: substrate.cluster().map(broker_domain::ClusterId::as_str),
+            deletion_requested_at: *deletion_requested_at,
+            phase_entered_at: *phase_entered_at,
+            first_ready_at: *first_ready_at,
+            abandoned: *abandoned,
+            event_sequence: signed(*event_sequence),
+            version: signed(*version),
+            event_id: event.id,
+            event_type: event.event_type,
+            occurred_at: event.occurred_at,
+            payload: event.payload.as_deref(),
+            action: audit.action.as_str(),
+            actor: audit.attribution.actor.as_str(),
+            correlation_id: audit.attribution.correlation_id.as_str(),
+            failed_step: audit.failed_step.map(Phase::as_str),
+            event_data: audit.event_data.as_deref(),
+        };
+        let mut connection = self.connection().await?;
+        let answer = WRITE.optional(&mut connection, values).await;
+        if let Err(error) = &answer
+            && constraint(error) == Some("outbox_events_pkey")
+        {
+            return Err(event.taken().into());
+        }
+        let Some(WriteRow { status, verdict }) = answer.committing()? else {
+            return Ok(Written::Stale);
+        };
+        match verdict.as_str() {
+            "committed" => Ok(Written::Committed),
+            "stale" => Ok(Written::Stale),
+            "lease lost" => Ok(Written::LeaseLost),
+            _ => {
+                let stored = Phase::try_from(status.as_str())
+                    .map_err(|error| drifted("provisioned_resources", id, error))?;
+                kind.check(stored, change)?;
+                Err(PortError::rejected("the stored phase refused a write that it allows"))
+            }
+        }
+    }
+}

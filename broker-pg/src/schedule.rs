@@ -1,0 +1,218 @@
+//! Stage 2 on Postgres: who works on what, and when. The files say how claims, releases, the brake and hints
+//! are made; this one is the port and what is left.
+
+pub(crate) mod brake;
+pub(crate) mod claim;
+pub(crate) mod release;
+mod wakeups;
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, Error, ProvisionedResourceId, Version};
+use broker_ports::{
+    Attribution, AuditAction, Brake, ClaimRequest, Due, Lease, LeaseEpoch, PassOutcome, PortError,
+    Released, Schedule, ScheduleEntry, Wakeups, WorkerId,
+};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::{microseconds, unsigned, unsigned_int};
+
+takes! {
+    struct ScheduleValues {
+        id: Uuid,
+        wait_microseconds: i64,
+        wake: bool,
+    }
+}
+
+gives! {
+    struct FoundRow {
+        found: i64,
+    }
+}
+
+takes! {
+    struct EntryValues {
+        id: Uuid,
+    }
+}
+
+gives! {
+    struct EntryRow {
+        due_at: Option<OffsetDateTime>,
+        attempts: i32,
+        last_reason: Option<String>,
+        last_error: Option<String>,
+        paused: bool,
+        lease_owner: Option<String>,
+        lease_epoch: i64,
+        lease_until: Option<OffsetDateTime>,
+        now: OffsetDateTime,
+    }
+}
+
+takes! {
+    struct PauseValues<'a> {
+        id: Uuid,
+        paused: bool,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+    }
+}
+
+pub(crate) const SET_DUE: Statement<ScheduleValues, FoundRow> = Statement::new(
+    "schedule.schedule",
+    "WITH changed AS (
+    UPDATE plexsphere.provisioned_resource_schedule
+    SET due_at = least(due_at, clock_timestamp() + $2 * interval '1 microsecond')
+    WHERE provisioned_resource_id = $1
+    RETURNING provisioned_resource_id
+), woken AS MATERIALIZED (
+    SELECT pg_notify('plexsphere_provisioning_broker', provisioned_resource_id::text) FROM changed WHERE $3
+)
+SELECT (SELECT count(*) FROM changed) + 0 * (SELECT count(*) FROM woken) AS found",
+);
+
+pub(crate) const ENTRY: Statement<EntryValues, EntryRow> = Statement::new(
+    "schedule.entry",
+    "SELECT due_at, attempts, last_reason, last_error, paused, lease_owner, lease_epoch, lease_until,
+    clock_timestamp() AS now
+FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1",
+);
+
+/// Who finds it as it should be changes nothing and leaves no line.
+pub(crate) const SET_PAUSED: Statement<PauseValues<'_>, FoundRow> = Statement::new(
+    "schedule.set_paused",
+    "WITH slot AS MATERIALIZED (
+    SELECT paused FROM plexsphere.provisioned_resource_schedule
+    WHERE provisioned_resource_id = $1
+    FOR NO KEY UPDATE
+), stored AS MATERIALIZED (
+    SELECT r.id, r.project_id, r.status, slot.paused
+    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
+    WHERE r.id = $1
+    FOR SHARE OF r
+), changed AS (
+    UPDATE plexsphere.provisioned_resource_schedule AS s
+    SET paused = $2, due_at = CASE WHEN $2 THEN s.due_at ELSE least(s.due_at, clock_timestamp()) END
+    FROM stored
+    WHERE s.provisioned_resource_id = stored.id AND stored.paused <> $2
+    RETURNING stored.id, stored.project_id, stored.status
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
+    SELECT project_id, id, $3, $4, $5, status, status FROM changed
+), woken AS MATERIALIZED (
+    SELECT pg_notify('plexsphere_provisioning_broker', id::text) FROM changed WHERE NOT $2
+)
+SELECT (SELECT count(*) FROM stored) + 0 * (SELECT count(*) FROM woken) AS found",
+);
+
+#[async_trait]
+impl Schedule for PgStore {
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.claim", skip_all, fields(worker = %request.worker))]
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        self.claim(request).await
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.release", skip_all, fields(resource = %lease.resource))]
+    async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError> {
+        self.release(lease, seen, outcome).await
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.schedule", skip_all, fields(resource = %id))]
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError> {
+        let (wait_microseconds, wake) = match due {
+            Due::Now => (0, true),
+            Due::After(wait) => (microseconds(wait), false),
+        };
+        let values = ScheduleValues { id: id.as_uuid(), wait_microseconds, wake };
+        let mut connection = self.connection().await?;
+        let FoundRow { found } = SET_DUE.one(&mut connection, values).await.committing()?;
+        Ok(found > 0)
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.entry", skip_all, fields(resource = %id))]
+    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = EntryValues { id: id.as_uuid() };
+        let row = ENTRY.optional(&mut connection, values).await.harmless()?;
+        row.map(|row| {
+            row.into_entry().map_err(|error| drifted("provisioned_resource_schedule", id, error))
+        })
+        .transpose()
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.set_paused", skip_all, fields(resource = %id))]
+    async fn set_paused(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution,
+    ) -> Result<bool, PortError> {
+        let action = if paused { AuditAction::Paused } else { AuditAction::Resumed };
+        let values = PauseValues {
+            id: id.as_uuid(),
+            paused,
+            action: action.as_str(),
+            actor: by.actor.as_str(),
+            correlation_id: by.correlation_id.as_str(),
+        };
+        let mut connection = self.connection().await?;
+        let FoundRow { found } = SET_PAUSED.one(&mut connection, values).await.committing()?;
+        Ok(found > 0)
+    }
+
+    #[tracing::instrument(name = "db.provisioning_brake.read", skip_all, fields(%cluster))]
+    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
+        self.brake(cluster).await
+    }
+
+    #[tracing::instrument(name = "db.provisioning_brake.set", skip_all, fields(%cluster))]
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: Option<&Brake>,
+        by: &Attribution,
+    ) -> Result<(), PortError> {
+        self.set_brake(cluster, brake, by).await
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource_schedule.wakeups", skip_all)]
+    async fn wakeups(&self) -> Result<Wakeups, PortError> {
+        self.wakeups().await
+    }
+}
+
+impl EntryRow {
+    fn into_entry(self) -> Result<ScheduleEntry, Error> {
+        let Self {
+            due_at,
+            attempts,
+            last_reason,
+            last_error,
+            paused,
+            lease_owner,
+            lease_epoch,
+            lease_until,
+            now,
+        } = self;
+        let mut entry = ScheduleEntry::new(now, now);
+        entry.due_at = due_at;
+        entry.attempts = unsigned_int("attempts", attempts)?;
+        entry.last_error = last_reason.zip(last_error);
+        entry.paused = paused;
+        entry.epoch = LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?);
+        entry.lease = lease_owner.map(WorkerId::new).transpose()?.zip(lease_until);
+        Ok(entry)
+    }
+}

@@ -1,0 +1,177 @@
+//! Stage 2 on Postgres: who gets what. Projects take turns, and what is claimed by one is claimed by no other.
+
+use broker_domain::{Error, ProvisionedResourceId};
+use broker_ports::{ClaimRequest, ClaimTarget, Lane, Lease, LeaseEpoch, PortError, WorkerId};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::{microseconds, unsigned, unsigned_int};
+
+takes! {
+    struct ClaimDueValues<'a> {
+        lane: &'a str,
+        limit: i64,
+        worker: &'a str,
+        lease_microseconds: i64,
+    }
+}
+
+takes! {
+    struct ClaimOneValues<'a> {
+        id: Uuid,
+        worker: &'a str,
+        lease_microseconds: i64,
+    }
+}
+
+gives! {
+    struct LeaseRow {
+        id: Uuid,
+        lease_epoch: i64,
+        lease_until: OffsetDateTime,
+        attempts: i32,
+        takeover: bool,
+    }
+}
+
+/// From the index alone, and no more of it than is needed: `projects` jumps from one Project with work in the
+/// lane to the next; `heads` keeps those with something due; `queue` takes the first of each, and only if they
+/// do not fill the claim, more of each, in rounds. A few more than asked for are looked at, so that claims
+/// which meet do not leave each other empty-handed.
+///
+/// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
+/// statement began is looked at again as it is now.
+pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
+    "schedule.claim.due",
+    "WITH RECURSIVE projects AS (
+    (SELECT project_id FROM plexsphere.provisioned_resource_schedule
+     WHERE lane = $1 AND due_at IS NOT NULL AND NOT paused
+     ORDER BY project_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.project_id FROM plexsphere.provisioned_resource_schedule AS s
+            WHERE s.lane = $1 AND s.due_at IS NOT NULL AND NOT s.paused AND s.project_id > p.project_id
+            ORDER BY s.project_id LIMIT 1)
+    FROM projects AS p WHERE p.project_id IS NOT NULL
+), heads AS MATERIALIZED (
+    SELECT p.project_id, t.served_at, h.due_at, h.provisioned_resource_id
+    FROM projects AS p
+        CROSS JOIN LATERAL (
+            SELECT s.due_at, s.provisioned_resource_id
+            FROM plexsphere.provisioned_resource_schedule AS s
+            WHERE s.lane = $1 AND s.project_id = p.project_id AND NOT s.paused
+                AND s.due_at <= statement_timestamp()
+                AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+            ORDER BY s.due_at, s.provisioned_resource_id LIMIT 1
+        ) AS h
+        LEFT JOIN plexsphere.provisioning_turns AS t ON t.lane = $1 AND t.project_id = p.project_id
+), queue AS MATERIALIZED (
+    SELECT c.provisioned_resource_id, row_number() OVER (
+        ORDER BY c.round, h.served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
+    ) AS place
+    FROM heads AS h
+        CROSS JOIN LATERAL (
+            SELECT d.provisioned_resource_id,
+                row_number() OVER (ORDER BY d.due_at, d.provisioned_resource_id) AS round
+            FROM (
+                SELECT s.due_at, s.provisioned_resource_id
+                FROM plexsphere.provisioned_resource_schedule AS s
+                WHERE s.lane = $1 AND s.project_id = h.project_id AND NOT s.paused
+                    AND s.due_at <= statement_timestamp()
+                    AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+                ORDER BY s.due_at, s.provisioned_resource_id
+                LIMIT (SELECT CASE WHEN count(*) >= $2 THEN 2 ELSE $2 + 64 END FROM heads)
+            ) AS d
+        ) AS c
+), picked AS MATERIALIZED (
+    SELECT s.provisioned_resource_id, s.project_id, s.lease_owner IS NOT NULL AS takeover, q.place
+    FROM queue AS q
+        JOIN plexsphere.provisioned_resource_schedule AS s USING (provisioned_resource_id)
+    WHERE s.lane = $1 AND NOT s.paused AND s.due_at <= statement_timestamp()
+        AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+    ORDER BY q.place
+    LIMIT $2
+    FOR NO KEY UPDATE OF s SKIP LOCKED
+), claimed AS (
+    UPDATE plexsphere.provisioned_resource_schedule AS s
+    SET lease_owner = $3, lease_epoch = s.lease_epoch + 1,
+        lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+    FROM picked AS p
+    WHERE s.provisioned_resource_id = p.provisioned_resource_id
+    RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover, p.place
+), served AS (
+    INSERT INTO plexsphere.provisioning_turns AS t (lane, project_id, served_at)
+    SELECT $1, project_id, statement_timestamp() + max(place) * interval '1 microsecond'
+    FROM picked GROUP BY project_id ORDER BY project_id
+    ON CONFLICT ON CONSTRAINT provisioning_turns_pkey
+        DO UPDATE SET served_at = greatest(t.served_at, excluded.served_at)
+)
+SELECT id, lease_epoch, lease_until, attempts, takeover FROM claimed ORDER BY place",
+);
+
+pub(crate) const CLAIM_ONE: Statement<ClaimOneValues<'_>, LeaseRow> = Statement::new(
+    "schedule.claim.one",
+    "WITH picked AS MATERIALIZED (
+    SELECT provisioned_resource_id, lease_owner IS NOT NULL AS takeover
+    FROM plexsphere.provisioned_resource_schedule
+    WHERE provisioned_resource_id = $1 AND lane IS NOT NULL AND NOT paused
+        AND (lease_until IS NULL OR lease_until <= statement_timestamp())
+    FOR NO KEY UPDATE
+)
+UPDATE plexsphere.provisioned_resource_schedule AS s
+SET lease_owner = $2, lease_epoch = s.lease_epoch + 1,
+    lease_until = clock_timestamp() + $3 * interval '1 microsecond'
+FROM picked AS p
+WHERE s.provisioned_resource_id = p.provisioned_resource_id
+RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover",
+);
+
+/// A lane's name in rows.
+const fn name(lane: Lane) -> &'static str {
+    match lane {
+        Lane::Converge => "converge",
+        Lane::Teardown => "teardown",
+    }
+}
+
+impl PgStore {
+    pub(super) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let worker = request.worker.as_str();
+        let lease_microseconds = microseconds(request.lease_for);
+        let mut connection = self.connection().await?;
+        let rows = match request.target {
+            ClaimTarget::One(id) => {
+                let values = ClaimOneValues { id: id.as_uuid(), worker, lease_microseconds };
+                CLAIM_ONE.all(&mut connection, values).await
+            }
+            ClaimTarget::Due { lane, limit } => {
+                let limit = i64::from(limit.get());
+                let values = ClaimDueValues { lane: name(lane), limit, worker, lease_microseconds };
+                CLAIM_DUE.all(&mut connection, values).await
+            }
+        };
+        let rows = rows.committing()?;
+        rows.into_iter().map(|row| row.into_lease(&request.worker)).collect()
+    }
+}
+
+impl LeaseRow {
+    fn into_lease(self, worker: &WorkerId) -> Result<Lease, PortError> {
+        let id = self.id;
+        self.lease(worker).map_err(|error| drifted("provisioned_resource_schedule", id, error))
+    }
+
+    fn lease(self, worker: &WorkerId) -> Result<Lease, Error> {
+        let Self { id, lease_epoch, lease_until, attempts, takeover } = self;
+        Ok(Lease {
+            resource: ProvisionedResourceId::new(id)?,
+            epoch: LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?),
+            worker: worker.clone(),
+            until: lease_until,
+            attempts: unsigned_int("attempts", attempts)?,
+            takeover,
+        })
+    }
+}

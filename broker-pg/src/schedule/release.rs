@@ -1,0 +1,94 @@
+//! Stage 2 on Postgres: giving a lease back, with a back-off after a failure.
+
+use broker_domain::Version;
+use broker_ports::{Lease, PassOutcome, PortError, Released};
+use uuid::Uuid;
+
+use crate::error::Classified;
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::values::{microseconds, signed, text};
+
+takes! {
+    /// A success has no reason; a failure has one, and what it waits for at the least.
+    struct ReleaseValues<'a> {
+        id: Uuid,
+        epoch: i64,
+        seen: i64,
+        due_microseconds: Option<i64>,
+        reason: Option<&'a str>,
+        message: Option<&'a str>,
+        backoff_first: i64,
+        backoff_longest: i64,
+    }
+}
+
+gives! {
+    struct ReleaseRow {
+        done: bool,
+    }
+}
+
+/// Place in the schedule first, then the row, as every write does: whether somebody changed the resource is
+/// asked of the row as it is now. `least` passes over NULL, which is later than any time.
+pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
+    "schedule.release",
+    "WITH slot AS MATERIALIZED (
+    SELECT attempts FROM plexsphere.provisioned_resource_schedule
+    WHERE provisioned_resource_id = $1 AND lease_epoch = $2 AND lease_owner IS NOT NULL
+    FOR NO KEY UPDATE
+), stored AS MATERIALIZED (
+    SELECT r.version = $3 AS unchanged, slot.attempts + CASE WHEN r.version = $3 THEN 1 ELSE 0 END AS attempts
+    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
+    WHERE r.id = $1
+    FOR SHARE OF r
+), outcome AS MATERIALIZED (
+    SELECT unchanged, attempts, CASE
+        WHEN $5 IS NULL THEN clock_timestamp() + $4 * interval '1 microsecond'
+        ELSE clock_timestamp() + interval '1 microsecond' * greatest(
+            random() * least($8::float8, $7::float8 * power(2::float8, least(greatest(attempts - 1, 0), 62))),
+            coalesce($4, 0)::float8)
+    END AS due_at
+    FROM stored
+)
+UPDATE plexsphere.provisioned_resource_schedule AS s
+SET lease_owner = NULL, lease_until = NULL,
+    due_at = CASE WHEN o.unchanged THEN o.due_at ELSE least(s.due_at, o.due_at) END,
+    attempts = CASE WHEN $5 IS NULL THEN 0 WHEN o.unchanged THEN o.attempts ELSE s.attempts END,
+    last_reason = CASE WHEN $5 IS NULL OR o.unchanged THEN $5 ELSE s.last_reason END,
+    last_error = CASE WHEN $5 IS NULL OR o.unchanged THEN $6 ELSE s.last_error END
+FROM outcome AS o
+WHERE s.provisioned_resource_id = $1
+RETURNING true AS done",
+);
+
+impl PgStore {
+    pub(super) async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError> {
+        let (due, reason, message) = match outcome {
+            PassOutcome::Succeeded { due_in, .. } => (*due_in, None, None),
+            PassOutcome::Failed { reason, message, retry_after, .. } => {
+                (*retry_after, Some(text(reason)), Some(text(message)))
+            }
+            _ => return Err(PortError::rejected("the store knows no such outcome of a pass")),
+        };
+        let values = ReleaseValues {
+            id: lease.resource.as_uuid(),
+            epoch: signed(lease.epoch.get()),
+            seen: signed(seen.get()),
+            due_microseconds: due.map(microseconds),
+            reason: reason.as_deref(),
+            message: message.as_deref(),
+            backoff_first: microseconds(self.backoff.first),
+            backoff_longest: microseconds(self.backoff.longest),
+        };
+        let mut connection = self.connection().await?;
+        let given_back = RELEASE.optional(&mut connection, values).await.committing()?;
+        let done = given_back.is_some_and(|ReleaseRow { done }| done);
+        Ok(if done { Released::Done } else { Released::LeaseLost })
+    }
+}

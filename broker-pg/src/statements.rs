@@ -1,0 +1,95 @@
+//! All statements in one place, for whoever reviews what is sent, and for the test that compares
+//! them with the schema.
+
+use crate::assignments::READ_ASSIGNMENT;
+use crate::audit::{HISTORY, RECORD, SCRUB, TRAIL};
+use crate::catalog::{COMPARE_BLUEPRINT, PUBLISH_BLUEPRINT};
+use crate::labels::RESOLVE_LABELS;
+use crate::mesh::{
+    ENROL_NODE, JOIN_MESH, LEAVE_MESH, LIVE_PEER, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
+    RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
+};
+use crate::outbox::statements::{
+    ACKNOWLEDGE_EVENT, BACKLOG, CLAIM_EVENTS, PURGE_EVENTS, RESUME_EVENTS, SET_ASIDE_EVENT,
+};
+use crate::repository::create::CREATE;
+use crate::repository::list::{LISTS, WATERMARK};
+use crate::repository::purge::PURGE;
+use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST};
+use crate::repository::sweep::{NOW, SWEEP};
+use crate::repository::write::WRITE;
+use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
+use crate::schedule::brake::{READ_BRAKE, RELEASE_BRAKE, SET_BRAKE};
+use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
+use crate::schedule::release::RELEASE;
+use crate::schedule::{ENTRY, SET_DUE, SET_PAUSED};
+use crate::sql::{Statement, StatementDescription};
+use crate::token_issuer::{ADMIT_EPOCH, CLOSE_LEDGER, INVALIDATE_TOKENS, ISSUE_TOKEN, TOKEN_STATE};
+
+/// Every statement that the adapters of this crate send, with the types of its values and columns.
+///
+/// ```
+/// let names: Vec<_> = broker_pg::statements().iter().map(|statement| statement.name).collect();
+/// assert!(names.contains(&"repository.write"));
+/// ```
+pub fn statements() -> Vec<StatementDescription> {
+    let mut all = vec![
+        CREATE.describe(),
+        GET_BY_ID.describe(),
+        GET_BY_REQUEST.describe(),
+        WATERMARK.describe(),
+        SWEEP.describe(),
+        NOW.describe(),
+        WRITE.describe(),
+        HISTORY.describe(),
+        SCRUB.describe(),
+        PURGE.describe(),
+        CLAIM_DUE.describe(),
+        CLAIM_ONE.describe(),
+        RELEASE.describe(),
+        SET_DUE.describe(),
+        ENTRY.describe(),
+        SET_PAUSED.describe(),
+        READ_BRAKE.describe(),
+        SET_BRAKE.describe(),
+        RELEASE_BRAKE.describe(),
+        CLAIM_EVENTS.describe(),
+        ACKNOWLEDGE_EVENT.describe(),
+        SET_ASIDE_EVENT.describe(),
+        RESUME_EVENTS.describe(),
+        PURGE_EVENTS.describe(),
+        BACKLOG.describe(),
+        RECORD.describe(),
+        TRAIL.describe(),
+    ];
+    all.extend(of_neighbours());
+    all.extend(LISTS.iter().flatten().flatten().map(Statement::describe));
+    all
+}
+
+/// Those that only the neighbours' tables get.
+fn of_neighbours() -> [StatementDescription; 21] {
+    [
+        RESOLVE_BLUEPRINT.describe(),
+        RESOLVE_CLOUD.describe(),
+        RESOLVE_CREDENTIAL.describe(),
+        READ_ASSIGNMENT.describe(),
+        RESOLVE_LABELS.describe(),
+        ADMIT_EPOCH.describe(),
+        ISSUE_TOKEN.describe(),
+        CLOSE_LEDGER.describe(),
+        INVALIDATE_TOKENS.describe(),
+        TOKEN_STATE.describe(),
+        READ_CONSUMERS.describe(),
+        LIVE_PEER.describe(),
+        LOCK_NODE.describe(),
+        RETIRE_NODE.describe(),
+        ENROL_NODE.describe(),
+        TOKEN_STATE_BY_DIGEST.describe(),
+        JOIN_MESH.describe(),
+        NODE_EXISTS.describe(),
+        LEAVE_MESH.describe(),
+        PUBLISH_BLUEPRINT.describe(),
+        COMPARE_BLUEPRINT.describe(),
+    ]
+}

@@ -1,0 +1,131 @@
+//! A database of its own with a store over it, and what the suites want to do behind the store's back.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::Declaration;
+use broker_pg::PgStore;
+use broker_ports::testing::store::StoreUnderTest;
+use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
+use broker_tests::{TestDatabase, TestPostgres};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+
+use crate::servers::pg::fresh_database;
+
+/// A store that nobody else uses.
+pub(crate) struct World {
+    database: TestDatabase,
+    pub(crate) store: PgStore,
+}
+
+/// What a declaration refers to. A credential lies on a cloud, so there is one.
+const KNOW: &str = "WITH project AS (
+    INSERT INTO plexsphere.projects (id) VALUES ($1) ON CONFLICT DO NOTHING
+), resource AS (
+    INSERT INTO plexsphere.resources (id, project_id) VALUES ($2, $1) ON CONFLICT DO NOTHING
+), blueprint AS (
+    INSERT INTO plexsphere.blueprint_versions
+        (id, slug, version, display_name, description, provider_kinds, injection_strategy, parameter_schema,
+         metadata, xrd, composition)
+    VALUES ($3, $3::text, 'v1', '', '', '{}', 'helm-values', '{}', '', '', '')
+    ON CONFLICT DO NOTHING
+), cloud AS (
+    INSERT INTO plexsphere.clouds (id, provider) VALUES ($4, 'test') ON CONFLICT DO NOTHING
+)
+INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
+VALUES ($4, $4, 'kv', $4::text) ON CONFLICT DO NOTHING";
+
+/// Moves every time that the store's clock wrote into the past, past the triggers. Those that callers brought
+/// stay, and no row may seem to be changed before it was made.
+const ADVANCE: &str = "SET LOCAL session_replication_role = replica;
+UPDATE plexsphere.provisioned_resources SET updated_at = greatest(updated_at - {by}, created_at);
+UPDATE plexsphere.provisioned_resource_schedule SET due_at = due_at - {by}, lease_until = lease_until - {by};
+UPDATE plexsphere.provisioning_turns SET served_at = served_at - {by};
+UPDATE plexsphere.outbox_events SET committed_at = committed_at - {by},
+    claimed_until = claimed_until - {by}, settled_at = settled_at - {by};
+UPDATE plexsphere.provisioned_resource_audit SET at = at - {by};";
+
+impl World {
+    pub(crate) async fn fresh() -> Self {
+        let database = fresh_database().await;
+        let store = PgStore::new(database.pool().clone());
+        Self { database, store }
+    }
+
+    /// What a test looks with, past the store.
+    pub(crate) fn pool(&self) -> &PgPool {
+        self.database.pool()
+    }
+}
+
+fn in_the_world(error: sqlx::Error) -> PortError {
+    PortError::transient("the test's own statement failed").with_source(error)
+}
+
+#[async_trait]
+impl StoreUnderTest for World {
+    fn repository(&self) -> &dyn Repository {
+        &self.store
+    }
+
+    fn schedule(&self) -> &dyn Schedule {
+        &self.store
+    }
+
+    fn outbox(&self) -> &dyn Outbox {
+        &self.store
+    }
+
+    fn audit(&self) -> &dyn AuditSink {
+        &self.store
+    }
+
+    fn backoff(&self) -> Backoff {
+        self.store.backoff()
+    }
+
+    async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
+        sqlx::query(KNOW)
+            .bind(declaration.project_id.as_uuid())
+            .bind(declaration.resource_id.as_uuid())
+            .bind(declaration.blueprint_version_id.as_uuid())
+            .bind(declaration.cloud_credential_id.as_uuid())
+            .execute(self.pool())
+            .await
+            .map(drop)
+            .map_err(in_the_world)
+    }
+
+    async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
+        self.store.audit_trail().await
+    }
+
+    async fn advance(&self, by: Duration) -> Result<(), PortError> {
+        let moved = async {
+            let mut transaction = self.pool().begin().await?;
+            let by = format!("interval '{} microseconds'", by.as_micros());
+            let sql = ADVANCE.replace("{by}", &by);
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
+            transaction.commit().await
+        };
+        moved.await.map_err(in_the_world)
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        let cut = async {
+            let options = TestPostgres::shared().await.options("postgres");
+            let mut admin = PgConnection::connect_with(&options).await?;
+            let name = self.database.name();
+            let refuse = format!(r#"ALTER DATABASE "{name}" ALLOW_CONNECTIONS false"#);
+            sqlx::raw_sql(AssertSqlSafe(refuse)).execute(&mut admin).await?;
+            sqlx::query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+            )
+            .bind(name)
+            .execute(&mut admin)
+            .await?;
+            admin.close().await
+        };
+        cut.await.map_err(in_the_world)
+    }
+}
