@@ -6,8 +6,8 @@ use broker_domain::{BlueprintVersionId, CloudId};
 use broker_pg::{EnrolError, JoinError};
 use broker_ports::testing::token_issuer::TokenIssuerUnderTest;
 use broker_ports::{
-    BlueprintResolver, CloudResolver, FailureClass, LabelTagResolver, NodeId, PeerCommander, Retired,
-    TokenIssuer,
+    BlueprintResolver, CloudResolver, FailureClass, LabelTagResolver, NodeId, PeerCommander,
+    Retired, TokenIssuer,
 };
 use secrecy::SecretString;
 use uuid::Uuid;

@@ -131,7 +131,8 @@ async fn what_was_imported_is_resolved() {
 
     for version in &imported.published {
         assert_eq!(version.version, "v1");
-        let view = BlueprintResolver::resolve(&world.neighbours, version.id).await.unwrap().unwrap();
+        let view =
+            BlueprintResolver::resolve(&world.neighbours, version.id).await.unwrap().unwrap();
         assert_eq!(view.xrd.kind(), "Machine");
         assert_eq!(view.injection_strategy, InjectionStrategy::CloudInitUserData);
         let parameters = view.parameter_schema.validate("{}").unwrap();

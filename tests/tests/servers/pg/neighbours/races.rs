@@ -128,7 +128,10 @@ async fn a_retire_that_waited_sees_the_peer_that_joined_meanwhile() {
     let retire = world.mesh.retire(node, None);
     let (retired, ()) = tokio::join!(retire, holder.commit_when_waited_for(world.pool()));
     assert_eq!(retired.unwrap(), Retired::PeerAppeared);
-    assert!(world.mesh.live_peer(node).await.unwrap().is_some(), "a Peer that nobody named is gone");
+    assert!(
+        world.mesh.live_peer(node).await.unwrap().is_some(),
+        "a Peer that nobody named is gone"
+    );
     world.mesh.join(node).await.expect("the Node was marked");
 }
 

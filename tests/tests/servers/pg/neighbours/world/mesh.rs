@@ -18,7 +18,10 @@ use super::{World, in_the_world};
 
 impl World {
     /// The Node that consumed the token, by the table's own word.
-    pub(in super::super) async fn node_of(&self, token: BootstrapTokenId) -> Result<NodeId, PortError> {
+    pub(in super::super) async fn node_of(
+        &self,
+        token: BootstrapTokenId,
+    ) -> Result<NodeId, PortError> {
         let select = "SELECT consumed_by_node_id FROM plexsphere.bootstrap_tokens WHERE id = $1";
         let select = sqlx::query_scalar(select).bind(token.as_uuid());
         Ok(NodeId(self.insert(select).await?))

@@ -18,7 +18,8 @@ use super::{World, in_the_world};
 
 impl World {
     pub(in super::super) async fn new_project(&self) -> Result<ProjectId, PortError> {
-        let insert = sqlx::query_scalar("INSERT INTO plexsphere.projects DEFAULT VALUES RETURNING id");
+        let insert =
+            sqlx::query_scalar("INSERT INTO plexsphere.projects DEFAULT VALUES RETURNING id");
         Ok(ProjectId::new(self.insert(insert).await?)?)
     }
 
