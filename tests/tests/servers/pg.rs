@@ -1,5 +1,6 @@
 //! The Postgres adapters on a real server.
 
+mod constraints;
 mod neighbours;
 mod store;
 

@@ -1,0 +1,392 @@
+//! Every foreign key, CHECK and unique index of the broker's own tables, broken for real. One that is added
+//! without a way to break it here fails the test, for nobody has seen it refuse anything.
+
+use std::collections::BTreeSet;
+
+use sqlx::{Executor, PgPool};
+
+use super::own_tables;
+use crate::servers::pg::fresh_database;
+
+/// One row in each of the broker's tables. The Project of the resource owns nothing else.
+const SCENE: &str = "
+INSERT INTO plexsphere.projects (id) VALUES (lpad('1', 32, '0')::uuid), (lpad('2', 32, '0')::uuid);
+INSERT INTO plexsphere.resources (id, project_id) VALUES (lpad('3', 32, '0')::uuid, lpad('2', 32, '0')::uuid);
+INSERT INTO plexsphere.blueprint_versions (id, slug, version, display_name, description, provider_kinds,
+    injection_strategy, parameter_schema, metadata, xrd, composition)
+VALUES (lpad('4', 32, '0')::uuid, 'vm', 'v1', '', '', '{}', 'helm-values', '{}', '', '', '');
+INSERT INTO plexsphere.clouds (id, provider) VALUES (lpad('5', 32, '0')::uuid, 'test');
+INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
+VALUES (lpad('6', 32, '0')::uuid, lpad('5', 32, '0')::uuid, 'kv', 'path');
+INSERT INTO plexsphere.provisioned_resources
+    (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name)
+VALUES (lpad('7', 32, '0')::uuid, lpad('3', 32, '0')::uuid, lpad('1', 32, '0')::uuid,
+    lpad('4', 32, '0')::uuid, lpad('6', 32, '0')::uuid, 'Pending', 'pr-7');
+INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
+SELECT id, 'broker.ProvisionedResourceRequested', 1 FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.outbox_events
+    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+SELECT lpad('8', 32, '0')::uuid, id, 1, 'broker.ProvisionedResourceRequested', now(), '{}'
+FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
+VALUES ('declared', 'user:1', 'req-1');
+INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
+VALUES ('converge', lpad('1', 32, '0')::uuid, now());
+INSERT INTO plexsphere.provisioning_brake (cluster_id, absent, expected, since) VALUES ('c', 9, 10, now());
+";
+
+const UNIQUE: &str = "23505";
+const FOREIGN: &str = "23503";
+const CHECK: &str = "23514";
+
+/// The rule, its SQLSTATE, and a statement that breaks it and no other.
+type Provocation = (&'static str, &'static str, &'static str);
+
+/// Each changes the version, too: a writer that leaves it alone counts as one of the release before, whose
+/// rows a trigger completes.
+const OF_RESOURCES: &[Provocation] = &[
+    (
+        "provisioned_resources_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioned_resources SELECT * FROM plexsphere.provisioned_resources",
+    ),
+    (
+        "provisioned_resources_project_id_request_id_key",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioned_resources (id, resource_id, project_id, blueprint_version_id,
+            cloud_credential_id, status, xr_name, request_id, request_hash)
+        SELECT gen_random_uuid(), resource_id, project_id, blueprint_version_id, cloud_credential_id,
+            'Pending', 'pr-' || n, 'again', sha256('')
+        FROM plexsphere.provisioned_resources, generate_series(1, 2) AS n",
+    ),
+    (
+        "provisioned_resources_project_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, project_id = gen_random_uuid()",
+    ),
+    (
+        "provisioned_resources_project_id_fkey",
+        FOREIGN,
+        "DELETE FROM plexsphere.projects WHERE id = lpad('1', 32, '0')::uuid",
+    ),
+    (
+        "provisioned_resources_resource_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, resource_id = gen_random_uuid()",
+    ),
+    ("provisioned_resources_resource_id_fkey", FOREIGN, "DELETE FROM plexsphere.resources"),
+    (
+        "provisioned_resources_blueprint_version_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, blueprint_version_id = gen_random_uuid()",
+    ),
+    (
+        "provisioned_resources_blueprint_version_id_fkey",
+        FOREIGN,
+        "DELETE FROM plexsphere.blueprint_versions",
+    ),
+    (
+        "provisioned_resources_cloud_credential_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, cloud_credential_id = gen_random_uuid()",
+    ),
+    (
+        "provisioned_resources_cloud_credential_id_fkey",
+        FOREIGN,
+        "DELETE FROM plexsphere.cloud_credentials",
+    ),
+    (
+        "provisioned_resources_status_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, status = 'Odd'",
+    ),
+    (
+        "provisioned_resources_xr_name_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, xr_name = '  '",
+    ),
+    (
+        "provisioned_resources_parameters_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, parameters = '[]'",
+    ),
+    (
+        "provisioned_resources_mesh_role_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, mesh_role = 'guest'",
+    ),
+    (
+        "provisioned_resources_on_failure_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, on_failure = 'panic'",
+    ),
+    (
+        "provisioned_resources_failure_step_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources
+        SET version = 2, failure_step = 'Deleted', failure_reason = 'quota'",
+    ),
+    (
+        "provisioned_resources_failure_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, failure_step = 'Ready'",
+    ),
+    (
+        "provisioned_resources_token_ordinal_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, token_ordinal = 0",
+    ),
+    (
+        "provisioned_resources_substrate_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, substrate = '[]'",
+    ),
+    (
+        "provisioned_resources_references_digest_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, references_digest = ''",
+    ),
+    (
+        "provisioned_resources_request_hash_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, request_id = 'r', request_hash = ''",
+    ),
+    (
+        "provisioned_resources_request_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, request_id = 'r'",
+    ),
+    (
+        "provisioned_resources_event_sequence_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 2, event_sequence = 0",
+    ),
+    (
+        "provisioned_resources_version_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resources SET version = 0",
+    ),
+];
+
+const OF_SCHEDULE: &[Provocation] = &[
+    (
+        "provisioned_resource_schedule_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioned_resource_schedule
+        SELECT * FROM plexsphere.provisioned_resource_schedule",
+    ),
+    (
+        "provisioned_resource_schedule_provisioned_resource_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resource_schedule SET provisioned_resource_id = gen_random_uuid()",
+    ),
+    (
+        "provisioned_resource_schedule_lane_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_schedule SET lane = 'fast'",
+    ),
+    (
+        "provisioned_resource_schedule_attempts_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_schedule SET attempts = -1",
+    ),
+    (
+        "provisioned_resource_schedule_lease_epoch_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_schedule SET lease_epoch = -1",
+    ),
+    (
+        "provisioned_resource_schedule_last_error_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_schedule SET last_error = 'without a reason'",
+    ),
+    (
+        "provisioned_resource_schedule_lease_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_schedule SET lease_owner = 'without an end'",
+    ),
+    (
+        "provisioning_turns_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioning_turns SELECT * FROM plexsphere.provisioning_turns",
+    ),
+    (
+        "provisioning_turns_lane_check",
+        CHECK,
+        "UPDATE plexsphere.provisioning_turns SET lane = 'fast'",
+    ),
+    (
+        "provisioning_brake_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioning_brake SELECT * FROM plexsphere.provisioning_brake",
+    ),
+];
+
+const OF_EVENTS: &[Provocation] = &[
+    (
+        "provisioned_resource_outbox_token_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioned_resource_outbox_token
+        SELECT * FROM plexsphere.provisioned_resource_outbox_token",
+    ),
+    (
+        "provisioned_resource_outbox_token_provisioned_resource_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioned_resource_outbox_token
+        SET provisioned_resource_id = gen_random_uuid()",
+    ),
+    (
+        "provisioned_resource_outbox_token_event_type_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_outbox_token SET event_type = 'broker.Odd'",
+    ),
+    (
+        "provisioned_resource_outbox_token_version_check",
+        CHECK,
+        "UPDATE plexsphere.provisioned_resource_outbox_token SET version = -1",
+    ),
+    (
+        "outbox_events_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.outbox_events
+            (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+        SELECT event_id, gen_random_uuid(), 1, event_type, occurred_at, payload
+        FROM plexsphere.outbox_events",
+    ),
+    (
+        "outbox_events_provisioned_resource_id_sequence_key",
+        UNIQUE,
+        "INSERT INTO plexsphere.outbox_events
+            (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+        SELECT gen_random_uuid(), provisioned_resource_id, sequence, event_type, occurred_at, payload
+        FROM plexsphere.outbox_events",
+    ),
+    ("outbox_events_sequence_check", CHECK, "UPDATE plexsphere.outbox_events SET sequence = 0"),
+    (
+        "outbox_events_event_type_check",
+        CHECK,
+        "UPDATE plexsphere.outbox_events SET event_type = 'broker.Odd'",
+    ),
+    ("outbox_events_attempts_check", CHECK, "UPDATE plexsphere.outbox_events SET attempts = -1"),
+    (
+        "outbox_events_claim_check",
+        CHECK,
+        "UPDATE plexsphere.outbox_events SET claimed_by = 'without an end'",
+    ),
+    (
+        "outbox_events_set_aside_check",
+        CHECK,
+        "UPDATE plexsphere.outbox_events
+        SET set_aside_reason = 'poison', claimed_by = 'a worker', claimed_until = now()",
+    ),
+];
+
+const OF_AUDIT: &[Provocation] = &[
+    (
+        "provisioned_resource_audit_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioned_resource_audit (sequence, action, actor, correlation_id)
+        OVERRIDING SYSTEM VALUE
+        SELECT sequence, action, actor, correlation_id FROM plexsphere.provisioned_resource_audit",
+    ),
+    (
+        "provisioned_resource_audit_action_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
+        VALUES ('guessed', 'user:1', 'req-1')",
+    ),
+    (
+        "provisioned_resource_audit_actor_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
+        VALUES ('declared', 'jo@example.org', 'req-1')",
+    ),
+    (
+        "provisioned_resource_audit_actor_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
+        VALUES ('declared', 'Jo Doe', 'req-1')",
+    ),
+    (
+        "provisioned_resource_audit_previous_phase_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, previous_phase)
+        VALUES ('declared', 'user:1', 'req-1', 'Odd')",
+    ),
+    (
+        "provisioned_resource_audit_new_phase_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, new_phase)
+        VALUES ('declared', 'user:1', 'req-1', 'Odd')",
+    ),
+    (
+        "provisioned_resource_audit_failed_step_check",
+        CHECK,
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, failed_step)
+        VALUES ('declared', 'user:1', 'req-1', 'Odd')",
+    ),
+];
+
+/// Refused by a trigger, which has no name that an error could carry.
+const OF_THE_AUDIT_S_GUARD: &[&str] = &[
+    "UPDATE plexsphere.provisioned_resource_audit SET actor = 'user:2'",
+    "UPDATE plexsphere.provisioned_resource_audit SET event_data = 'added later'",
+    "DELETE FROM plexsphere.provisioned_resource_audit",
+    "TRUNCATE plexsphere.provisioned_resource_audit",
+];
+
+fn provocations() -> impl Iterator<Item = &'static Provocation> {
+    [OF_RESOURCES, OF_SCHEDULE, OF_EVENTS, OF_AUDIT].into_iter().flatten()
+}
+
+/// Every rule of the broker's own tables: constraints, and unique indexes that are none.
+async fn rules(pool: &PgPool) -> BTreeSet<String> {
+    let own: Vec<String> = own_tables(pool).await.into_iter().collect();
+    let select = "WITH own AS (
+            SELECT oid FROM pg_class
+            WHERE relnamespace = 'plexsphere'::regnamespace AND relname = ANY ($1)
+        )
+        SELECT conname::text FROM pg_constraint
+        WHERE conrelid IN (SELECT oid FROM own) AND contype IN ('c', 'f', 'p', 'u', 'x')
+        UNION
+        SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid IN (SELECT oid FROM own) AND indisunique";
+    sqlx::query_scalar(select).bind(own).fetch_all(pool).await.unwrap().into_iter().collect()
+}
+
+/// SQLSTATE and constraint of the refusal; what it changed is gone afterwards.
+async fn refusal(pool: &PgPool, statement: &'static str) -> (String, Option<String>) {
+    let mut transaction = pool.begin().await.unwrap();
+    let refused = transaction.execute(statement).await;
+    let refused = refused.expect_err(statement);
+    let said = refused.as_database_error().unwrap_or_else(|| panic!("{statement}: {refused}"));
+    (said.code().unwrap_or_default().into_owned(), said.constraint().map(str::to_owned))
+}
+
+#[tokio::test]
+async fn every_rule_of_the_broker_s_tables_refuses_what_breaks_it() {
+    let database = fresh_database().await;
+    database.pool().execute(SCENE).await.unwrap();
+    for (rule, sqlstate, statement) in provocations() {
+        let refused = refusal(database.pool(), statement).await;
+        assert_eq!(refused, ((*sqlstate).to_owned(), Some((*rule).to_owned())), "{statement}");
+    }
+    let provoked: BTreeSet<String> = provocations().map(|(rule, ..)| (*rule).to_owned()).collect();
+    assert_eq!(
+        rules(database.pool()).await,
+        provoked,
+        "each rule needs a statement that breaks it"
+    );
+}
+
+#[tokio::test]
+async fn the_audit_is_only_added_to() {
+    let database = fresh_database().await;
+    database.pool().execute(SCENE).await.unwrap();
+    for statement in OF_THE_AUDIT_S_GUARD {
+        let (sqlstate, _) = refusal(database.pool(), statement).await;
+        assert_eq!(sqlstate, "23001", "{statement}");
+    }
+    let blanking = "UPDATE plexsphere.provisioned_resource_audit SET event_data = NULL";
+    assert_eq!(database.pool().execute(blanking).await.unwrap().rows_affected(), 1);
+}

@@ -1,0 +1,70 @@
+//! The closed sets: a CHECK and the Rust type behind it name the same values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{EventType, MeshRole, OnFailure, Phase};
+use broker_ports::AuditAction;
+use broker_render::InjectionStrategy;
+use sqlx::PgPool;
+
+use crate::servers::pg::fresh_database;
+
+type Set = BTreeSet<String>;
+
+/// Every CHECK of the schema that lists texts, the neighbours' included, with those texts.
+async fn listed(pool: &PgPool) -> BTreeMap<String, Set> {
+    let select = "SELECT conname::text, literal[1]
+        FROM pg_constraint, regexp_matches(pg_get_constraintdef(oid), '''([^'']*)''::text', 'g') AS literal
+        WHERE contype = 'c' AND connamespace = 'plexsphere'::regnamespace
+            AND pg_get_constraintdef(oid) LIKE '%= ANY (ARRAY[%'";
+    let rows: Vec<(String, String)> = sqlx::query_as(select).fetch_all(pool).await.unwrap();
+    let mut sets = BTreeMap::<String, Set>::new();
+    for (constraint, value) in rows {
+        sets.entry(constraint).or_default().insert(value);
+    }
+    sets
+}
+
+fn set<'a>(values: impl IntoIterator<Item = &'a str>) -> Set {
+    values.into_iter().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn check_sets_equal_the_rust_sets() {
+    let phases = || set(Phase::ALL.map(Phase::as_str));
+    let event_types = || set(EventType::ALL.map(EventType::as_str));
+    let mesh_roles = || set(MeshRole::ALL.map(MeshRole::as_str));
+    let lanes = || set(["converge", "teardown"]);
+    let steps = Phase::ALL.into_iter().filter(|phase| phase.can_become(Phase::Failed));
+    let expected = [
+        ("provisioned_resources_status_check", phases()),
+        ("provisioned_resources_mesh_role_check", mesh_roles()),
+        ("provisioned_resources_on_failure_check", set(OnFailure::ALL.map(OnFailure::as_str))),
+        (
+            "provisioned_resources_failure_step_check",
+            set(steps.filter(|phase| *phase != Phase::Failed).map(Phase::as_str)),
+        ),
+        ("provisioned_resource_outbox_token_event_type_check", event_types()),
+        ("outbox_events_event_type_check", event_types()),
+        ("provisioned_resource_schedule_lane_check", lanes()),
+        ("provisioning_turns_lane_check", lanes()),
+        (
+            "provisioned_resource_audit_action_check",
+            set(AuditAction::ALL.iter().map(|action| action.as_str())),
+        ),
+        ("provisioned_resource_audit_previous_phase_check", phases()),
+        ("provisioned_resource_audit_new_phase_check", phases()),
+        ("provisioned_resource_audit_failed_step_check", phases()),
+        ("blueprint_versions_mesh_role_check", mesh_roles()),
+        (
+            "blueprint_versions_injection_strategy_check",
+            set(InjectionStrategy::ALL.map(InjectionStrategy::as_str)),
+        ),
+        // The fleet's own word; the broker only asks whether it is the first of these.
+        ("namespace_assignments_namespace_phase_check", set(["Ready", "Provisioning", "Degraded"])),
+    ];
+    let expected: BTreeMap<String, Set> =
+        expected.into_iter().map(|(constraint, set)| (constraint.to_owned(), set)).collect();
+    let database = fresh_database().await;
+    assert_eq!(listed(database.pool()).await, expected);
+}
