@@ -31,6 +31,7 @@ pub(crate) const READ_ASSIGNMENT: Statement<ReadAssignment, AssignmentRow> = Sta
 
 #[async_trait]
 impl AssignmentReader for PgNeighbours {
+    #[tracing::instrument(name = "db.namespace_assignment.read", skip_all, fields(%project))]
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
         let mut connection = self.connection().await?;
         let asked = ReadAssignment { project_id: project.as_uuid() };

@@ -168,6 +168,7 @@ fn lines(problems: &[Problem]) -> String {
 /// # Errors
 ///
 /// [`ImportError`]; nothing was published then.
+#[tracing::instrument(name = "db.blueprint_version.import", skip_all, fields(blueprints = blueprints.len()))]
 pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported, ImportError> {
     let drafts = check(blueprints)?;
     let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };

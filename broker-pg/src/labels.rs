@@ -48,6 +48,7 @@ pub(crate) const RESOLVE_LABELS: Statement<ResolveLabels, LabelRow> = Statement:
 
 #[async_trait]
 impl LabelTagResolver for PgNeighbours {
+    #[tracing::instrument(name = "db.resource_labels.resolve", skip_all, fields(%resource))]
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
         let mut connection = self.connection().await?;
         let asked = ResolveLabels { resource_id: resource.as_uuid() };

@@ -38,7 +38,7 @@ gives! {
 pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Statement::new(
     "token_reader.consumers",
     "SELECT node.id AS node, node.deregistered_at IS NOT NULL AS deregistered
-    FROM unnest($1) WITH ORDINALITY AS question (token, position)
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS question (token, position)
     LEFT JOIN plexsphere.bootstrap_tokens AS token ON token.id = question.token
     LEFT JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
     ORDER BY question.position",
@@ -136,6 +136,7 @@ impl PgMesh {
 
 #[async_trait]
 impl TokenReader for PgMesh {
+    #[tracing::instrument(name = "db.node.consumers", skip_all, fields(tokens = tokens.len()))]
     async fn consumers(
         &self,
         tokens: &[BootstrapTokenId],
@@ -153,6 +154,7 @@ impl TokenReader for PgMesh {
 
 #[async_trait]
 impl PeerResolver for PgMesh {
+    #[tracing::instrument(name = "db.peer.live", skip_all, fields(%node))]
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
         let mut connection = self.connection().await?;
         let row = LIVE_PEER.optional(&mut connection, OfNode { node: node.0 }).await.harmless()?;
@@ -162,6 +164,7 @@ impl PeerResolver for PgMesh {
 
 #[async_trait]
 impl PeerCommander for PgMesh {
+    #[tracing::instrument(name = "db.node.retire", skip_all, fields(%node))]
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
         let mut transaction = transaction::begin(&self.pool).await?;
         let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.0 }).await;

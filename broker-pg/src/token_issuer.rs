@@ -179,6 +179,7 @@ impl From<TokenRow> for TokenState {
 
 #[async_trait]
 impl TokenIssuer for PgTokenIssuer {
+    #[tracing::instrument(name = "db.bootstrap_token.issue", skip_all, fields(resource = %request.resource))]
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
         let IssueRequest { resource, ordinal, epoch, ttl } = *request;
         if !self.window.allows(ttl) {
@@ -210,6 +211,7 @@ impl TokenIssuer for PgTokenIssuer {
         Ok(Issue::Issued(IssuedToken { id, plaintext: BootstrapToken::new(plaintext) }))
     }
 
+    #[tracing::instrument(name = "db.bootstrap_token.close", skip_all, fields(%resource))]
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
         let of_resource = || OfResource { resource: resource.as_uuid() };
         let mut transaction = transaction::begin(&self.pool).await?;
@@ -218,6 +220,7 @@ impl TokenIssuer for PgTokenIssuer {
         transaction.commit().await.committing()
     }
 
+    #[tracing::instrument(name = "db.bootstrap_token.state", skip_all, fields(%token))]
     async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
         let mut connection = self.pool.acquire().await.harmless()?;
         let asked = StateOfToken { id: token.as_uuid() };

@@ -117,6 +117,7 @@ impl PgMesh {
     ///
     /// When the token is not live. After [`EnrolError::Store`] of class `Unknown` it may have been consumed; the
     /// agent that asks again is then told so.
+    #[tracing::instrument(name = "db.node.enrol", skip_all)]
     pub async fn enrol(&self, plaintext: &SecretString) -> Result<NodeId, EnrolError> {
         let sha256 = digest(plaintext.expose_secret());
         let mut connection = self.connection().await.map_err(EnrolError::Store)?;
@@ -133,6 +134,7 @@ impl PgMesh {
     /// # Errors
     ///
     /// When the Node is not allowed into the mesh.
+    #[tracing::instrument(name = "db.peer.join", skip_all, fields(%node))]
     pub async fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
         let mut connection = self.connection().await.map_err(JoinError::Store)?;
         let peer = JOIN_MESH.optional(&mut connection, OfNode { node: node.0 }).await.committing();
@@ -147,6 +149,7 @@ impl PgMesh {
     /// # Errors
     ///
     /// `Transient`, `Unknown`.
+    #[tracing::instrument(name = "db.peer.leave", skip_all, fields(%node))]
     pub async fn leave(&self, node: NodeId) -> Result<(), PortError> {
         let mut connection = self.connection().await?;
         LEAVE_MESH.all(&mut connection, OfNode { node: node.0 }).await.committing()?;

@@ -74,6 +74,7 @@ struct StoredKind {
 
 #[async_trait]
 impl BlueprintResolver for PgNeighbours {
+    #[tracing::instrument(name = "db.blueprint_version.resolve", skip_all, fields(blueprint_version = %id))]
     async fn resolve(
         &self,
         id: BlueprintVersionId,

@@ -30,6 +30,7 @@ pub(crate) const RESOLVE_CLOUD: Statement<ResolveCloud, CloudRow> = Statement::n
 
 #[async_trait]
 impl CloudResolver for PgNeighbours {
+    #[tracing::instrument(name = "db.cloud.resolve", skip_all, fields(cloud = %id))]
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
         let mut connection = self.connection().await?;
         let asked = ResolveCloud { id: id.as_uuid() };

@@ -36,6 +36,7 @@ pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredential, CredentialRow>
 
 #[async_trait]
 impl CredentialResolver for PgNeighbours {
+    #[tracing::instrument(name = "db.cloud_credential.resolve", skip_all, fields(%project, credential = %id))]
     async fn resolve(
         &self,
         project: ProjectId,
