@@ -68,7 +68,7 @@ pub(crate) const SET_DUE: Statement<ScheduleValues, FoundRow> = Statement::new(
     "schedule.schedule",
     "WITH changed AS (
     UPDATE plexsphere.provisioned_resource_schedule
-    SET due_at = least(due_at, clock_timestamp() + $2 * interval '1 microsecond')
+    SET due_at = least(due_at, clock_timestamp() + $2::bigint * interval '1 microsecond')
     WHERE provisioned_resource_id = $1
     RETURNING provisioned_resource_id
 ), woken AS MATERIALIZED (

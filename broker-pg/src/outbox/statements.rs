@@ -106,7 +106,7 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
     FOR NO KEY UPDATE OF e SKIP LOCKED
 ), claimed AS (
     UPDATE plexsphere.outbox_events AS e
-    SET claimed_by = $1, claimed_until = clock_timestamp() + $3 * interval '1 microsecond',
+    SET claimed_by = $1, claimed_until = clock_timestamp() + $3::bigint * interval '1 microsecond',
         attempts = e.attempts + 1
     FROM picked AS p
     WHERE e.event_id = p.event_id
@@ -162,7 +162,7 @@ pub(crate) const PURGE_EVENTS: Statement<PurgeEventsValues, PurgedEventsRow> = S
     "outbox.purge_events",
     "WITH over AS MATERIALIZED (
     SELECT event_id FROM plexsphere.outbox_events
-    WHERE settled_at < statement_timestamp() - $1 * interval '1 microsecond'
+    WHERE settled_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
     ORDER BY settled_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED

@@ -66,17 +66,19 @@ pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $12, $13, $14, $15, $16, $17, $18)
     ON CONFLICT ON CONSTRAINT provisioned_resources_project_id_request_id_key DO NOTHING
     RETURNING id, project_id, version, status
+), stamped AS MATERIALIZED (
+    SELECT id, project_id, version, status, clock_timestamp() AS at FROM written
 ), token AS (
     INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
-    SELECT id, $20, version FROM written WHERE $19 IS NOT NULL
+    SELECT id, $20, version FROM stamped WHERE $19::uuid IS NOT NULL
 ), event AS (
     INSERT INTO plexsphere.outbox_events
-        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
-    SELECT $19, id, $15, $20, $21, $22 FROM written WHERE $19 IS NOT NULL
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
+    SELECT $19, id, $15, $20, $21::timestamptz, $22, at FROM stamped WHERE $19::uuid IS NOT NULL
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
-        (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version, event_data)
-    SELECT project_id, id, $23, $24, $25, status, version, $26 FROM written
+        (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version, event_data, at)
+    SELECT project_id, id, $23, $24, $25, status, version, $26, at FROM stamped
 )
 SELECT id FROM written",
 );

@@ -34,7 +34,7 @@ pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     FROM plexsphere.provisioned_resources AS r
         JOIN plexsphere.provisioned_resource_schedule AS s ON s.provisioned_resource_id = r.id
     WHERE r.status = 'Deleted'
-        AND r.updated_at < statement_timestamp() - $1 * interval '1 microsecond'
+        AND r.updated_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
         AND NOT EXISTS (
             SELECT FROM plexsphere.outbox_events AS e
             WHERE e.provisioned_resource_id = r.id AND e.settled_at IS NULL

@@ -86,18 +86,20 @@ pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     FROM judged
     WHERE r.id = $1 AND judged.verdict = 'committed'
     RETURNING r.id, r.project_id, r.version, judged.status AS previous_phase, r.status AS new_phase
+), stamped AS MATERIALIZED (
+    SELECT id, project_id, version, previous_phase, new_phase, clock_timestamp() AS at FROM written
 ), token AS (
     INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
-    SELECT id, $21, version FROM written WHERE $20 IS NOT NULL
+    SELECT id, $21, version FROM stamped WHERE $20::uuid IS NOT NULL
 ), event AS (
     INSERT INTO plexsphere.outbox_events
-        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
-    SELECT $20, id, $18, $21, $22, $23 FROM written WHERE $20 IS NOT NULL
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
+    SELECT $20, id, $18, $21, $22::timestamptz, $23, at FROM stamped WHERE $20::uuid IS NOT NULL
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase,
-         failed_step, version, epoch, event_data)
-    SELECT project_id, id, $24, $25, $26, previous_phase, new_phase, $27, version, $3, $28 FROM written
+         failed_step, version, epoch, event_data, at)
+    SELECT project_id, id, $24, $25, $26, previous_phase, new_phase, $27, version, $3, $28, at FROM stamped
 )
 SELECT status, verdict FROM judged",
 );

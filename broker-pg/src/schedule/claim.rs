@@ -97,7 +97,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
 ), claimed AS (
     UPDATE plexsphere.provisioned_resource_schedule AS s
     SET lease_owner = $3, lease_epoch = s.lease_epoch + 1,
-        lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+        lease_until = clock_timestamp() + $4::bigint * interval '1 microsecond'
     FROM picked AS p
     WHERE s.provisioned_resource_id = p.provisioned_resource_id
     RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover, p.place
@@ -122,7 +122,7 @@ pub(crate) const CLAIM_ONE: Statement<ClaimOneValues<'_>, LeaseRow> = Statement:
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
 SET lease_owner = $2, lease_epoch = s.lease_epoch + 1,
-    lease_until = clock_timestamp() + $3 * interval '1 microsecond'
+    lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 FROM picked AS p
 WHERE s.provisioned_resource_id = p.provisioned_resource_id
 RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover",

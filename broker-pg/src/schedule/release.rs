@@ -44,19 +44,19 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
     FOR SHARE OF r
 ), outcome AS MATERIALIZED (
     SELECT unchanged, attempts, CASE
-        WHEN $5 IS NULL THEN clock_timestamp() + $4 * interval '1 microsecond'
+        WHEN $5::text IS NULL THEN clock_timestamp() + $4::bigint * interval '1 microsecond'
         ELSE clock_timestamp() + interval '1 microsecond' * greatest(
-            random() * least($8::float8, $7::float8 * power(2::float8, least(greatest(attempts - 1, 0), 62))),
-            coalesce($4, 0)::float8)
+            random() * least($8::bigint::float8, $7::bigint::float8 * power(2::float8, least(greatest(attempts - 1, 0), 62))),
+            coalesce($4::bigint, 0)::float8)
     END AS due_at
     FROM stored
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
 SET lease_owner = NULL, lease_until = NULL,
     due_at = CASE WHEN o.unchanged THEN o.due_at ELSE least(s.due_at, o.due_at) END,
-    attempts = CASE WHEN $5 IS NULL THEN 0 WHEN o.unchanged THEN o.attempts ELSE s.attempts END,
-    last_reason = CASE WHEN $5 IS NULL OR o.unchanged THEN $5 ELSE s.last_reason END,
-    last_error = CASE WHEN $5 IS NULL OR o.unchanged THEN $6 ELSE s.last_error END
+    attempts = CASE WHEN $5::text IS NULL THEN 0 WHEN o.unchanged THEN o.attempts ELSE s.attempts END,
+    last_reason = CASE WHEN $5::text IS NULL OR o.unchanged THEN $5 ELSE s.last_reason END,
+    last_error = CASE WHEN $5::text IS NULL OR o.unchanged THEN $6::text ELSE s.last_error END
 FROM outcome AS o
 WHERE s.provisioned_resource_id = $1
 RETURNING true AS done",

@@ -1,7 +1,9 @@
 //! The Postgres adapters on a real server.
 
 mod constraints;
+mod migrations;
 mod neighbours;
+mod statements;
 mod store;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,28 +1,39 @@
-//! The store on real Postgres: repository, schedule, outbox and audit against their contract suites, each case
-//! in a database of its own.
+//! The store on real Postgres: repository, schedule, outbox and audit against their contract suites, and what
+//! only this adapter promises.
 
+mod create_in;
+mod watermark;
 pub(super) mod world;
 
-use broker_ports::testing::store;
+use std::sync::Arc;
 
+use broker_ports::testing::{Suite, store};
+
+use super::fresh_database;
 use world::World;
+
+/// Every case in a world of its own, all of them in one database.
+async fn keeps(suite: Suite<World>) {
+    let database = Arc::new(fresh_database().await);
+    suite.run(|| World::emptied(&database)).await.assert_passed();
+}
 
 #[tokio::test]
 async fn the_repository_keeps_the_contract() {
-    store::repository_suite().run(World::fresh).await.assert_passed();
+    keeps(store::repository_suite()).await;
 }
 
 #[tokio::test]
 async fn the_schedule_keeps_the_contract() {
-    store::schedule_suite().run(World::fresh).await.assert_passed();
+    keeps(store::schedule_suite()).await;
 }
 
 #[tokio::test]
 async fn the_outbox_keeps_the_contract() {
-    store::outbox_suite().run(World::fresh).await.assert_passed();
+    keeps(store::outbox_suite()).await;
 }
 
 #[tokio::test]
 async fn the_audit_keeps_the_contract() {
-    store::audit_suite().run(World::fresh).await.assert_passed();
+    keeps(store::audit_suite()).await;
 }

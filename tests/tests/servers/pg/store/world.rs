@@ -1,5 +1,6 @@
 //! A database of its own with a store over it, and what the suites want to do behind the store's back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,11 +13,26 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 use crate::servers::pg::fresh_database;
 
-/// A store that nobody else uses.
+/// A store that nobody else uses, over a database that other worlds used before and that was emptied since:
+/// making a database takes much longer.
 pub(crate) struct World {
-    database: TestDatabase,
+    database: Arc<TestDatabase>,
     pub(crate) store: PgStore,
 }
+
+/// Everything but the record of migrations, past the triggers and foreign keys that would refuse it.
+const EMPTY: &str = "DO $$
+DECLARE
+    emptied text;
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    FOR emptied IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'plexsphere' AND tablename NOT LIKE '%_migrations'
+    LOOP
+        EXECUTE format('DELETE FROM plexsphere.%I', emptied);
+    END LOOP;
+END
+$$";
 
 /// What a declaration refers to. A credential lies on a cloud, so there is one.
 const KNOW: &str = "WITH project AS (
@@ -46,10 +62,40 @@ UPDATE plexsphere.outbox_events SET committed_at = committed_at - {by},
 UPDATE plexsphere.provisioned_resource_audit SET at = at - {by};";
 
 impl World {
-    pub(crate) async fn fresh() -> Self {
-        let database = fresh_database().await;
+    /// One in a database of its own.
+    pub(crate) async fn alone() -> Self {
+        Self::over(Arc::new(fresh_database().await))
+    }
+
+    /// One in a database that other worlds were in before.
+    pub(crate) async fn emptied(database: &Arc<TestDatabase>) -> Self {
+        let world = Self::over(Arc::clone(database));
+        world.allow_connections(true).await.unwrap();
+        sqlx::raw_sql(EMPTY).execute(world.pool()).await.unwrap();
+        world
+    }
+
+    fn over(database: Arc<TestDatabase>) -> Self {
         let store = PgStore::new(database.pool().clone());
         Self { database, store }
+    }
+
+    /// Lets connections in, or throws all of them out.
+    async fn allow_connections(&self, allow: bool) -> Result<(), sqlx::Error> {
+        let options = TestPostgres::shared().await.options("postgres");
+        let mut admin = PgConnection::connect_with(&options).await?;
+        let name = self.database.name();
+        let sql = format!(r#"ALTER DATABASE "{name}" ALLOW_CONNECTIONS {allow}"#);
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await?;
+        if !allow {
+            sqlx::query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+            )
+            .bind(name)
+            .execute(&mut admin)
+            .await?;
+        }
+        admin.close().await
     }
 
     /// What a test looks with, past the store.
@@ -112,20 +158,6 @@ impl StoreUnderTest for World {
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
-        let cut = async {
-            let options = TestPostgres::shared().await.options("postgres");
-            let mut admin = PgConnection::connect_with(&options).await?;
-            let name = self.database.name();
-            let refuse = format!(r#"ALTER DATABASE "{name}" ALLOW_CONNECTIONS false"#);
-            sqlx::raw_sql(AssertSqlSafe(refuse)).execute(&mut admin).await?;
-            sqlx::query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
-            )
-            .bind(name)
-            .execute(&mut admin)
-            .await?;
-            admin.close().await
-        };
-        cut.await.map_err(in_the_world)
+        self.allow_connections(false).await.map_err(in_the_world)
     }
 }

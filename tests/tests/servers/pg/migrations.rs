@@ -1,0 +1,223 @@
+//! The migrator on real Postgres: many at once, half way, changed, too old, too new, and back again.
+
+mod dump;
+mod expand;
+
+use std::error::Error as _;
+
+use broker_pg::migrate::{self, MIGRATIONS, MigrateError, REFERENCE};
+use broker_tests::{TestDatabase, TestPostgres};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool};
+use tokio::task::JoinSet;
+
+use dump::dump;
+
+const RECORD: &str = "plexsphere.provisioning_broker_migrations";
+
+fn versions() -> Vec<u32> {
+    MIGRATIONS.iter().map(|migration| migration.version).collect()
+}
+
+fn last() -> u32 {
+    *versions().last().unwrap()
+}
+
+/// A database with the neighbours' tables and none of ours.
+async fn with_neighbours() -> TestDatabase {
+    let database = TestPostgres::shared().await.database().await;
+    migrate::reference_up(database.pool()).await.unwrap();
+    database
+}
+
+/// A pool of its own, as another process has.
+fn another_pool(database: &TestDatabase) -> PgPool {
+    PgPoolOptions::new().max_connections(2).connect_lazy_with(database.options())
+}
+
+#[tokio::test]
+async fn ten_that_start_at_once_apply_each_migration_once() {
+    let database = TestPostgres::shared().await.database().await;
+    let mut starting = JoinSet::new();
+    for _ in 0..10 {
+        let pool = another_pool(&database);
+        starting.spawn(async move {
+            let reference = migrate::reference_up(&pool).await.unwrap();
+            let applied = migrate::up(&pool).await.unwrap();
+            migrate::ensure_current(&pool).await.unwrap();
+            (reference, applied)
+        });
+    }
+    let (mut reference, mut applied) = (Vec::new(), Vec::new());
+    for (first, then) in starting.join_all().await {
+        reference.extend(first);
+        applied.extend(then);
+    }
+    applied.sort_unstable();
+    assert_eq!(applied, versions(), "each was applied once, by whoever came first");
+    assert_eq!(reference.len(), REFERENCE.len());
+}
+
+#[tokio::test]
+async fn up_again_does_nothing_and_status_says_when() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    assert!(migrate::status(pool).await.unwrap().iter().all(|line| line.applied_at.is_none()));
+    assert_eq!(migrate::up(pool).await.unwrap(), versions());
+    assert_eq!(migrate::up(pool).await.unwrap(), Vec::<u32>::new());
+    let status = migrate::status(pool).await.unwrap();
+    assert_eq!(status.iter().map(|line| line.version).collect::<Vec<_>>(), versions());
+    assert!(status.iter().all(|line| line.applied_at.is_some()));
+}
+
+#[tokio::test]
+async fn up_down_up_leaves_the_same_schema() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    let neighbours = dump(pool).await;
+    migrate::up(pool).await.unwrap();
+    let full = dump(pool).await;
+    let mut back = versions();
+    back.reverse();
+    assert_eq!(migrate::down(pool, 0).await.unwrap(), back);
+    let without_record = |text: String| {
+        text.lines()
+            .filter(|line| !line.contains("provisioning_broker_migrations"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(without_record(dump(pool).await), without_record(neighbours));
+    migrate::up(pool).await.unwrap();
+    assert_eq!(dump(pool).await, full);
+    for version in versions().into_iter().rev() {
+        migrate::down(pool, version - 1).await.unwrap();
+        migrate::up(pool).await.unwrap();
+        assert_eq!(dump(pool).await, full, "down to {} and up again", version - 1);
+    }
+    migrate::down(pool, 0).await.unwrap();
+    migrate::reference_down(pool, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_schema_is_the_committed_one() {
+    let database = with_neighbours().await;
+    migrate::up(database.pool()).await.unwrap();
+    dump::compare(&dump(database.pool()).await);
+}
+
+#[tokio::test]
+async fn the_plain_scripts_make_the_same_schema_and_history() {
+    let database = with_neighbours().await;
+    migrate::up(database.pool()).await.unwrap();
+    let by_script = TestPostgres::shared().await.database().await;
+    for script in [migrate::plain_sql_of_reference(), migrate::plain_sql()] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(script)).execute(by_script.pool()).await.unwrap();
+    }
+    assert_eq!(dump(by_script.pool()).await, dump(database.pool()).await);
+    migrate::ensure_current(by_script.pool()).await.unwrap();
+    assert_eq!(migrate::up(by_script.pool()).await.unwrap(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    // The last migration makes this table after it has changed another one.
+    pool.execute("CREATE TABLE plexsphere.outbox_events (n int)").await.unwrap();
+    let error = migrate::up(pool).await.unwrap_err();
+    let MigrateError::Failed { version, .. } = &error else { panic!("{error}") };
+    assert_eq!(*version, last());
+    assert!(error.source().unwrap().to_string().contains("outbox_events"), "{error:?}");
+    let halfway: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'plexsphere'
+            AND table_name = 'provisioned_resource_outbox_token' AND column_name = 'version')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap();
+    assert!(!halfway, "a part of the refused migration stayed");
+    let found = migrate::ensure_current(pool).await.unwrap_err();
+    assert!(matches!(found, MigrateError::Older { found, .. } if found < last()), "{found}");
+
+    pool.execute("DROP TABLE plexsphere.outbox_events").await.unwrap();
+    assert_eq!(migrate::up(pool).await.unwrap(), [last()]);
+}
+
+#[tokio::test]
+async fn without_the_neighbours_nothing_is_made() {
+    let database = TestPostgres::shared().await.database().await;
+    let error = migrate::up(database.pool()).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Failed { version: 26, .. }), "{error}");
+    let error = migrate::ensure_current(database.pool()).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Missing { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    let line = || async { migrate::ensure_current(pool).await.unwrap_err().to_string() };
+    let needed = last();
+    assert_eq!(
+        line().await,
+        format!(
+            "the database holds no schema of the broker; this release needs version {needed}: migrate up"
+        )
+    );
+    migrate::up(pool).await.unwrap();
+    migrate::down(pool, 27).await.unwrap();
+    assert_eq!(
+        line().await,
+        format!("the schema has version 27 and this release needs {needed}: migrate up")
+    );
+    migrate::up(pool).await.unwrap();
+    let insert =
+        format!("INSERT INTO {RECORD} (version, name, checksum) VALUES (9000, 'later', '')");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(pool).await.unwrap();
+    let newer = format!(
+        "the schema has version 9000 and this release knows up to {needed}: run a later release"
+    );
+    assert_eq!(line().await, newer);
+    assert_eq!(migrate::up(pool).await.unwrap_err().to_string(), newer);
+    assert_eq!(migrate::down(pool, 0).await.unwrap_err().to_string(), newer);
+}
+
+#[tokio::test]
+async fn a_history_that_is_not_ours_is_refused() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    migrate::up(pool).await.unwrap();
+    let run = |sql: String| async {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(pool).await.unwrap();
+    };
+    run(format!("UPDATE {RECORD} SET checksum = '\\x00' WHERE version = 28")).await;
+    for refused in [
+        migrate::up(pool).await.map(drop),
+        migrate::down(pool, 0).await.map(drop),
+        migrate::ensure_current(pool).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, MigrateError::Changed { version: 28 }), "{error}");
+    }
+    run(format!("DELETE FROM {RECORD} WHERE version = 28")).await;
+    let error = migrate::up(pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Gap { version: 28 }), "{error}");
+}
+
+#[tokio::test]
+async fn the_hosts_own_history_is_left_alone() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    pool.execute(
+        "CREATE TABLE public._sqlx_migrations (version bigint); INSERT INTO public._sqlx_migrations VALUES (7)",
+    )
+    .await
+    .unwrap();
+    migrate::up(pool).await.unwrap();
+    migrate::down(pool, 0).await.unwrap();
+    let kept: Vec<i64> = sqlx::query_scalar("SELECT version FROM public._sqlx_migrations")
+        .fetch_all(pool)
+        .await
+        .unwrap();
+    assert_eq!(kept, [7]);
+}

@@ -1,0 +1,60 @@
+//! Every statement as the server understands it: it prepares on the migrated schema, and takes and gives the
+//! types that the code says.
+
+use std::collections::BTreeSet;
+
+use broker_pg::{StatementDescription, statements};
+use sqlx::{Column, Either, Executor, PgConnection, SqlSafeStr, Statement, TypeInfo};
+
+use super::fresh_database;
+
+/// What the server makes of a statement, or what is wrong with it. It is told no types: it finds them itself.
+async fn understood(
+    connection: &mut PgConnection,
+    statement: &StatementDescription,
+) -> Result<(Vec<String>, Vec<(String, String)>), sqlx::Error> {
+    let prepared = connection.prepare(statement.sql.into_sql_str()).await?;
+    let takes = match prepared.parameters() {
+        Some(Either::Left(types)) => types.iter().map(|taken| taken.name().to_owned()).collect(),
+        Some(Either::Right(_)) | None => Vec::new(),
+    };
+    let gives = prepared
+        .columns()
+        .iter()
+        .map(|column| (column.name().to_owned(), column.type_info().name().to_owned()))
+        .collect();
+    Ok((takes, gives))
+}
+
+#[tokio::test]
+async fn statements_have_the_types_of_their_values_and_rows() {
+    let database = fresh_database().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let all = statements();
+    let mut wrong = Vec::new();
+    for statement in &all {
+        let said = (statement.takes.clone(), statement.gives.clone());
+        match understood(&mut connection, statement).await {
+            Ok(found) if found == said => {}
+            Ok(found) => wrong.push(format!("{}: {said:?} but is {found:?}", statement.name)),
+            Err(error) => wrong.push(format!("{}: {error}", statement.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let names: BTreeSet<_> = all.iter().map(|statement| statement.name).collect();
+    assert_eq!(names.len(), all.len(), "two statements have one name");
+    assert!(all.len() > 30, "statements are missing: there are {}", all.len());
+}
+
+#[tokio::test]
+async fn a_statement_that_does_not_fit_is_found() {
+    let database = fresh_database().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    let mut statement =
+        statements().into_iter().find(|found| found.name == "schedule.entry").unwrap();
+    let (takes, gives) = understood(&mut connection, &statement).await.unwrap();
+    assert_eq!(takes, ["UUID"]);
+    assert_eq!(gives[0], ("due_at".to_owned(), "TIMESTAMPTZ".to_owned()));
+    statement.sql = "SELECT nothing FROM plexsphere.provisioned_resource_schedule";
+    understood(&mut connection, &statement).await.unwrap_err();
+}

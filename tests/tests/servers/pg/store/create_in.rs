@@ -1,0 +1,115 @@
+//! Declaring inside of the host's transaction: it happens with the host's commit, and no refusal ends what the
+//! host has begun.
+
+use broker_domain::Phase;
+use broker_pg::create_in;
+use broker_ports::testing::builders::{declaration, id, resource, rows};
+use broker_ports::testing::store::StoreUnderTest;
+use broker_ports::{Created, FailureClass, ListQuery, Outbox, Repository, Schedule};
+use futures::StreamExt;
+use sqlx::{Connection, Executor, PgConnection};
+
+use super::world::World;
+
+async fn host_world() -> World {
+    let world = World::alone().await;
+    world.pool().execute("CREATE TABLE public.orders (number int PRIMARY KEY)").await.unwrap();
+    world
+}
+
+async fn orders(world: &World) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM public.orders").fetch_one(world.pool()).await.unwrap()
+}
+
+#[tokio::test]
+async fn it_exists_when_the_host_commits_and_whoever_listens_is_woken() {
+    let world = host_world().await;
+    let builder = resource().requested_as("order-1");
+    world.know(&builder.declaration()).await.unwrap();
+    let mut hints = world.store.wakeups().await.unwrap();
+
+    let mut host = world.pool().begin().await.unwrap();
+    host.execute("INSERT INTO public.orders VALUES (1)").await.unwrap();
+    let created = create_in(&mut host, &builder.admitted()).await.unwrap();
+    assert_eq!(created, Created::Stored);
+    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None, "not committed yet");
+    host.commit().await.unwrap();
+
+    assert_eq!(hints.next().await, Some(builder.id()));
+    let stored = world.store.get_by_id(builder.id()).await.unwrap().unwrap();
+    assert_eq!(stored.phase(), Phase::Pending);
+    assert_eq!(world.store.backlog().await.unwrap().depth, 1);
+    assert_eq!(world.store.history(builder.id()).await.unwrap().len(), 1);
+    assert!(world.store.entry(builder.id()).await.unwrap().unwrap().due_at.is_some());
+    assert_eq!(orders(&world).await, 1);
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_the_host_rolls_back() {
+    let world = host_world().await;
+    let builder = resource();
+    world.know(&builder.declaration()).await.unwrap();
+    let mut host = world.pool().begin().await.unwrap();
+    assert_eq!(create_in(&mut host, &builder.admitted()).await.unwrap(), Created::Stored);
+    host.rollback().await.unwrap();
+    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None);
+    assert_eq!(world.store.backlog().await.unwrap().depth, 0);
+    assert_eq!(world.store.audit_trail().await.unwrap(), vec![]);
+}
+
+#[tokio::test]
+async fn no_answer_ends_the_hosts_transaction() {
+    let world = host_world().await;
+    let shared = declaration().requested_as("order-1");
+    world.know(&shared.clone().build()).await.unwrap();
+    let first = resource().declared_as(shared.clone());
+    let equal = resource().numbered(2).declared_as(shared.clone());
+    let other = resource().numbered(3).declared_as(shared.with_parameters(r#"{"a":1}"#));
+    let unknown = resource().numbered(4).declared_as(declaration().from_blueprint(99));
+    let taken = resource().numbered(1).requested_as("order-2");
+
+    let mut host = world.pool().begin().await.unwrap();
+    assert_eq!(create_in(&mut host, &first.admitted()).await.unwrap(), Created::Stored);
+    let replayed = create_in(&mut host, &equal.admitted()).await.unwrap();
+    assert!(matches!(replayed, Created::Replayed(found) if found.id() == first.id()));
+    assert_eq!(create_in(&mut host, &other.admitted()).await.unwrap(), Created::Conflict);
+    for (builder, reason) in [(unknown, "blueprint_not_found"), (taken, "invalid_input")] {
+        let error = create_in(&mut host, &builder.admitted()).await.unwrap_err();
+        assert_eq!(error.class(), FailureClass::Rejected, "{error}");
+        assert_eq!(error.domain().unwrap().reason(), reason);
+    }
+    host.execute("INSERT INTO public.orders VALUES (1)").await.unwrap();
+    host.commit().await.unwrap();
+
+    assert_eq!(orders(&world).await, 1);
+    let listed = world.store.list(&ListQuery::new(rows(10))).await.unwrap().resources;
+    assert_eq!(
+        listed.iter().map(broker_domain::ProvisionedResource::id).collect::<Vec<_>>(),
+        [id(1)]
+    );
+}
+
+#[tokio::test]
+async fn a_transaction_that_the_driver_did_not_begin_is_the_hosts_to_end() {
+    let world = host_world().await;
+    let builder = resource();
+    world.know(&builder.declaration()).await.unwrap();
+    let mut host =
+        PgConnection::connect_with(world.pool().connect_options().as_ref()).await.unwrap();
+    host.execute("BEGIN").await.unwrap();
+    assert_eq!(create_in(&mut host, &builder.admitted()).await.unwrap(), Created::Stored);
+    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None, "it was committed early");
+    host.execute("COMMIT").await.unwrap();
+    assert!(world.store.get_by_id(builder.id()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn outside_of_a_transaction_it_is_refused() {
+    let world = host_world().await;
+    let builder = resource();
+    world.know(&builder.declaration()).await.unwrap();
+    let mut host = world.pool().acquire().await.unwrap();
+    let error = create_in(&mut host, &builder.admitted()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Rejected);
+    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None);
+}
