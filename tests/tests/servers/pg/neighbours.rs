@@ -7,46 +7,55 @@ mod catalog;
 mod races;
 mod world;
 
-use broker_ports::testing::{node_deregistrar, resolvers, token_issuer};
+use std::sync::Arc;
 
+use broker_ports::testing::{Suite, node_deregistrar, resolvers, token_issuer};
+
+use super::fresh_database;
 use world::World;
+
+/// One database for all cases of a suite, each with a pool of its own: no case looks at what another one made.
+async fn keeps(suite: Suite<World>) {
+    let database = Arc::new(fresh_database().await);
+    suite.run(async || World::over(&database)).await.assert_passed();
+}
 
 #[tokio::test]
 async fn blueprints_keep_the_contract() {
-    resolvers::blueprint_suite().run(World::fresh).await.assert_passed();
+    keeps(resolvers::blueprint_suite()).await;
 }
 
 #[tokio::test]
 async fn clouds_keep_the_contract() {
-    resolvers::cloud_suite().run(World::fresh).await.assert_passed();
+    keeps(resolvers::cloud_suite()).await;
 }
 
 #[tokio::test]
 async fn credentials_keep_the_contract() {
-    resolvers::credential_suite().run(World::fresh).await.assert_passed();
+    keeps(resolvers::credential_suite()).await;
 }
 
 #[tokio::test]
 async fn assignments_keep_the_contract() {
-    resolvers::assignment_suite().run(World::fresh).await.assert_passed();
+    keeps(resolvers::assignment_suite()).await;
 }
 
 #[tokio::test]
 async fn labels_keep_the_contract() {
-    resolvers::label_suite().run(World::fresh).await.assert_passed();
+    keeps(resolvers::label_suite()).await;
 }
 
 #[tokio::test]
 async fn the_token_issuer_keeps_the_contract() {
-    token_issuer::suite().run(World::fresh).await.assert_passed();
+    keeps(token_issuer::suite()).await;
 }
 
 #[tokio::test]
 async fn the_deregistrar_keeps_the_contract() {
-    node_deregistrar::suite().run(World::fresh).await.assert_passed();
+    keeps(node_deregistrar::suite()).await;
 }
 
 #[tokio::test]
 async fn the_seams_keep_the_contract() {
-    node_deregistrar::seams_suite().run(World::fresh).await.assert_passed();
+    keeps(node_deregistrar::seams_suite()).await;
 }

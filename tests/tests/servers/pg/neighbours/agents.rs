@@ -21,7 +21,7 @@ async fn an_agent_is_told_why_it_is_not_let_in() {
     let refused = world.mesh.enrol(&guess).await.unwrap_err();
     assert!(matches!(refused, EnrolError::Unknown), "{refused}");
 
-    let resource = world.new_resource();
+    let resource = World::new_resource();
     let replaced = world.issue(resource).await.unwrap();
     let token = world.issue(resource).await.unwrap();
     let refused = world.mesh.enrol(replaced.plaintext.secret()).await.unwrap_err();
@@ -31,7 +31,7 @@ async fn an_agent_is_told_why_it_is_not_let_in() {
     let refused = world.mesh.enrol(token.plaintext.secret()).await.unwrap_err();
     assert!(matches!(refused, EnrolError::Consumed), "{refused}");
 
-    let late = world.issue(world.new_resource()).await.unwrap();
+    let late = world.issue(World::new_resource()).await.unwrap();
     world.advance(world.tokens.ttl_window().await.unwrap().max).await.unwrap();
     let refused = world.mesh.enrol(late.plaintext.secret()).await.unwrap_err();
     assert!(matches!(refused, EnrolError::Expired), "{refused}");
@@ -40,7 +40,7 @@ async fn an_agent_is_told_why_it_is_not_let_in() {
 #[tokio::test]
 async fn a_node_keeps_its_peer_until_it_leaves() {
     let world = World::fresh().await;
-    let token = world.issue(world.new_resource()).await.unwrap();
+    let token = world.issue(World::new_resource()).await.unwrap();
     let node = world.mesh.enrol(token.plaintext.secret()).await.unwrap();
     let peer = world.mesh.join(node).await.unwrap();
     assert_eq!(world.mesh.join(node).await.unwrap(), peer);
@@ -57,7 +57,7 @@ async fn a_node_is_told_why_it_may_not_join() {
     let refused = world.mesh.retire(nobody, None).await.unwrap_err();
     assert_eq!(refused.class(), FailureClass::Rejected, "{refused}");
 
-    let token = world.issue(world.new_resource()).await.unwrap();
+    let token = world.issue(World::new_resource()).await.unwrap();
     let node = world.mesh.enrol(token.plaintext.secret()).await.unwrap();
     assert_eq!(world.mesh.retire(node, None).await.unwrap(), Retired::Done);
     let refused = world.mesh.join(node).await.unwrap_err();

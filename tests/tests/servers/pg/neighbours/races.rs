@@ -62,7 +62,7 @@ async fn open_tokens(world: &World) -> i64 {
 #[tokio::test]
 async fn an_issue_that_waited_replaces_what_was_issued_meanwhile() {
     let world = World::fresh().await;
-    let resource = world.new_resource();
+    let resource = World::new_resource();
     world.issue(resource).await.unwrap();
     let mut holder = Holder::of_ledger(world.pool(), resource).await;
     holder.does(INVALIDATION, resource.as_uuid()).await;
@@ -77,7 +77,7 @@ async fn an_issue_that_waited_replaces_what_was_issued_meanwhile() {
 #[tokio::test]
 async fn an_issue_that_waited_is_told_what_was_consumed_meanwhile() {
     let world = World::fresh().await;
-    let resource = world.new_resource();
+    let resource = World::new_resource();
     let token = world.issue(resource).await.unwrap();
     let mut holder = Holder::of_ledger(world.pool(), resource).await;
     let node = Uuid::from_u128(0x00de);
@@ -95,7 +95,7 @@ async fn an_issue_that_waited_is_told_what_was_consumed_meanwhile() {
 #[tokio::test]
 async fn a_close_that_waited_invalidates_what_was_issued_meanwhile() {
     let world = World::fresh().await;
-    let resource = world.new_resource();
+    let resource = World::new_resource();
     world.issue(resource).await.unwrap();
     let mut holder = Holder::of_ledger(world.pool(), resource).await;
     holder.does(INVALIDATION, resource.as_uuid()).await;
@@ -109,7 +109,7 @@ async fn a_close_that_waited_invalidates_what_was_issued_meanwhile() {
 #[tokio::test]
 async fn an_agent_that_waited_is_not_let_in_by_what_was_closed_meanwhile() {
     let world = World::fresh().await;
-    let resource = world.new_resource();
+    let resource = World::new_resource();
     let token = world.issue(resource).await.unwrap();
     let mut holder = Holder::of_ledger(world.pool(), resource).await;
     holder.does(INVALIDATION, resource.as_uuid()).await;
@@ -117,6 +117,18 @@ async fn an_agent_that_waited_is_not_let_in_by_what_was_closed_meanwhile() {
     let (enrolled, ()) = tokio::join!(enrol, holder.commit_when_waited_for(world.pool()));
     let refused = enrolled.unwrap_err();
     assert!(matches!(refused, EnrolError::Invalidated), "{refused}");
+}
+
+/// Whoever issues has looked for a consumed token, found none, and is about to replace the open one.
+#[tokio::test]
+async fn an_agent_waits_for_whoever_decides_about_its_token() {
+    let world = World::fresh().await;
+    let resource = World::new_resource();
+    let token = world.issue(resource).await.unwrap();
+    let holder = Holder::of_ledger(world.pool(), resource).await;
+    let enrol = world.mesh.enrol(token.plaintext.secret());
+    let (enrolled, ()) = tokio::join!(enrol, holder.commit_when_waited_for(world.pool()));
+    enrolled.unwrap();
 }
 
 #[tokio::test]
@@ -150,6 +162,6 @@ async fn a_node_that_waited_to_join_sees_that_it_was_deregistered_meanwhile() {
 }
 
 async fn enrolled(world: &World) -> NodeId {
-    let token = world.issue(world.new_resource()).await.unwrap();
+    let token = world.issue(World::new_resource()).await.unwrap();
     world.mesh.enrol(token.plaintext.secret()).await.unwrap()
 }

@@ -3,6 +3,7 @@
 mod mesh;
 mod resolvers;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker_domain::{ProvisionedResourceId, TokenOrdinal};
@@ -19,18 +20,22 @@ use crate::servers::pg::fresh_database;
 
 /// The adapters over a pool that a case may close, and the tables that they talk to.
 pub(super) struct World {
-    database: TestDatabase,
+    database: Arc<TestDatabase>,
     adapters: PgPool,
     pub(super) neighbours: PgNeighbours,
     pub(super) tokens: PgTokenIssuer,
     pub(super) mesh: PgMesh,
     deregistrar: ChainedNodeDeregistrar,
-    resources: AtomicU64,
 }
 
 impl World {
+    /// In a database of its own.
     pub(super) async fn fresh() -> Self {
-        let database = fresh_database().await;
+        Self::over(&Arc::new(fresh_database().await))
+    }
+
+    /// In a database that other worlds were in, or are: whatever somebody makes here has an id of its own.
+    pub(super) fn over(database: &Arc<TestDatabase>) -> Self {
         let adapters =
             PgPoolOptions::new().max_connections(10).connect_lazy_with(database.options());
         let mesh = PgMesh::new(adapters.clone());
@@ -40,8 +45,7 @@ impl World {
             deregistrar: mesh.deregistrar(),
             mesh,
             adapters,
-            database,
-            resources: AtomicU64::new(0),
+            database: Arc::clone(database),
         }
     }
 
@@ -51,8 +55,9 @@ impl World {
     }
 
     /// A resource that no token was asked for yet.
-    pub(super) fn new_resource(&self) -> ProvisionedResourceId {
-        let number = 1 + self.resources.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn new_resource() -> ProvisionedResourceId {
+        static RESOURCES: AtomicU64 = AtomicU64::new(1 << 32);
+        let number = RESOURCES.fetch_add(1, Ordering::Relaxed);
         ProvisionedResourceId::new(Uuid::from_u128(number.into())).unwrap()
     }
 

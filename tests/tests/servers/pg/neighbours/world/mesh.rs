@@ -35,7 +35,7 @@ impl TokenIssuerUnderTest for World {
     }
 
     async fn resource(&self) -> Result<ProvisionedResourceId, PortError> {
-        Ok(self.new_resource())
+        Ok(Self::new_resource())
     }
 
     async fn consume(&self, plaintext: &BootstrapToken) -> Result<bool, PortError> {
@@ -65,11 +65,11 @@ impl TokenIssuerUnderTest for World {
 #[async_trait]
 impl MeshAgents for World {
     async fn issued_token(&self) -> Result<BootstrapTokenId, PortError> {
-        Ok(self.issue(self.new_resource()).await?.id)
+        Ok(self.issue(Self::new_resource()).await?.id)
     }
 
     async fn enrolled_token(&self) -> Result<BootstrapTokenId, PortError> {
-        let token = self.issue(self.new_resource()).await?;
+        let token = self.issue(Self::new_resource()).await?;
         match self.mesh.enrol(token.plaintext.secret()).await {
             Ok(_) => Ok(token.id),
             Err(refused) => {
