@@ -38,9 +38,9 @@ gives! {
 }
 
 /// From the index alone, and no more of it than is needed: `projects` jumps from one Project with work in the
-/// lane to the next; `heads` keeps those with something due; `queue` takes the first of each, and only if they
-/// do not fill the claim, more of each, in rounds. A few more than asked for are looked at, so that claims
-/// which meet do not leave each other empty-handed.
+/// lane to the next; `heads` keeps those with something due whose turn it is; `queue` takes the first of each,
+/// and only if these do not fill the claim, many of each, in rounds. A few more than asked for are looked at,
+/// so that claims which meet do not leave each other empty-handed.
 ///
 /// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
 /// statement began is looked at again as it is now.
@@ -67,6 +67,8 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
             ORDER BY s.due_at, s.provisioned_resource_id LIMIT 1
         ) AS h
         LEFT JOIN plexsphere.provisioning_turns AS t ON t.lane = $1 AND t.project_id = p.project_id
+    ORDER BY t.served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
+    LIMIT $2::bigint + 64
 ), queue AS MATERIALIZED (
     SELECT c.provisioned_resource_id, row_number() OVER (
         ORDER BY c.round, h.served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
