@@ -29,8 +29,8 @@ async fn found(pool: &PgPool, text: &str) -> Vec<String> {
 
 /// As it is, and as a column of bytes prints it.
 fn forms(text: &str) -> [String; 2] {
-    let hex = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-    [text.to_owned(), hex]
+    let hex: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    [text.to_owned(), hex.concat()]
 }
 
 /// A quarter of a plaintext is already too much, and nothing else looks like it.

@@ -85,7 +85,7 @@ impl World {
         Ok(())
     }
 
-    async fn insert<'q>(&self, insert: Insert<'q>) -> Result<Uuid, PortError> {
+    async fn insert(&self, insert: Insert<'_>) -> Result<Uuid, PortError> {
         insert.fetch_one(self.pool()).await.map_err(in_the_world)
     }
 }
