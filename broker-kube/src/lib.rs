@@ -7,6 +7,8 @@
 //! |---|---|
 //! | one request: deadline, transport, answer | `call`, `answer`, `error` |
 //! | where a kind is served, objects by name and by the page | `kinds`, `objects` |
+//! | what a sweep is answered from, and what wakes a pass | [`cache`], `hints` |
+//! | the rights that all of it needs | [`rbac`] |
 //! | the port | `read`, `observe`, `inspect`, `owned`, `apply`, `delete` |
 //!
 //! **Nothing is sent twice.** The adapter repeats no request, and the client that it is given must not
@@ -22,9 +24,15 @@ mod error;
 mod kinds;
 mod objects;
 
+pub mod cache;
+mod hints;
+
 mod cluster;
+
+mod rbac;
 
 pub use call::KubeOptions;
 pub use client::client_config;
 pub use cluster::KubeCluster;
 pub use error::Cause;
+pub use rbac::rbac;
