@@ -239,7 +239,8 @@ mod tests {
         let answer =
             Answer::new(StatusCode::OK, &HeaderMap::new(), r#"{"userData": "canary"#.into());
         let Err(failure) = answer.into_object(&asked) else { panic!("half an answer was taken") };
-        assert_eq!(failure.cause(), &Cause::Unreadable);
+        let cause = std::error::Error::source(&failure).and_then(|cause| cause.downcast_ref());
+        assert_eq!(cause, Some(&Cause::Unreadable));
         assert!(!failure.to_string().contains("canary"), "{failure}");
     }
 }

@@ -16,6 +16,9 @@ use tokio::time::timeout;
 use crate::answer::Answer;
 use crate::error::{Asked, Cause, Failure, Verb};
 
+/// How many objects a page of a list holds, unless somebody chooses.
+const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).expect("it is not zero");
+
 /// How much of an object an answer shall hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -64,7 +67,7 @@ pub struct KubeOptions {
 impl KubeOptions {
     /// With these deadlines, and pages of 500.
     pub const fn new(read_deadline: Duration, write_deadline: Duration) -> Self {
-        Self { read_deadline, write_deadline, page_size: NonZeroU32::new(500).expect("not zero") }
+        Self { read_deadline, write_deadline, page_size: PAGE_SIZE }
     }
 
     /// With pages of another size.
@@ -83,10 +86,6 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) const fn new(client: Client, options: KubeOptions) -> Self {
         Self { client, options }
-    }
-
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
     }
 
     pub(crate) const fn options(&self) -> &KubeOptions {
@@ -132,9 +131,7 @@ impl Server {
         })?;
         let limit = match asked.verb() {
             Verb::Apply | Verb::Delete => self.options.write_deadline,
-            Verb::Get | Verb::List | Verb::Watch | Verb::Discover | Verb::DryRun => {
-                self.options.read_deadline
-            }
+            Verb::Get | Verb::List | Verb::Discover | Verb::DryRun => self.options.read_deadline,
         };
         let exchange = async {
             let (head, body) = self.client.send(request).await?.into_parts();
@@ -153,7 +150,7 @@ impl Server {
 }
 
 /// Whether anything was sent. Only what provably was not counts as unreachable.
-pub(crate) fn transport(error: &kube::Error) -> Cause {
+fn transport(error: &kube::Error) -> Cause {
     // Without credentials there was no request either.
     let nobody = matches!(error, kube::Error::Auth(_));
     let unconnected =
@@ -162,7 +159,7 @@ pub(crate) fn transport(error: &kube::Error) -> Cause {
 }
 
 /// An error and its causes in one line, without what the outer ones repeat of the inner.
-pub(crate) fn words(error: &kube::Error) -> String {
+fn words(error: &kube::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for text in chain(error).map(ToString::to_string) {
         match parts.last_mut() {

@@ -129,7 +129,6 @@ impl Cause {
 pub(crate) enum Verb {
     Get,
     List,
-    Watch,
     Discover,
     DryRun,
     Apply,
@@ -140,7 +139,7 @@ impl Verb {
     const fn changes_something(self) -> bool {
         match self {
             Self::Apply | Self::Delete => true,
-            Self::Get | Self::List | Self::Watch | Self::Discover | Self::DryRun => false,
+            Self::Get | Self::List | Self::Discover | Self::DryRun => false,
         }
     }
 }
@@ -150,7 +149,6 @@ impl fmt::Display for Verb {
         f.write_str(match self {
             Self::Get => "get",
             Self::List => "list",
-            Self::Watch => "watch",
             Self::Discover => "discover",
             Self::DryRun => "dry-run apply",
             Self::Apply => "apply",
@@ -224,10 +222,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn cause(&self) -> &Cause {
-        &self.cause
-    }
-
     pub(crate) fn with_retry_after(self, retry_after: Option<Duration>) -> Self {
         Self { retry_after, ..self }
     }
@@ -269,7 +263,7 @@ mod tests {
             ("it will not get better", Cause::Forbidden, Rejected, Rejected),
         ];
         for (why, cause, reading, writing) in rows {
-            for verb in [Verb::Get, Verb::List, Verb::Watch, Verb::Discover, Verb::DryRun] {
+            for verb in [Verb::Get, Verb::List, Verb::Discover, Verb::DryRun] {
                 assert_eq!(cause.class(verb), reading, "{why}: {verb}");
             }
             for verb in [Verb::Apply, Verb::Delete] {

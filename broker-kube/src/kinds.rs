@@ -14,6 +14,10 @@ use serde_json::Value;
 use crate::call::{Extent, Server};
 use crate::error::{Asked, Cause, Failure, Verb};
 
+/// Kinds that every API server has, with apiVersion, kind, plural, and whether they are namespaced.
+const NAMESPACE: (&str, &str, &str, bool) = ("v1", "Namespace", "namespaces", false);
+const EVENT: (&str, &str, &str, bool) = ("events.k8s.io/v1", "Event", "events", true);
+
 /// Where objects of a kind are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
@@ -93,9 +97,11 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     pub(crate) fn new() -> Self {
-        let namespaces = Served::new("v1", "namespaces", false);
-        let known = [(("v1".to_owned(), "Namespace".to_owned()), namespaces)];
-        Self { known: Mutex::new(known.into()) }
+        let built_in = [NAMESPACE, EVENT].map(|(api_version, kind, plural, namespaced)| {
+            let name = (api_version.to_owned(), kind.to_owned());
+            (name, Served::new(api_version, plural, namespaced))
+        });
+        Self { known: Mutex::new(built_in.into()) }
     }
 
     /// Learns from an XRD where its objects are served, unless the API server was asked already.
@@ -129,9 +135,13 @@ impl Kinds {
         (api_version, kind): (&str, &str),
         disproved: &Served,
     ) -> Result<Option<Served>, Failure> {
-        let name = (api_version.to_owned(), kind.to_owned());
-        self.known().remove(&name);
-        self.ask(server, name, Some(disproved)).await
+        self.forget((api_version, kind));
+        self.ask(server, (api_version.to_owned(), kind.to_owned()), Some(disproved)).await
+    }
+
+    /// Asks anew next time.
+    pub(crate) fn forget(&self, (api_version, kind): (&str, &str)) {
+        self.known().remove(&(api_version.to_owned(), kind.to_owned()));
     }
 
     async fn ask(
@@ -224,10 +234,8 @@ async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure>
     let asked = Asked::about(Verb::Discover, path);
     match server.get(&asked, path, Extent::Whole).await?.into_object(&asked)? {
         Ok(document) => Ok(Some(document)),
-        Err(refusal) => match refusal.cause("") {
-            Cause::KindAbsent => Ok(None),
-            _ => Err(refusal.into_failure(&asked, "")),
-        },
+        Err(refusal) if refusal.cause("") == Cause::KindAbsent => Ok(None),
+        Err(refusal) => Err(refusal.into_failure(&asked, "")),
     }
 }
 

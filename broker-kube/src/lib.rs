@@ -29,6 +29,14 @@ mod hints;
 
 mod cluster;
 
+mod inspect;
+mod observe;
+mod read;
+
+mod apply;
+mod delete;
+mod owned;
+
 mod rbac;
 
 pub use call::KubeOptions;

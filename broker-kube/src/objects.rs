@@ -143,10 +143,12 @@ impl Objects {
                 Ok(object) => return Ok(Said::Object(object)),
                 Err(refusal) => refusal,
             };
-            match refusal.cause(served.plural()) {
-                Cause::ObjectAbsent => return Ok(Said::NoObject),
-                Cause::KindAbsent => {}
-                _ => return Err(refusal.into_failure(asked, served.plural())),
+            let cause = refusal.cause(served.plural());
+            if cause == Cause::ObjectAbsent {
+                return Ok(Said::NoObject);
+            }
+            if cause != Cause::KindAbsent {
+                return Err(refusal.into_failure(asked, served.plural()));
             }
             match self.kinds.relocate(&self.server, kind, &served).await? {
                 Some(elsewhere) => served = elsewhere,
@@ -157,6 +159,7 @@ impl Objects {
     }
 }
 
+/// What the API server said.
 enum Said {
     Object(Value),
     NoObject,
