@@ -118,8 +118,8 @@ impl Cache {
     }
 
     /// Begins to follow the ProviderConfigs of a kind, for hints only.
-    pub fn track_provider_configs(&self, group: &str, version: &str, plural: &str) {
-        self.tracked(provider_configs(group, version, plural)).touch();
+    pub fn track_provider_configs(&self, api_version: &str, plural: &str) {
+        self.tracked(provider_configs(api_version, plural)).touch();
     }
 
     /// Stops following the composite resources of a kind. Asking for it begins anew.
@@ -206,6 +206,6 @@ fn composites(xrd: &Xrd) -> Source {
     Source { path, keep: Keep::Entries(xrd.scope()) }
 }
 
-fn provider_configs(group: &str, version: &str, plural: &str) -> Source {
-    Source { path: format!("/apis/{group}/{version}/{plural}"), keep: Keep::Nothing }
+fn provider_configs(api_version: &str, plural: &str) -> Source {
+    Source { path: format!("/apis/{api_version}/{plural}"), keep: Keep::Nothing }
 }

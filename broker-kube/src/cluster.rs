@@ -50,6 +50,15 @@ impl KubeCluster {
     pub fn new(client: Client, options: KubeOptions, cache: Arc<Cache>) -> Self {
         Self { objects: Objects::new(Server::new(client, options)), cache }
     }
+
+    /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known.
+    async fn follow_provider_configs(&self, target: &Target) {
+        let kind = (target.provider_config.api_version(), target.provider_config.kind());
+        let served = self.objects.kinds().locate(self.objects.server(), kind).await;
+        if let Ok(Some(served)) = served {
+            self.cache.track_provider_configs(served.api_version(), served.plural());
+        }
+    }
 }
 
 /// A client says nothing of itself.
@@ -78,7 +87,11 @@ impl Cluster for KubeCluster {
     #[instrument(name = "kube.read", level = "debug", skip_all, fields(resource = %target.xr.resource))]
     async fn read(&self, target: &Target) -> Result<Reading, PortError> {
         self.cache.track(&target.xr.xrd);
-        read::read(&self.objects, target).await
+        let reading = read::read(&self.objects, target).await?;
+        if reading.provider_config.is_some() {
+            self.follow_provider_configs(target).await;
+        }
+        Ok(reading)
     }
 
     #[instrument(name = "kube.inspect", level = "debug", skip_all, fields(resource = %target.xr.resource))]

@@ -57,10 +57,6 @@ impl Index {
         Self { keep, entries: HashMap::new(), version: None, listed: false }
     }
 
-    pub(super) const fn keep(&self) -> Keep {
-        self.keep
-    }
-
     /// Where a watch goes on; `None` before the first list and after the server has forgotten that version.
     pub(super) fn version(&self) -> Option<&str> {
         self.version.as_deref()

@@ -37,7 +37,7 @@ fn index_of(objects: &[Value], version: u64) -> Index {
 fn relist(index: &mut Index, objects: &[Value], version: u64) -> Vec<ProvisionedResourceId> {
     let mut listing = Listing::default();
     for object in objects {
-        listing.add(object, index.keep());
+        listing.add(object, index.keep);
     }
     let mut changed = index.take(listing, version.to_string());
     changed.sort();
