@@ -126,9 +126,11 @@ impl Refusal {
             && said.contains(" denied the request")
     }
 
-    /// A deletion met another object of that name. The answer differs from other conflicts in words only.
+    /// A deletion met another object of that name. The answer differs from other conflicts in words only,
+    /// and in other words when the API server noticed it only at its store.
     pub(crate) fn is_other_uid(&self) -> bool {
-        self.status == 409 && self.said.message.contains("UID in precondition")
+        let said = |words| self.said.message.contains(words);
+        self.status == 409 && (said("UID in the precondition") || said("UID in precondition"))
     }
 
     /// The fields that the API server objects to.

@@ -170,7 +170,9 @@ fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
-        items: Vec<Value>,
+        /// Has to be there, or it would be an object that is no list; an empty list may have `null`.
+        #[serde(deserialize_with = "Option::deserialize")]
+        items: Option<Vec<Value>>,
     }
     #[derive(Deserialize)]
     struct Metadata {
@@ -181,5 +183,30 @@ fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
     let list = List::deserialize(list);
     let List { items, metadata } =
         list.map_err(|_| asked.failed(Cause::Unreadable, "the answer is no list"))?;
+    let items = items.unwrap_or_default();
     Ok(Page { items, next: Some(metadata.next).filter(|next| !next.is_empty()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_list_is_a_list() {
+        let asked = Asked::about(Verb::List, "it");
+        let rows = [
+            ("two", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),
+            ("none", json!({"metadata": {}, "items": []}), Some(0)),
+            ("none, of metadata", json!({"metadata": {}, "items": null}), Some(0)),
+            ("an object", json!({"metadata": {"name": "it"}}), None),
+            ("nothing", json!({}), None),
+        ];
+        for (why, list, expected) in rows {
+            assert_eq!(read(list, &asked).ok().map(|page| page.items.len()), expected, "{why}");
+        }
+        let next = json!({"metadata": {"continue": "here"}, "items": []});
+        assert_eq!(read(next, &asked).unwrap().next.as_deref(), Some("here"));
+    }
 }

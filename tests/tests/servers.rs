@@ -19,4 +19,6 @@ mod servers {
     mod render;
 
     mod cloud_init;
+
+    mod kube;
 }
