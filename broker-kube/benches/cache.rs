@@ -6,6 +6,7 @@
 
 use std::alloc::System;
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
 use broker_kube::cache::{Cache, CacheOptions};
@@ -42,8 +43,8 @@ fn live(count: usize) -> usize {
     runtime.expect("a runtime").block_on(async {
         let before = allocated();
         let xrd = Arc::new(xrd());
-        let client =
-            Client::new(tower::service_fn(move |request| serve(request, count)), "default");
+        let server = move |request| ready(Ok::<_, Infallible>(serve(&request, count)));
+        let client = Client::new(tower::service_fn(server), "default");
         let cache = Cache::new(client, CacheOptions::default());
         let warm = async {
             while cache.warm(&xrd).is_none() {
@@ -79,17 +80,14 @@ fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
 }
 
 /// Plays the API server.
-async fn serve(
-    request: Request<Body>,
-    count: usize,
-) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
+fn serve(request: &Request<Body>, count: usize) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
     let query = request.uri().query().unwrap_or_default();
     let number = |key: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(name, _)| *name == key).and_then(|(_, value)| value.parse().ok())
     };
     if query.contains("watch=true") {
-        return Ok(Response::new(StreamBody::new(stream::pending()).boxed_unsync()));
+        return Response::new(StreamBody::new(stream::pending()).boxed_unsync());
     }
     let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(count));
     let to = count.min(from + limit);
@@ -100,7 +98,7 @@ async fn serve(
     if to < count {
         page["metadata"]["continue"] = json!(to.to_string());
     }
-    Ok(Response::new(Full::from(page.to_string()).boxed_unsync()))
+    Response::new(Full::from(page.to_string()).boxed_unsync())
 }
 
 fn id(number: usize) -> String {

@@ -4,9 +4,9 @@
 //!
 //! | role | binding | rights |
 //! |---|---|---|
-//! | `plexsphere-provisioning-broker-reader` | a ClusterRoleBinding | get, list and watch on composite resources and ProviderConfigs, get and list on what is composed, list on events, get on namespaces |
-//! | `plexsphere-provisioning-broker-writer` | a RoleBinding in each Project's namespace | create, patch and delete on composite resources and ProviderConfigs |
-//! | `plexsphere-provisioning-broker-cluster-writer` | a ClusterRoleBinding, by choice | the same on kinds that stand in no namespace |
+//! | `plexsphere-provisioning-broker-reader` | a `ClusterRoleBinding` | get, list and watch on composite resources and ProviderConfigs, get and list on what is composed, list on events, get on namespaces |
+//! | `plexsphere-provisioning-broker-writer` | a `RoleBinding` in each Project's namespace | create, patch and delete on composite resources and ProviderConfigs |
+//! | `plexsphere-provisioning-broker-cluster-writer` | a `ClusterRoleBinding`, by choice | the same on kinds that stand in no namespace |
 //!
 //! The third exists only if the catalog has such kinds. Whoever binds it lets the broker write objects that
 //! no namespace confines; the broker itself writes only those named `pr-<id>`.

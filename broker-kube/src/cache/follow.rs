@@ -150,8 +150,8 @@ impl Waits {
         let whole = self.first.saturating_mul(1 << self.failures.min(20)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         // No seed to replay: only the load on the server depends on it.
-        let thousandths = self.jitter.hash_one(self.failures) % 501;
-        let wait = whole - whole * u32::try_from(thousandths).unwrap_or(0) / 1000;
+        let thousandths = 500 + self.jitter.hash_one(self.failures) % 501;
+        let wait = whole * u32::try_from(thousandths).unwrap_or(1000) / 1000;
         asked.map_or(wait, |asked| asked.max(wait))
     }
 

@@ -23,7 +23,7 @@ use super::cache::world::{Resource, World, adapter, adapter_within, observed};
 
 /// Nothing is answered within it, because nothing ever is.
 const SHORT: Duration = Duration::from_secs(3);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// What happens to the one request that matters.
 enum Fault {
