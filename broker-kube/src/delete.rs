@@ -55,5 +55,5 @@ pub(crate) async fn delete(
         }
     }
     let words = "the server does not serve what it says it serves";
-    Err(asked.failed(Cause::Unreachable, words).into())
+    Err(asked.failed(Cause::Unreadable, words).into())
 }
