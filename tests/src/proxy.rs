@@ -6,17 +6,23 @@
 //! ([`Script`]) serves both. A proxy runs in the test's own runtime: a test that blocks its thread
 //! stops its proxies too.
 
+mod answer;
 mod http;
 mod postgres;
 mod script;
 
 pub use self::{
-    http::{HttpAnswer, HttpProxy},
+    answer::HttpAnswer,
+    http::HttpProxy,
     postgres::PgProxy,
     script::{At, Held, Request, Script, When},
 };
 
-use std::{future::Future, net::Ipv4Addr, sync::Arc};
+use std::{
+    future::Future,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -29,7 +35,7 @@ use crate::failure::OrFail;
 #[derive(Debug)]
 struct Listener {
     port: u16,
-    _tasks: JoinSet<()>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Listener {
@@ -53,6 +59,11 @@ impl Listener {
                 }
             }
         });
-        Self { port, _tasks: tasks }
+        Self { port, tasks: Mutex::new(tasks) }
+    }
+
+    /// Gives the port back and cuts all connections, soon.
+    fn close(&self) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 }

@@ -21,4 +21,6 @@ mod servers {
     mod render;
 
     mod cloud_init;
+
+    mod kube;
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: how many instructions the hot paths take.
+//! `cargo xtask bench`: how many instructions the hot paths take, and how many bytes a cache keeps.
 //!
 //! Instructions and not seconds: callgrind counts the same on a busy laptop and on an idle server, so
 //! that a figure in the documentation can be compared with one of today. A benchmark prepares a case and
@@ -22,14 +22,44 @@ const PAGE: &str = "docs/benchmarks.md";
 /// How often a case is run: often enough that a table which doubles once does not show.
 const TIMES: u64 = 100;
 
-/// A benchmark: a bench target that keeps to the protocol of `broker-render/benches/render.rs`.
+/// A benchmark: a bench target that names its cases when it is called with `--list`.
 #[derive(Debug)]
 struct Benchmark {
     name: &'static str,
     package: &'static str,
+    unit: Unit,
 }
 
-const BENCHMARKS: [Benchmark; 1] = [Benchmark { name: "render", package: "broker-render" }];
+/// What a case is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Counted by callgrind: the program runs a case as often as it is told.
+    Instructions,
+    /// Counted by the program itself, which prints the figure of a case.
+    BytesPerResource,
+}
+
+impl Unit {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::BytesPerResource => "bytes per resource",
+        }
+    }
+
+    /// What is kept takes as many bytes in every profile, and the quickest to build is the one that is there.
+    const fn profile(self) -> &'static str {
+        match self {
+            Self::Instructions => "bench",
+            Self::BytesPerResource => "dev",
+        }
+    }
+}
+
+const BENCHMARKS: [Benchmark; 2] = [
+    Benchmark { name: "render", package: "broker-render", unit: Unit::Instructions },
+    Benchmark { name: "cache", package: "broker-kube", unit: Unit::BytesPerResource },
+];
 
 /// Measures the named benchmarks, or all of them, and writes the figures into the documentation.
 pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
@@ -39,31 +69,37 @@ pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
     {
         return Err(TaskError::UnknownBenchmark { name: name.clone(), known: known() });
     }
-    let valgrind = Valgrind::find_or_unpack(&to_stderr)?;
     let workspace = Workspace::load()?;
     let wanted = |benchmark: &&Benchmark| {
         names.is_empty() || names.iter().any(|name| name == benchmark.name)
     };
     for benchmark in BENCHMARKS.iter().filter(wanted) {
         let program = build(&workspace, benchmark)?;
-        let figures = measure(&valgrind, &program)?;
-        for (case, instructions) in &figures {
-            println!("{}: {case}: {} instructions", benchmark.name, grouped(*instructions));
+        let figures = measure(benchmark.unit, &program)?;
+        for (case, figure) in &figures {
+            println!(
+                "{}: {case}: {} {}",
+                benchmark.name,
+                grouped(*figure),
+                benchmark.unit.as_str()
+            );
         }
         record(&workspace.root().join(PAGE), benchmark, &figures)?;
     }
     Ok(())
 }
 
-/// Compiles the benchmark as a release.
+/// Compiles the benchmark.
 fn build(workspace: &Workspace, benchmark: &Benchmark) -> Result<PathBuf, TaskError> {
-    let Benchmark { name, package } = benchmark;
+    let Benchmark { name, package, unit } = benchmark;
     let mut command = workspace.cargo(&[
         "bench",
         "--package",
         package,
         "--bench",
         name,
+        "--profile",
+        unit.profile(),
         "--no-run",
         "--message-format=json-render-diagnostics",
     ]);
@@ -84,21 +120,40 @@ fn build(workspace: &Workspace, benchmark: &Benchmark) -> Result<PathBuf, TaskEr
     })
 }
 
-/// Instructions per case, in the order in which the program names its cases.
-fn measure(valgrind: &Valgrind, program: &Path) -> Result<Vec<(String, u64)>, TaskError> {
+/// A figure per case, in the order in which the program names its cases.
+fn measure(unit: Unit, program: &Path) -> Result<Vec<(String, u64)>, TaskError> {
     let mut list = std::process::Command::new(program);
     let cases = list.arg("--list").output().map_err(spawn_error(&list))?;
     let cases = String::from_utf8_lossy(&cases.stdout).into_owned();
+    let valgrind = match unit {
+        Unit::Instructions => Some(Valgrind::find_or_unpack(&to_stderr)?),
+        Unit::BytesPerResource => None,
+    };
     let figure = |case: &str| {
-        let counts = step(&to_stderr, &format!("measuring `{case}`"), || {
-            Ok::<_, TaskError>((
-                count(valgrind, program, case, 0)?,
-                count(valgrind, program, case, TIMES)?,
-            ))
+        let figure = step(&to_stderr, &format!("measuring `{case}`"), || match &valgrind {
+            Some(valgrind) => instructions(valgrind, program, case),
+            None => printed(program, case),
         });
-        counts.map(|(before, after)| (case.to_owned(), after.saturating_sub(before) / TIMES))
+        figure.map(|figure| (case.to_owned(), figure))
     };
     cases.lines().map(figure).collect()
+}
+
+/// The difference between many times and none, which leaves out the preparation.
+fn instructions(valgrind: &Valgrind, program: &Path, case: &str) -> Result<u64, TaskError> {
+    let (before, after) =
+        (count(valgrind, program, case, 0)?, count(valgrind, program, case, TIMES)?);
+    Ok(after.saturating_sub(before) / TIMES)
+}
+
+fn printed(program: &Path, case: &str) -> Result<u64, TaskError> {
+    let mut command = std::process::Command::new(program);
+    let output = command.arg(case).output().map_err(spawn_error(&command))?;
+    let figure = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    figure.filter(|_| output.status.success()).ok_or_else(|| TaskError::Command {
+        what: format!("measuring `{case}`"),
+        how: last_line(&output.stderr).unwrap_or_else(|| output.status.to_string()),
+    })
 }
 
 fn count(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> Result<u64, TaskError> {
@@ -134,21 +189,22 @@ fn last_line(output: &[u8]) -> Option<String> {
 fn record(page: &Path, benchmark: &Benchmark, figures: &[(String, u64)]) -> Result<(), TaskError> {
     let file = |doing| move |source| TaskError::File { doing, path: PAGE.into(), source };
     let text = fs::read_to_string(page).map_err(file("read"))?;
-    let text = with_figures(&text, benchmark.name, figures).ok_or_else(|| TaskError::Command {
+    let text = with_figures(&text, benchmark, figures).ok_or_else(|| TaskError::Command {
         what: format!("writing the figures of {} into {PAGE}", benchmark.name),
         how: "its marks are missing".to_owned(),
     })?;
     fs::write(page, text).map_err(file("write"))
 }
 
-fn with_figures(page: &str, name: &str, figures: &[(String, u64)]) -> Option<String> {
+fn with_figures(page: &str, benchmark: &Benchmark, figures: &[(String, u64)]) -> Option<String> {
+    let Benchmark { name, unit, .. } = benchmark;
     let (begin, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
     let start = page.find(&begin)? + begin.len();
     let stop = start + page[start..].find(&end)?;
-    let rows = figures.iter().fold(String::new(), |rows, (case, instructions)| {
-        rows + &format!("| {case} | {} |\n", grouped(*instructions))
+    let rows = figures.iter().fold(String::new(), |rows, (case, figure)| {
+        rows + &format!("| {case} | {} |\n", grouped(*figure))
     });
-    let table = format!("| case | instructions |\n|---|---:|\n{rows}");
+    let table = format!("| case | {} |\n|---|---:|\n{rows}", unit.as_str());
     Some(format!("{}{table}{}", &page[..start], &page[stop..]))
 }
 
@@ -175,12 +231,13 @@ mod tests {
         let page =
             "a\n<!-- bench x -->\nold\n<!-- /bench x -->\nb\n<!-- bench y -->\n<!-- /bench y -->\n";
         let figures = [("case".to_owned(), 1_234_567)];
+        let benchmark = |name| Benchmark { name, package: "any", unit: Unit::Instructions };
         assert_eq!(
-            with_figures(page, "x", &figures).unwrap(),
+            with_figures(page, &benchmark("x"), &figures).unwrap(),
             "a\n<!-- bench x -->\n| case | instructions |\n|---|---:|\n| case | 1,234,567 |\n\
              <!-- /bench x -->\nb\n<!-- bench y -->\n<!-- /bench y -->\n"
         );
-        assert_eq!(with_figures(page, "z", &figures), None);
+        assert_eq!(with_figures(page, &benchmark("z"), &figures), None);
     }
 
     #[test]
@@ -194,6 +251,6 @@ mod tests {
     #[test]
     fn an_unknown_benchmark_is_refused_with_the_known_ones() {
         let error = run(&["rendre".to_owned()]).unwrap_err();
-        assert_eq!(error.to_string(), "there is no benchmark \"rendre\"; there are render");
+        assert_eq!(error.to_string(), "there is no benchmark \"rendre\"; there are render, cache");
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn install(client: &Client, definition: serde_json::Value) {
         .patch(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&definition))
         .await
         .or_fail(format_args!("the CustomResourceDefinition {name} was refused"));
-    until(format_args!("{name} to be established"), || async {
+    until(format!("{name} to be established"), || async {
         let live = definitions.get(&name).await.or_fail(&name);
         is_established(&live).then_some(())
     })
@@ -28,7 +28,7 @@ pub(super) async fn install(client: &Client, definition: serde_json::Value) {
     for version in definition.spec.versions.iter().filter(|version| version.served) {
         let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
         let path = format!("/apis/{group}/{}/{plural}?limit=1", version.name);
-        until(format_args!("{path} to be served"), || async {
+        until(format!("{path} to be served"), || async {
             is_served(client, &path).await.then_some(())
         })
         .await;

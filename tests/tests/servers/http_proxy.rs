@@ -144,6 +144,56 @@ async fn a_watch_is_passed_on_as_it_comes() {
 }
 
 #[tokio::test]
+async fn a_connection_can_be_reset_before_and_after_the_server_was_asked() {
+    for after in [false, true] {
+        let world = world().await;
+        let rule = world.proxy.script().first(is_create);
+        let at = if after { rule.before_answer() } else { rule.before_forward() };
+        at.answer(HttpAnswer::reset());
+        let error = world.create().await.unwrap_err();
+        assert!(is_reset(&error), "{error:?}");
+        assert_eq!(world.exists().await, after);
+    }
+}
+
+fn is_reset(error: &Error) -> bool {
+    let mut chain =
+        std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| {
+            error.source()
+        });
+    chain.any(|error| {
+        let error = error.downcast_ref::<std::io::Error>();
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    })
+}
+
+#[tokio::test]
+async fn an_answer_can_stop_anywhere() {
+    let rows = [
+        ("half a body", HttpAnswer::servers().cut_after(40)),
+        ("half a body, and nothing more", HttpAnswer::servers().stalled_after(40)),
+        ("half a head, and nothing more", HttpAnswer::half_a_head()),
+    ];
+    for (why, answer) in rows {
+        let world = world().await;
+        world.proxy.script().first(is_create).before_answer().answer(answer);
+        // What stalls, stalls for ever; a moment tells it from an answer.
+        let created = tokio::time::timeout(Duration::from_millis(200), world.create()).await;
+        assert!(!matches!(created, Ok(Ok(_) | Err(Error::Api(_)))), "{why}: {created:?}");
+        assert!(world.exists().await, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_not_connected_to() {
+    let world = world().await;
+    world.create().await.unwrap();
+    world.proxy.refuse().await;
+    assert!(world.through.get("created").await.is_err());
+    assert_eq!(world.proxy.script().seen().len(), 1, "it was connected to");
+}
+
+#[tokio::test]
 async fn a_process_can_be_killed_before_its_request_and_before_its_answer() {
     for after in [false, true] {
         let world = world().await;

@@ -61,7 +61,15 @@ const MAP: &[Row] = &[
     },
     Row {
         member: "broker-kube",
-        may_use: &["broker-ports", "broker-render", "k8s-openapi", "kube", "tokio"],
+        may_use: &[
+            "broker-domain",
+            "broker-ports",
+            "broker-render",
+            "hyper",
+            "k8s-openapi",
+            "kube",
+            "tokio",
+        ],
         behind_features: &[],
         beyond: Beyond::SmallCrates,
     },

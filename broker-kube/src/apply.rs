@@ -1,0 +1,133 @@
+//! Stage 5, act: conditional server-side apply, for good or to see what it would do.
+
+use broker_ports::{
+    Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, refuse_foreign_write,
+};
+use broker_render::FIELD_MANAGER;
+use http::Method;
+use serde_json::Value;
+
+use crate::answer::Refusal;
+use crate::call::Extent;
+use crate::error::{Asked, Cause, Failure, Verb};
+use crate::kinds::Served;
+use crate::objects::Objects;
+
+/// The body is JSON, which is YAML.
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// What became of a request to apply.
+enum Outcome {
+    Object(Value),
+    /// The precondition did not hold.
+    Conflict,
+    /// The version was right, but of another object.
+    NameTaken,
+}
+
+pub(crate) async fn apply(objects: &Objects, request: &ApplyRequest) -> Result<Applied, PortError> {
+    refuse_foreign_write(request.project(), request.target())?;
+    match send(objects, Verb::Apply, request).await? {
+        Outcome::Conflict => Ok(Applied::Conflict),
+        Outcome::NameTaken => Ok(Applied::NameTaken),
+        Outcome::Object(object) => {
+            let version = ObjectVersion::of(&object).map_err(|error| {
+                let asked = Asked::of(Verb::Apply, request.target());
+                asked.failed(Cause::Unreadable, &error.to_string())
+            })?;
+            Ok(Applied::Done(version))
+        }
+    }
+}
+
+pub(crate) async fn dry_run(
+    objects: &Objects,
+    request: &ApplyRequest,
+) -> Result<DryRun, PortError> {
+    refuse_foreign_write(request.project(), request.target())?;
+    match send(objects, Verb::DryRun, request).await? {
+        Outcome::Conflict | Outcome::NameTaken => Ok(DryRun::Conflict),
+        Outcome::Object(object) => Ok(DryRun::Accepted(LiveObject::from_json(object)?)),
+    }
+}
+
+async fn send(objects: &Objects, verb: Verb, request: &ApplyRequest) -> Result<Outcome, Failure> {
+    let asked = Asked::of(verb, request.target());
+    let served = served(objects, &asked, request).await?;
+    let target = request.target();
+    let Some(path) = served.object(target.namespace(), target.name()) else {
+        let words = "the name is not complete; a namespaced object needs its namespace";
+        return Err(asked.failed(Cause::Unaddressable, words));
+    };
+    // Forced: a field that we send is ours, whoever wrote it last.
+    let mut path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
+    let extent = if verb == Verb::DryRun {
+        path.push_str("&dryRun=All");
+        Extent::Whole
+    } else {
+        Extent::Metadata
+    };
+    let body = (APPLY_PATCH, request.expose_for_apply());
+    let answer = objects.server().put(&asked, (Method::PATCH, &path), body, extent).await?;
+    match answer.into_object(&asked)? {
+        Ok(object) => Ok(Outcome::Object(object)),
+        Err(refusal) => refused(objects, &asked, request, &served, &refusal).await,
+    }
+}
+
+/// Where the kind is served in the very version that the manifest is written in.
+async fn served(
+    objects: &Objects,
+    asked: &Asked,
+    request: &ApplyRequest,
+) -> Result<Served, Failure> {
+    let target = request.target();
+    let kind = (target.api_version(), target.kind());
+    match objects.kinds().locate(objects.server(), kind).await? {
+        Some(served) if served.api_version() == target.api_version() => Ok(served),
+        Some(other) => {
+            let words = format!("the server serves this kind as {} only", other.api_version());
+            Err(asked.failed(Cause::KindAbsent, &words))
+        }
+        None => Err(asked.failed(Cause::KindAbsent, "the server does not serve this kind")),
+    }
+}
+
+/// What a refusal means. Its words may repeat the injected value, so they pass the request's own scrub.
+async fn refused(
+    objects: &Objects,
+    asked: &Asked,
+    request: &ApplyRequest,
+    served: &Served,
+    refusal: &Refusal,
+) -> Result<Outcome, Failure> {
+    let cause = refusal.cause(served.plural());
+    if cause == Cause::Conflict {
+        return Ok(Outcome::Conflict);
+    }
+    if matches!(&cause, Cause::Invalid(fields) if fields.iter().any(|field| field == "metadata.uid"))
+    {
+        return Ok(Outcome::NameTaken);
+    }
+    if cause == Cause::KindAbsent {
+        objects.kinds().forget((request.target().api_version(), request.target().kind()));
+    }
+    // Server-side apply answers a field that the schema does not declare, or declares with another type,
+    // with a bare 500. It is the object's fault, unless the server is unwell.
+    let is_the_object = cause == Cause::Unwell(500) && is_well(objects).await;
+    let cause = if is_the_object { Cause::Indigestible } else { cause };
+    let failure = asked.failed_saying(cause, refusal.words(), |message| request.scrub(message));
+    Err(failure.with_retry_after(refusal.retry_after()))
+}
+
+/// Whether the API server calls itself ready. One that will not tell us is well enough to say that.
+async fn is_well(objects: &Objects) -> bool {
+    let asked = Asked::about(Verb::Get, "/readyz");
+    match objects.server().get(&asked, "/readyz", Extent::Whole).await {
+        Err(_) => false,
+        Ok(answer) => match answer.into_acceptance() {
+            Ok(()) => true,
+            Err(refusal) => !matches!(refusal.cause(""), Cause::Unwell(_) | Cause::Throttled),
+        },
+    }
+}

@@ -1,0 +1,214 @@
+//! What the cache keeps of one composite resource, in as few bytes as it takes.
+//!
+//! An embedder may have tens of thousands of resources, and all that a sweep asks of each is whether anything
+//! has changed. So digests stay arrays, ids stay numbers, and the object itself is dropped where it comes in.
+
+use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
+use broker_ports::{Arming, CachedXr, ConditionStatus, ObjectVersion, XrStatus};
+use broker_render::{Digest, Scope, namespace};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// The namespace of a Project begins so; the id follows.
+const NAMESPACE_PREFIX: &str = "plexsphere-project-";
+
+/// Which resource, in which Project's namespace. The nil id, which no Project has, stands for no namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    resource: Uuid,
+    project: Uuid,
+}
+
+impl Key {
+    pub(super) fn new(resource: ProvisionedResourceId, project: ProjectId, scope: Scope) -> Self {
+        let project = if scope.is_namespaced() { project.as_uuid() } else { Uuid::nil() };
+        Self { resource: resource.as_uuid(), project }
+    }
+
+    /// The key of an object, unless its name or its namespace is none of ours.
+    pub(super) fn of(object: &Value) -> Option<Self> {
+        let metadata = object.get("metadata")?;
+        let resource = XrName::id_of(metadata.get("name")?.as_str()?)?.as_uuid();
+        let project = match metadata.get("namespace").and_then(Value::as_str) {
+            None => Uuid::nil(),
+            Some(within) => {
+                let project: ProjectId = within.strip_prefix(NAMESPACE_PREFIX)?.parse().ok()?;
+                // One Project, one spelling: an id in capitals would be another namespace.
+                (namespace(project).as_str() == within).then_some(project.as_uuid())?
+            }
+        };
+        Some(Self { resource, project })
+    }
+
+    pub(super) fn resource(self) -> Option<ProvisionedResourceId> {
+        ProvisionedResourceId::new(self.resource).ok()
+    }
+}
+
+/// What is kept: a [`CachedXr::Seen`] without its strings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    version: Version,
+    generation: i64,
+    ready_generation: Option<i64>,
+    /// Only a resource that will never work has one.
+    provisioning_failed: Option<Box<str>>,
+    owned: [u8; 32],
+    references: [u8; 32],
+    armed: Arming,
+    ready: Option<ConditionStatus>,
+    deleting: bool,
+}
+
+impl Entry {
+    /// What is kept of an object. `None` for one without a uid or version, which no API server sends.
+    pub(super) fn of(object: &Value, scope: Scope) -> Option<Self> {
+        let Ok(CachedXr::Seen { version, status, armed, owned, references }) =
+            CachedXr::of(object, scope)
+        else {
+            return None;
+        };
+        Some(Self {
+            version: Version::of(version),
+            generation: status.generation,
+            ready_generation: status.ready_generation,
+            provisioning_failed: status.provisioning_failed.map(String::into_boxed_str),
+            owned: *owned.as_bytes(),
+            references: *references.as_bytes(),
+            armed,
+            ready: status.ready,
+            deleting: status.deleting,
+        })
+    }
+
+    /// What the port is told.
+    pub(super) fn show(&self) -> CachedXr {
+        CachedXr::Seen {
+            version: self.version.show(),
+            status: XrStatus {
+                generation: self.generation,
+                deleting: self.deleting,
+                ready: self.ready,
+                ready_generation: self.ready_generation,
+                provisioning_failed: self.provisioning_failed.as_deref().map(str::to_owned),
+            },
+            armed: self.armed,
+            owned: Digest::new(self.owned),
+            references: ReferencesDigest::new(self.references),
+        }
+    }
+}
+
+/// Which object, at which version: two numbers, as every API server that there is writes them. Kubernetes
+/// promises no more than text, so anything else is kept as it came.
+#[derive(Debug, PartialEq, Eq)]
+enum Version {
+    Numbers { uid: Uuid, resource_version: u64 },
+    Text(Box<ObjectVersion>),
+}
+
+impl Version {
+    fn of(version: ObjectVersion) -> Self {
+        let uid = Uuid::try_parse(&version.uid).ok();
+        let number = version.resource_version.parse().ok();
+        match (uid, number) {
+            (Some(uid), Some(resource_version)) => {
+                let numbers = Self::Numbers { uid, resource_version };
+                // Only what comes back letter for letter may be sent as a precondition later.
+                if numbers.show() == version { numbers } else { Self::Text(Box::new(version)) }
+            }
+            (None, _) | (_, None) => Self::Text(Box::new(version)),
+        }
+    }
+
+    fn show(&self) -> ObjectVersion {
+        match self {
+            Self::Numbers { uid, resource_version } => ObjectVersion {
+                uid: uid.to_string(),
+                resource_version: resource_version.to_string(),
+            },
+            Self::Text(version) => (**version).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const RESOURCE: &str = "0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+    const PROJECT: &str = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";
+
+    fn object(uid: &str, version: &str) -> Value {
+        json!({
+            "metadata": {
+                "name": format!("pr-{RESOURCE}"),
+                "namespace": format!("{NAMESPACE_PREFIX}{PROJECT}"),
+                "uid": uid,
+                "resourceVersion": version,
+                "generation": 4,
+                "deletionTimestamp": "2026-01-02T03:04:05Z",
+                "annotations": {"plexsphere.io/armed": "00000000-0000-0000-0000-000000000007"},
+            },
+            "spec": {"crossplane": {"resourceRefs": [
+                {"apiVersion": "v1", "kind": "Part", "name": "a"},
+            ]}},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "False", "observedGeneration": 3},
+                {"type": "ProvisioningFailed", "status": "True", "message": "no such region"},
+            ]},
+        })
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_seen() {
+        let rows = [
+            ("numbers", "7f3f1d0e-1c4b-4b1a-9d53-2f6f0f0f9a11", "812"),
+            ("a uid in capitals", "7F3F1D0E-1C4B-4B1A-9D53-2F6F0F0F9A11", "812"),
+            ("a version with a leading zero", "7f3f1d0e-1c4b-4b1a-9d53-2f6f0f0f9a11", "0812"),
+            ("texts", "some-uid", "some-version"),
+        ];
+        for (why, uid, version) in rows {
+            let object = object(uid, version);
+            for scope in Scope::ALL {
+                let entry = Entry::of(&object, scope).unwrap();
+                assert_eq!(entry.show(), CachedXr::of(&object, scope).unwrap(), "{why}, {scope}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_entry_is_small() {
+        // With its key, the pointer to it and the emptiest map that hash maps allow: under 256 bytes.
+        assert!(size_of::<Entry>() <= 160, "{} bytes", size_of::<Entry>());
+        assert_eq!(size_of::<Key>(), 32);
+    }
+
+    #[test]
+    fn only_names_of_ours_have_a_key() {
+        let (resource, project) = (RESOURCE.parse().unwrap(), PROJECT.parse().unwrap());
+        let key = |name: &str, within: Option<&str>| {
+            Key::of(&json!({"metadata": {"name": name, "namespace": within}}))
+        };
+        let (name, home) = (format!("pr-{RESOURCE}"), format!("{NAMESPACE_PREFIX}{PROJECT}"));
+        let namespaced = Key::new(resource, project, Scope::Namespaced);
+        assert_eq!(key(&name, Some(&home)), Some(namespaced));
+        assert_eq!(key(&name, None), Some(Key::new(resource, project, Scope::Cluster)));
+        assert_eq!(namespaced.resource(), Some(resource));
+        for (why, name, within) in [
+            ("a composed object", format!("{name}-x7f"), home.clone()),
+            ("another namespace", name.clone(), "kube-system".to_owned()),
+            ("another spelling", name.clone(), home.to_uppercase()),
+            ("a Project without an id", name.clone(), NAMESPACE_PREFIX.to_owned()),
+        ] {
+            assert_eq!(key(&name, Some(&within)), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn an_object_without_a_version_is_not_kept() {
+        assert!(Entry::of(&json!({"metadata": {"uid": "u"}}), Scope::Namespaced).is_none());
+    }
+}

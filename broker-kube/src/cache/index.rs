@@ -1,0 +1,143 @@
+//! The objects of one kind, as a list and the events after it tell them. Synchronous: no request is made
+//! here, and nobody waits.
+//!
+//! Invariant: what the index shows never goes back. Every list and every event carries the version of the
+//! store that it speaks of; what is not newer than the index itself is dropped, be it late, doubled, or both.
+
+use std::collections::HashMap;
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::CachedXr;
+use broker_render::Scope;
+use serde_json::Value;
+
+use super::entry::{Entry, Key};
+
+/// What is kept of the objects of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Keep {
+    /// What a sweep asks for: composite resources.
+    Entries(Scope),
+    /// Nothing: ProviderConfigs are watched only for the hint that one changed.
+    Nothing,
+}
+
+/// One event of a watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event<'a> {
+    /// An object came or changed.
+    Applied(&'a Value),
+    /// An object went, or lost the label that it was found by.
+    Deleted(&'a Value),
+    /// Nothing happened up to here.
+    Bookmark(&'a Value),
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(super) struct Index {
+    keep: Keep,
+    // The entry stands behind a pointer because a map keeps up to half of its room free, and an empty place
+    // for a pointer costs less than an empty place for an entry.
+    entries: HashMap<Key, Box<Entry>>,
+    /// The version of the store that the index shows; what the next watch begins after.
+    version: Option<String>,
+    /// There was a list before.
+    listed: bool,
+}
+
+/// A list under way, page by page.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    entries: HashMap<Key, Box<Entry>>,
+}
+
+impl Index {
+    pub(super) fn new(keep: Keep) -> Self {
+        Self { keep, entries: HashMap::new(), version: None, listed: false }
+    }
+
+    /// Where a watch goes on; `None` before the first list and after the server has forgotten that version.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// The server no longer knows what happened since: only a list helps. What was seen is kept, so that
+    /// the list can tell what changed meanwhile.
+    pub(super) fn expire(&mut self) {
+        self.version = None;
+    }
+
+    pub(super) fn get(&self, key: &Key) -> CachedXr {
+        self.entries.get(key).map_or(CachedXr::Absent, |entry| entry.show())
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Takes a complete list, made at that version of the store. Returns what differs from what was seen
+    /// before. The first list tells what stands and not what changed: whoever begins, begins with a sweep.
+    pub(super) fn take(&mut self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
+        let Listing { mut entries } = listing;
+        entries.shrink_to_fit();
+        let came = entries.iter().filter(|(key, entry)| self.entries.get(key) != Some(entry));
+        let went = self.entries.keys().filter(|key| !entries.contains_key(key));
+        let changed = came.map(|(key, _)| key).chain(went).filter_map(|key| key.resource());
+        let changed = if self.listed { changed.collect() } else { Vec::new() };
+        self.entries = entries;
+        self.version = Some(version);
+        self.listed = true;
+        changed
+    }
+
+    /// Takes an event. Returns the resource that it is about, if there is anything new in it.
+    pub(super) fn apply(&mut self, event: Event<'_>) -> Option<ProvisionedResourceId> {
+        let (Event::Applied(object) | Event::Deleted(object) | Event::Bookmark(object)) = event;
+        let version = object.get("metadata")?.get("resourceVersion")?.as_str()?;
+        if !self.advance(version) {
+            return None;
+        }
+        let key = Key::of(object)?;
+        match (event, self.keep) {
+            (Event::Bookmark(_), _) => return None,
+            (Event::Applied(_) | Event::Deleted(_), Keep::Nothing) => {}
+            (Event::Applied(_), Keep::Entries(scope)) => {
+                let entry = Box::new(Entry::of(object, scope)?);
+                self.entries.insert(key, entry);
+            }
+            (Event::Deleted(_), Keep::Entries(_)) => {
+                self.entries.remove(&key);
+            }
+        }
+        key.resource()
+    }
+
+    /// Moves on to a version, unless the index is there already. Versions that are no numbers cannot be
+    /// compared; there the order of arrival is believed.
+    fn advance(&mut self, version: &str) -> bool {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let now = self.version.as_deref().and_then(number);
+        if let (Some(now), Some(then)) = (now, number(version))
+            && then <= now
+        {
+            return false;
+        }
+        self.version = Some(version.to_owned());
+        true
+    }
+}
+
+impl Listing {
+    /// Adds an object of a page.
+    pub(super) fn add(&mut self, object: &Value, keep: Keep) {
+        let Keep::Entries(scope) = keep else { return };
+        if let (Some(key), Some(entry)) = (Key::of(object), Entry::of(object, scope)) {
+            self.entries.insert(key, Box::new(entry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! One kind that is followed, shared between the one who follows it and those who ask.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::CachedXr;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::entry::Key;
+use super::index::{Event, Index, Listing};
+use super::requests::Source;
+
+/// A kind, what was seen of it, and how fresh that is.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    source: Source,
+    state: Mutex<State>,
+    followed: AtomicBool,
+    /// Nobody wants it any more.
+    pub(super) dropped: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    index: Index,
+    /// When the server was heard last. `None` while there is no watch.
+    heard: Option<Instant>,
+    /// When somebody asked last.
+    used: Instant,
+}
+
+impl Tracked {
+    pub(super) fn new(source: Source) -> Self {
+        let index = Index::new(source.keep);
+        let state = Mutex::new(State { index, heard: None, used: Instant::now() });
+        Self { source, state, followed: AtomicBool::new(false), dropped: Notify::new() }
+    }
+
+    pub(super) const fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.source.path
+    }
+
+    /// Takes the kind for oneself to follow; false if somebody has.
+    pub(super) fn claim(&self) -> bool {
+        !self.followed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Nobody follows it from now on.
+    pub(super) fn release(&self) {
+        self.lose();
+        self.followed.store(false, Ordering::Release);
+    }
+
+    /// Somebody asked.
+    pub(super) fn touch(&self) {
+        self.lock().used = Instant::now();
+    }
+
+    pub(super) fn is_unused_since(&self, moment: Instant) -> bool {
+        self.lock().used < moment
+    }
+
+    /// There is a watch, which begins only where a complete list ended, and it was heard within `silence`.
+    pub(super) fn is_warm(&self, silence: Duration) -> bool {
+        self.lock().heard.is_some_and(|heard| heard.elapsed() <= silence)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> CachedXr {
+        self.lock().index.get(key)
+    }
+
+    pub(super) fn version(&self) -> Option<String> {
+        self.lock().index.version().map(str::to_owned)
+    }
+
+    pub(super) fn take(&self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
+        self.lock().index.take(listing, version)
+    }
+
+    pub(super) fn apply(&self, event: Event<'_>) -> Option<ProvisionedResourceId> {
+        let mut state = self.lock();
+        state.heard = Some(Instant::now());
+        state.index.apply(event)
+    }
+
+    /// A watch has begun.
+    pub(super) fn hear(&self) {
+        self.lock().heard = Some(Instant::now());
+    }
+
+    /// There is no watch.
+    pub(super) fn lose(&self) {
+        self.lock().heard = None;
+    }
+
+    /// There is no watch, and no version to begin one from.
+    pub(super) fn expire(&self) {
+        let mut state = self.lock();
+        state.heard = None;
+        state.index.expire();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

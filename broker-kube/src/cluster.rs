@@ -1,0 +1,125 @@
+//! The adapter itself: one handle on one API server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use broker_domain::ClusterId;
+use broker_ports::{
+    Applied, ApplyRequest, CachedXr, Cluster, DeleteRequest, Deleted, DryRun, Hints, Inspection,
+    OwnedPage, OwnedQuery, PortError, Reading, Target, XrTarget,
+};
+use kube::Client;
+use tracing::instrument;
+
+use crate::cache::Cache;
+use crate::call::{KubeOptions, Server};
+use crate::objects::Objects;
+use crate::{apply, delete, inspect, observe, owned, read};
+
+/// A management cluster behind its API server.
+///
+/// Reading, applying and deleting ask the API server each time. [`Cluster::observe_many`] and
+/// [`Cluster::hints`] live on the cache, which somebody has to run: without that, observations cost lists,
+/// and no hint comes.
+///
+/// ```
+/// # async fn embed(client: kube::Client, stop: impl Future<Output = ()>) {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use broker_kube::cache::{Cache, CacheOptions};
+/// use broker_kube::{KubeCluster, KubeOptions};
+///
+/// let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
+/// let options = KubeOptions::new(Duration::from_secs(10), Duration::from_secs(5));
+/// let cluster = KubeCluster::new(client, options, Arc::clone(&cache));
+/// // `cluster` goes to the broker, and the cache runs beside it.
+/// cache.run(stop).await;
+/// # drop(cluster);
+/// # }
+/// ```
+pub struct KubeCluster {
+    objects: Objects,
+    cache: Arc<Cache>,
+}
+
+impl KubeCluster {
+    /// The cluster of a client, which has to send each request once: see
+    /// [`client_config`](crate::client_config).
+    pub fn new(client: Client, options: KubeOptions, cache: Arc<Cache>) -> Self {
+        Self { objects: Objects::new(Server::new(client, options)), cache }
+    }
+
+    /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known.
+    async fn follow_provider_configs(&self, target: &Target) {
+        let kind = (target.provider_config.api_version(), target.provider_config.kind());
+        let served = self.objects.kinds().locate(self.objects.server(), kind).await;
+        if let Ok(Some(served)) = served {
+            self.cache.track_provider_configs(served.api_version(), served.plural());
+        }
+    }
+}
+
+/// A client says nothing of itself.
+impl fmt::Debug for KubeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = self.objects.server().options();
+        f.debug_struct("KubeCluster").field("options", options).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    #[instrument(name = "kube.identity", level = "debug", skip_all)]
+    async fn identity(&self) -> Result<ClusterId, PortError> {
+        read::identity(&self.objects).await
+    }
+
+    #[instrument(name = "kube.xr.observe_many", level = "debug", skip_all, fields(targets = targets.len()))]
+    async fn observe_many(
+        &self,
+        targets: &[XrTarget],
+    ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
+        observe::observe_many(&self.objects, &self.cache, targets).await
+    }
+
+    #[instrument(name = "kube.read", level = "debug", skip_all, fields(resource = %target.xr.resource))]
+    async fn read(&self, target: &Target) -> Result<Reading, PortError> {
+        self.cache.track(&target.xr.xrd);
+        let reading = read::read(&self.objects, target).await?;
+        if reading.provider_config.is_some() {
+            self.follow_provider_configs(target).await;
+        }
+        Ok(reading)
+    }
+
+    #[instrument(name = "kube.inspect", level = "debug", skip_all, fields(resource = %target.xr.resource))]
+    async fn inspect(&self, target: &Target) -> Result<Inspection, PortError> {
+        inspect::inspect(&self.objects, target).await
+    }
+
+    #[instrument(name = "kube.apply", level = "debug", skip_all, fields(object = %request.target()))]
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError> {
+        apply::apply(&self.objects, request).await
+    }
+
+    #[instrument(name = "kube.dry_run", level = "debug", skip_all, fields(object = %request.target()))]
+    async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError> {
+        apply::dry_run(&self.objects, request).await
+    }
+
+    #[instrument(name = "kube.delete", level = "debug", skip_all, fields(object = %request.target))]
+    async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError> {
+        delete::delete(&self.objects, request).await
+    }
+
+    #[instrument(name = "kube.list_owned", level = "debug", skip_all)]
+    async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError> {
+        owned::list_owned(&self.objects, query).await
+    }
+
+    async fn hints(&self) -> Result<Hints, PortError> {
+        Ok(self.cache.hints())
+    }
+}

@@ -1,0 +1,59 @@
+//! Stage 5, act: deletion of one very object, in the foreground.
+
+use broker_ports::{DeleteRequest, Deleted, PortError, refuse_foreign_write};
+use broker_render::scrub;
+use http::Method;
+use serde_json::json;
+
+use crate::call::Extent;
+use crate::error::{Asked, Cause, Verb};
+use crate::objects::Objects;
+
+/// Asks for the deletion of an object, wherever its kind is served now.
+pub(crate) async fn delete(
+    objects: &Objects,
+    request: &DeleteRequest<'_>,
+) -> Result<Deleted, PortError> {
+    let DeleteRequest { project, target, uid, .. } = *request;
+    refuse_foreign_write(project, target)?;
+    let asked = Asked::of(Verb::Delete, target);
+    let kind = (target.api_version(), target.kind());
+    let Some(mut served) = objects.kinds().locate(objects.server(), kind).await? else {
+        return Ok(Deleted::Gone);
+    };
+    // In the background the object would vanish while what it composed lives on.
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "propagationPolicy": "Foreground", "preconditions": {"uid": uid},
+    });
+    for _ in 0..2 {
+        let Some(path) = served.object(target.namespace(), target.name()) else {
+            let words = "the name is not complete; a namespaced object needs its namespace";
+            return Err(asked.failed(Cause::Unaddressable, words).into());
+        };
+        let body = ("application/json", options.to_string().into_bytes());
+        let sent = (Method::DELETE, path.as_str());
+        let answer = objects.server().put(&asked, sent, body, Extent::Whole).await?;
+        let Err(refusal) = answer.into_acceptance() else { return Ok(Deleted::Accepted) };
+        let cause = refusal.cause(served.plural());
+        if cause == Cause::Vetoed {
+            return Ok(Deleted::Vetoed { message: scrub(refusal.words(), &[]) });
+        }
+        if cause == Cause::Conflict && refusal.is_other_uid() {
+            return Ok(Deleted::Replaced);
+        }
+        if matches!(cause, Cause::ObjectAbsent | Cause::NamespaceAbsent) {
+            return Ok(Deleted::Gone);
+        }
+        // Where nothing is served nothing happened, so that it may be tried elsewhere.
+        if cause != Cause::KindAbsent {
+            return Err(refusal.into_failure(&asked, served.plural()).into());
+        }
+        match objects.kinds().relocate(objects.server(), kind, &served).await? {
+            Some(elsewhere) => served = elsewhere,
+            None => return Ok(Deleted::Gone),
+        }
+    }
+    let words = "the server does not serve what it says it serves";
+    Err(asked.failed(Cause::Unreadable, words).into())
+}

@@ -1,0 +1,153 @@
+//! Stage 3, observe: whatever helps to explain one resource, every fact by itself.
+
+use std::collections::BTreeSet;
+
+use broker_domain::ObjectReference;
+use broker_ports::{ClusterEvent, Fact, FailureClass, Inspection, ObjectReport, PortError, Target};
+use broker_render::{injected, namespace, references, scrub};
+use futures_util::future::{join3, join4};
+use futures_util::stream::{self, StreamExt as _};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::call::Extent;
+use crate::error::Failure;
+use crate::objects::{Lookup, Objects, Selection};
+use crate::read::{AT_ONCE, identity, namespace_state, read_labelled};
+
+/// Where events about objects without a namespace are kept.
+const CLUSTER_EVENTS: &str = "default";
+
+pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspection, PortError> {
+    objects.kinds().learn(&target.xr.xrd);
+    let reference = target.xr.reference()?;
+    let home = namespace(target.xr.project);
+    let (cluster, namespace, xr, labelled) = join4(
+        identity(objects),
+        namespace_state(objects, home.as_str()),
+        objects.get(&reference, Extent::Whole),
+        read_labelled(objects, target),
+    )
+    .await;
+    let live = xr.as_ref().ok().and_then(found);
+    let hidden = live.map(injected).unwrap_or_default();
+    let mut names = target.recorded.clone();
+    names.extend(live.map(|live| references(live, target.xr.xrd.scope())).unwrap_or_default());
+    // A list that could not be had adds nothing; what is on record is asked for by name all the same.
+    names.extend(labelled.unwrap_or_default());
+    names.remove(&target.provider_config);
+    let (provider_config, composed, events) = join3(
+        report_on(objects, &target.provider_config, &hidden),
+        report_on_all(objects, names, &hidden),
+        events_about(objects, &reference, &hidden),
+    )
+    .await;
+    let inspection = Inspection {
+        cluster,
+        namespace,
+        kind_installed: match &xr {
+            Ok(lookup) => Ok(!matches!(lookup, Lookup::NoKind)),
+            Err(failure) => Err(failure.clone().into()),
+        },
+        xr: report(xr, &hidden),
+        provider_config,
+        composed,
+        events,
+    };
+    answered(inspection)
+}
+
+/// An inspection in which nobody answered anything is a failure; a refusal is an answer.
+fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
+    fn silent<T>(fact: &Fact<T>) -> bool {
+        fact.as_ref().is_err_and(|error| error.class() != FailureClass::Rejected)
+    }
+    let Inspection {
+        cluster,
+        namespace,
+        kind_installed,
+        xr,
+        provider_config,
+        composed,
+        events,
+        ..
+    } = &inspection;
+    let all_silent = silent(cluster)
+        && silent(namespace)
+        && silent(kind_installed)
+        && silent(xr)
+        && silent(provider_config)
+        && silent(events)
+        && composed.iter().all(|(_, fact)| silent(fact));
+    match inspection.cluster {
+        Err(error) if all_silent => Err(error),
+        _ => Ok(inspection),
+    }
+}
+
+fn found(lookup: &Lookup) -> Option<&Value> {
+    match lookup {
+        Lookup::Found(object) => Some(object),
+        Lookup::NoObject | Lookup::NoKind => None,
+    }
+}
+
+fn report(lookup: Result<Lookup, Failure>, hidden: &[SecretString]) -> Fact<Option<ObjectReport>> {
+    lookup?.object().map(|object| ObjectReport::of(&object, hidden)).transpose()
+}
+
+async fn report_on(
+    objects: &Objects,
+    reference: &ObjectReference,
+    hidden: &[SecretString],
+) -> Fact<Option<ObjectReport>> {
+    report(objects.get(reference, Extent::Whole).await, hidden)
+}
+
+async fn report_on_all(
+    objects: &Objects,
+    names: BTreeSet<ObjectReference>,
+    hidden: &[SecretString],
+) -> Vec<(ObjectReference, Fact<Option<ObjectReport>>)> {
+    let report = async |name: ObjectReference| {
+        let report = report_on(objects, &name, hidden).await;
+        (name, report)
+    };
+    let reports: Vec<_> = names.into_iter().map(report).collect();
+    stream::iter(reports).buffered(AT_ONCE).collect().await
+}
+
+/// What was said about an object lately, newest first.
+async fn events_about(
+    objects: &Objects,
+    about: &ObjectReference,
+    hidden: &[SecretString],
+) -> Fact<Vec<ClusterEvent>> {
+    let selector = format!("regarding.kind={},regarding.name={}", about.kind(), about.name());
+    let selection = Selection {
+        api_version: "events.k8s.io/v1",
+        kind: "Event",
+        namespace: Some(about.namespace().unwrap_or(CLUSTER_EVENTS)),
+        selector: ("fieldSelector", &selector),
+    };
+    // Events go after an hour, and what is said again is counted: one page is more than anybody reads.
+    let page = objects.page(&selection, None, Extent::Whole).await?.unwrap_or_default();
+    let mut events: Vec<_> = page.items.iter().map(|event| read_event(event, hidden)).collect();
+    events.sort_by_key(|event| std::cmp::Reverse(event.at));
+    Ok(events)
+}
+
+fn read_event(event: &Value, hidden: &[SecretString]) -> ClusterEvent {
+    let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
+    let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
+    let moment = |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
+    let times = ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime"];
+    ClusterEvent {
+        at: times.into_iter().filter_map(moment).max(),
+        reason: text("reason").to_owned(),
+        message: scrub(text("note"), &hidden),
+        warning: text("type") == "Warning",
+    }
+}

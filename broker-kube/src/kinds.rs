@@ -1,0 +1,278 @@
+//! Where the objects of a kind are served: an API server addresses them by plural and scope, manifests and
+//! references by kind.
+//!
+//! An XRD says both of its own kind. For every other kind the API server is asked once and believed until it
+//! no longer answers there.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use broker_render::Xrd;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::call::{Extent, Server};
+use crate::error::{Asked, Cause, Failure, Verb};
+
+/// Kinds that every API server has, with apiVersion, kind, plural, and whether they are namespaced.
+const NAMESPACE: (&str, &str, &str, bool) = ("v1", "Namespace", "namespaces", false);
+const EVENT: (&str, &str, &str, bool) = ("events.k8s.io/v1", "Event", "events", true);
+
+/// Where objects of a kind are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Served {
+    api_version: String,
+    plural: String,
+    namespaced: bool,
+}
+
+impl Served {
+    pub(crate) fn new(api_version: &str, plural: &str, namespaced: bool) -> Self {
+        Self { api_version: api_version.to_owned(), plural: plural.to_owned(), namespaced }
+    }
+
+    pub(crate) fn of(xrd: &Xrd) -> Self {
+        Self::new(&xrd.api_version(), xrd.plural(), xrd.scope().is_namespaced())
+    }
+
+    pub(crate) fn plural(&self) -> &str {
+        &self.plural
+    }
+
+    pub(crate) fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// The path of all objects, in one namespace or in all. What stands in no namespace stands in no other.
+    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+        let root = root(&self.api_version);
+        let plural = encode(&self.plural);
+        match namespace.filter(|_| self.namespaced) {
+            Some(namespace) => format!("{root}/namespaces/{}/{plural}", encode(namespace)),
+            None => format!("{root}/{plural}"),
+        }
+    }
+
+    /// The path of one object; `None` if its name leads nowhere: it lacks the namespace that the kind has, or
+    /// it would lead somewhere else.
+    pub(crate) fn object(&self, namespace: Option<&str>, name: &str) -> Option<String> {
+        let complete = namespace.is_some() || !self.namespaced;
+        let leads_astray = |part: &str| part == "." || part == "..";
+        if !complete || leads_astray(name) || namespace.is_some_and(leads_astray) {
+            return None;
+        }
+        Some(format!("{}/{}", self.collection(namespace), encode(name)))
+    }
+}
+
+fn root(api_version: &str) -> String {
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", encode(group), encode(version)),
+        None => format!("/api/{}", encode(api_version)),
+    }
+}
+
+/// A text as it may stand in a path or a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 0xf] {
+                encoded.extend(
+                    char::from_digit(digit.into(), 16).map(|digit| digit.to_ascii_uppercase()),
+                );
+            }
+        }
+    }
+    encoded
+}
+
+/// What is known of kinds. A kind that is not served is never remembered: somebody may be installing it.
+pub(crate) struct Kinds {
+    known: Mutex<HashMap<(String, String), Served>>,
+}
+
+impl Kinds {
+    pub(crate) fn new() -> Self {
+        let built_in = [NAMESPACE, EVENT].map(|(api_version, kind, plural, namespaced)| {
+            let name = (api_version.to_owned(), kind.to_owned());
+            (name, Served::new(api_version, plural, namespaced))
+        });
+        Self { known: Mutex::new(built_in.into()) }
+    }
+
+    /// Learns from an XRD where its objects are served, unless the API server was asked already.
+    pub(crate) fn learn(&self, xrd: &Xrd) {
+        let kind = (xrd.api_version(), xrd.kind().to_owned());
+        self.known().entry(kind).or_insert_with(|| Served::of(xrd));
+    }
+
+    /// Where objects of a kind are served; `None` if they are not.
+    pub(crate) async fn locate(
+        &self,
+        server: &Server,
+        (api_version, kind): (&str, &str),
+    ) -> Result<Option<Served>, Failure> {
+        let name = (api_version.to_owned(), kind.to_owned());
+        let known = self.known().get(&name).cloned();
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => self.ask(server, name, None).await,
+        }
+    }
+
+    /// Where else objects of a kind are served, when the API server does not know the place where they were
+    /// thought to be.
+    ///
+    /// An object is the same in every version of its kind. One that was recorded in a version that is no
+    /// longer served still stands, and nobody may conclude from the missing version that it is gone.
+    pub(crate) async fn relocate(
+        &self,
+        server: &Server,
+        (api_version, kind): (&str, &str),
+        disproved: &Served,
+    ) -> Result<Option<Served>, Failure> {
+        self.forget((api_version, kind));
+        self.ask(server, (api_version.to_owned(), kind.to_owned()), Some(disproved)).await
+    }
+
+    /// Asks anew next time.
+    pub(crate) fn forget(&self, (api_version, kind): (&str, &str)) {
+        self.known().remove(&(api_version.to_owned(), kind.to_owned()));
+    }
+
+    async fn ask(
+        &self,
+        server: &Server,
+        name: (String, String),
+        disproved: Option<&Served>,
+    ) -> Result<Option<Served>, Failure> {
+        let (api_version, kind) = &name;
+        let found = discover(server, api_version, kind, disproved).await?;
+        if let Some(found) = &found {
+            self.known().insert(name, found.clone());
+        }
+        Ok(found)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(String, String), Served>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks a kind up in the version that is asked for, then in the others of its group.
+async fn discover(
+    server: &Server,
+    api_version: &str,
+    kind: &str,
+    disproved: Option<&Served>,
+) -> Result<Option<Served>, Failure> {
+    let within = discover_version(server, api_version, kind, disproved).await?;
+    let Some((group, _)) = api_version.split_once('/').filter(|_| within.is_none()) else {
+        return Ok(within);
+    };
+    let Some(group) = document(server, &format!("/apis/{}", encode(group))).await? else {
+        return Ok(None);
+    };
+    let Group { versions } = read(&group, api_version)?;
+    for Version { group_version } in versions {
+        if group_version != api_version {
+            let found = discover_version(server, &group_version, kind, disproved).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn discover_version(
+    server: &Server,
+    api_version: &str,
+    kind: &str,
+    disproved: Option<&Served>,
+) -> Result<Option<Served>, Failure> {
+    let Some(version) = document(server, &root(api_version)).await? else { return Ok(None) };
+    let Resources { resources } = read(&version, api_version)?;
+    // A subresource is served under the kind that it works on, too.
+    let objects = resources.into_iter().filter(|resource| !resource.name.contains('/'));
+    let places = objects
+        .filter(|resource| resource.kind == kind)
+        .map(|resource| Served::new(api_version, &resource.name, resource.namespaced));
+    // A document may lag behind what is served.
+    Ok(places.into_iter().find(|place| Some(place) != disproved))
+}
+
+#[derive(Deserialize)]
+struct Group {
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    kind: String,
+    namespaced: bool,
+}
+
+/// A document of the discovery API; `None` if there is none.
+async fn document(server: &Server, path: &str) -> Result<Option<Value>, Failure> {
+    let asked = Asked::about(Verb::Discover, path);
+    match server.get(&asked, path, Extent::Whole).await?.into_object(&asked)? {
+        Ok(document) => Ok(Some(document)),
+        Err(refusal) if refusal.cause("") == Cause::KindAbsent => Ok(None),
+        Err(refusal) => Err(refusal.into_failure(&asked, "")),
+    }
+}
+
+fn read<T: for<'a> Deserialize<'a>>(document: &Value, about: &str) -> Result<T, Failure> {
+    T::deserialize(document).map_err(|error| {
+        let words = format!("not a document of the discovery API: {error}");
+        Asked::about(Verb::Discover, about).failed(Cause::Unreadable, &words)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_the_api() {
+        let machines = Served::new("example.org/v1", "machines", true);
+        let nodes = Served::new("v1", "nodes", false);
+        let rows = [
+            (machines.collection(None), "/apis/example.org/v1/machines"),
+            (machines.collection(Some("a")), "/apis/example.org/v1/namespaces/a/machines"),
+            (nodes.collection(None), "/api/v1/nodes"),
+            (nodes.collection(Some("a")), "/api/v1/nodes"),
+            (nodes.object(Some("a"), "n").unwrap(), "/api/v1/nodes/n"),
+            (nodes.object(None, "system:n").unwrap(), "/api/v1/nodes/system%3An"),
+            (nodes.object(None, "a/../b?c#d").unwrap(), "/api/v1/nodes/a%2F..%2Fb%3Fc%23d"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(path, expected);
+        }
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_leads_nowhere() {
+        let machines = Served::new("example.org/v1", "machines", true);
+        assert_eq!(machines.object(None, "m"), None, "without its namespace");
+        assert_eq!(machines.object(Some("a"), ".."), None, "up");
+        assert_eq!(machines.object(Some(".."), "m"), None, "up");
+    }
+}

@@ -1,0 +1,212 @@
+//! Objects by name and objects by the page: every read of the adapter ends here.
+//!
+//! **No information is not absence.** A read tells an object that does not exist from a kind that does not,
+//! and either from an API server that did not say.
+
+use broker_domain::ObjectReference;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::call::{Extent, Server};
+use crate::error::{Asked, Cause, Failure, Verb};
+use crate::kinds::{Kinds, Served, encode};
+
+/// The API server, and what is known of its kinds.
+pub(crate) struct Objects {
+    server: Server,
+    kinds: Kinds,
+}
+
+/// What a read by name found.
+pub(crate) enum Lookup {
+    Found(Value),
+    /// There is no such object. A namespace that does not exist shows as this, too.
+    NoObject,
+    /// No version of such a kind is served.
+    NoKind,
+}
+
+impl Lookup {
+    pub(crate) fn object(self) -> Option<Value> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::NoObject | Self::NoKind => None,
+        }
+    }
+}
+
+/// Which objects of a kind to list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Selection<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    /// In one namespace, or in all.
+    pub(crate) namespace: Option<&'a str>,
+    /// What to select by, such as `labelSelector`, and the selector.
+    pub(crate) selector: (&'static str, &'a str),
+}
+
+/// A page of a list.
+#[derive(Default)]
+pub(crate) struct Page {
+    pub(crate) items: Vec<Value>,
+    /// Where the next page begins.
+    pub(crate) next: Option<String>,
+}
+
+impl Objects {
+    pub(crate) fn new(server: Server) -> Self {
+        Self { server, kinds: Kinds::new() }
+    }
+
+    pub(crate) const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(crate) const fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// Reads an object by its name, from the API server's store and from no cache.
+    pub(crate) async fn get(
+        &self,
+        object: &ObjectReference,
+        extent: Extent,
+    ) -> Result<Lookup, Failure> {
+        let asked = Asked::of(Verb::Get, object);
+        let path = |served: &Served| served.object(object.namespace(), object.name());
+        let kind = (object.api_version(), object.kind());
+        match self.ask(&asked, kind, path, extent).await? {
+            Said::Object(object) => Ok(Lookup::Found(object)),
+            Said::NoKind => Ok(Lookup::NoKind),
+            Said::NoObject => Ok(Lookup::NoObject),
+        }
+    }
+
+    /// A page of objects, from its beginning or from where the last one ended; `None` if no version of such
+    /// a kind is served.
+    pub(crate) async fn page(
+        &self,
+        selection: &Selection<'_>,
+        after: Option<&str>,
+        extent: Extent,
+    ) -> Result<Option<Page>, Failure> {
+        let Selection { api_version, kind, namespace, selector: (by, selector) } = *selection;
+        let asked = Asked::of_all(Verb::List, api_version, kind, namespace);
+        let after = after.map(|after| format!("&continue={}", encode(after))).unwrap_or_default();
+        let size = self.server.options().page_size;
+        let query = format!("?{by}={}&limit={size}{after}", encode(selector));
+        let path = |served: &Served| Some(format!("{}{query}", served.collection(namespace)));
+        match self.ask(&asked, (api_version, kind), path, extent).await? {
+            Said::Object(list) => read(list, &asked).map(Some),
+            Said::NoKind => Ok(None),
+            // A list is never absent: whoever says so is no API server.
+            Said::NoObject => Err(asked.failed(Cause::Unreadable, "a list was not found")),
+        }
+    }
+
+    /// Every object of a selection; none if no version of such a kind is served.
+    pub(crate) async fn all(
+        &self,
+        selection: &Selection<'_>,
+        extent: Extent,
+    ) -> Result<Vec<Value>, Failure> {
+        let mut items = Vec::new();
+        let mut after = None;
+        while let Some(page) = self.page(selection, after.as_deref(), extent).await? {
+            items.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    /// Asks at a place and, if the API server does not know the place, once more where it says.
+    async fn ask(
+        &self,
+        asked: &Asked,
+        kind: (&str, &str),
+        path: impl Fn(&Served) -> Option<String>,
+        extent: Extent,
+    ) -> Result<Said, Failure> {
+        let Some(mut served) = self.kinds.locate(&self.server, kind).await? else {
+            return Ok(Said::NoKind);
+        };
+        for _ in 0..2 {
+            let Some(path) = path(&served) else {
+                let words = "the name is not complete, or no name; a namespaced object needs both";
+                return Err(asked.failed(Cause::Unaddressable, words));
+            };
+            let refusal = match self.server.get(asked, &path, extent).await?.into_object(asked)? {
+                Ok(object) => return Ok(Said::Object(object)),
+                Err(refusal) => refusal,
+            };
+            let cause = refusal.cause(served.plural());
+            if cause == Cause::ObjectAbsent {
+                return Ok(Said::NoObject);
+            }
+            if cause != Cause::KindAbsent {
+                return Err(refusal.into_failure(asked, served.plural()));
+            }
+            match self.kinds.relocate(&self.server, kind, &served).await? {
+                Some(elsewhere) => served = elsewhere,
+                None => return Ok(Said::NoKind),
+            }
+        }
+        Err(asked.failed(Cause::Unreadable, "the server does not serve what it says it serves"))
+    }
+}
+
+/// What the API server said.
+enum Said {
+    Object(Value),
+    NoObject,
+    NoKind,
+}
+
+fn read(list: Value, asked: &Asked) -> Result<Page, Failure> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+        /// Has to be there, or it would be an object that is no list; an empty list may have `null`.
+        #[serde(deserialize_with = "Option::deserialize")]
+        items: Option<Vec<Value>>,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default, rename = "continue")]
+        next: String,
+    }
+    // The error is not repeated: it may quote an object.
+    let list = List::deserialize(list);
+    let List { items, metadata } =
+        list.map_err(|_| asked.failed(Cause::Unreadable, "the answer is no list"))?;
+    let items = items.unwrap_or_default();
+    Ok(Page { items, next: Some(metadata.next).filter(|next| !next.is_empty()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_list_is_a_list() {
+        let asked = Asked::about(Verb::List, "it");
+        let rows = [
+            ("two", json!({"metadata": {}, "items": [{}, {}]}), Some(2)),
+            ("none", json!({"metadata": {}, "items": []}), Some(0)),
+            ("none, of metadata", json!({"metadata": {}, "items": null}), Some(0)),
+            ("an object", json!({"metadata": {"name": "it"}}), None),
+            ("nothing", json!({}), None),
+        ];
+        for (why, list, expected) in rows {
+            assert_eq!(read(list, &asked).ok().map(|page| page.items.len()), expected, "{why}");
+        }
+        let next = json!({"metadata": {"continue": "here"}, "items": []});
+        assert_eq!(read(next, &asked).unwrap().next.as_deref(), Some("here"));
+    }
+}

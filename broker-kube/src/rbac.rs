@@ -1,0 +1,175 @@
+//! The rights that the broker needs on a management cluster, from the blueprints that it serves.
+//!
+//! Three roles, none of which holds a right on Secrets:
+//!
+//! | role | binding | rights |
+//! |---|---|---|
+//! | `plexsphere-provisioning-broker-reader` | a `ClusterRoleBinding` | get, list and watch on composite resources and ProviderConfigs, get and list on what is composed, list on events, get on namespaces |
+//! | `plexsphere-provisioning-broker-writer` | a `RoleBinding` in each Project's namespace | create, patch and delete on composite resources and ProviderConfigs |
+//! | `plexsphere-provisioning-broker-cluster-writer` | a `ClusterRoleBinding`, by choice | the same on kinds that stand in no namespace |
+//!
+//! The third exists only if the catalog has such kinds. Whoever binds it lets the broker write objects that
+//! no namespace confines; the broker itself writes only those named `pr-<id>`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use broker_render::catalog::{Blueprint, ComposedKind};
+use broker_render::{Provider, ProviderConfigScope, ProviderProfiles};
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// API groups, and what of each.
+type Resources = BTreeMap<String, BTreeSet<String>>;
+
+/// The roles as YAML, ready to be applied. The same blueprints give the same text, in whatever order they
+/// come.
+///
+/// A catalog names a composed kind and a ProviderConfig without their plurals. They are derived as Kubernetes
+/// derives them for its own kinds; a provider that spells one otherwise needs its line changed by hand.
+///
+/// ```
+/// use broker_render::ProviderProfiles;
+///
+/// let roles = broker_kube::rbac([], &ProviderProfiles::default());
+/// assert!(roles.contains("name: plexsphere-provisioning-broker-reader"));
+/// assert!(!roles.contains("cluster-writer"));
+/// ```
+pub fn rbac<'a>(
+    blueprints: impl IntoIterator<Item = &'a Blueprint>,
+    profiles: &ProviderProfiles,
+) -> String {
+    let mut kinds = Kinds::default();
+    for blueprint in blueprints {
+        kinds.add(blueprint, profiles);
+    }
+    kinds.render()
+}
+
+/// Everything that the blueprints of a catalog touch.
+#[derive(Default)]
+struct Kinds {
+    /// Composite resources and ProviderConfigs that stand in namespaces.
+    namespaced: Resources,
+    /// Those that stand in none.
+    cluster: Resources,
+    composed: Resources,
+    /// Blueprints that compose Secrets.
+    with_secrets: BTreeSet<String>,
+}
+
+impl Kinds {
+    fn add(&mut self, blueprint: &Blueprint, profiles: &ProviderProfiles) {
+        let xrd = &blueprint.xrd;
+        let own =
+            if xrd.scope().is_namespaced() { &mut self.namespaced } else { &mut self.cluster };
+        insert(own, xrd.group(), xrd.plural());
+        // A blueprint that was read names no provider that is not one.
+        for provider in blueprint.provider_kinds.iter().flat_map(Provider::new) {
+            let profile = profiles.of(&provider);
+            let own = match profile.scope {
+                ProviderConfigScope::Namespaced => &mut self.namespaced,
+                ProviderConfigScope::Cluster => &mut self.cluster,
+            };
+            insert(own, &profile.group, &plural(&profile.api_version(), &profile.kind));
+        }
+        for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
+            let group = group(api_version);
+            if group.is_empty() && kind == "Secret" {
+                self.with_secrets.insert(blueprint.slug.clone());
+            } else {
+                insert(&mut self.composed, group, &plural(api_version, kind));
+            }
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut text = String::from(HEAD);
+        for slug in &self.with_secrets {
+            let _ = writeln!(text, "# {slug} composes Secrets, on which no right is given.");
+        }
+        let mut watched = self.namespaced.clone();
+        for (group, plurals) in &self.cluster {
+            watched.entry(group.clone()).or_default().extend(plurals.iter().cloned());
+        }
+        // What is composed and watched, such as a composite resource within another, is granted once.
+        let composed = without(&self.composed, &watched);
+        let of = |group: &str, plural: &str| {
+            Resources::from([(group.to_owned(), [plural.to_owned()].into())])
+        };
+        role(
+            &mut text,
+            "reader",
+            "Bind it with a ClusterRoleBinding: the broker watches all Projects at once.",
+            &[
+                (&watched, "get, list, watch"),
+                (&composed, "get, list"),
+                (&of("events.k8s.io", "events"), "list"),
+                (&of("", "namespaces"), "get"),
+            ],
+        );
+        role(
+            &mut text,
+            "writer",
+            "Bind it with a RoleBinding in the namespace of each Project, and nowhere else.",
+            &[(&self.namespaced, "create, patch, delete")],
+        );
+        if !self.cluster.is_empty() {
+            role(
+                &mut text,
+                "cluster-writer",
+                "Optional. Bind it with a ClusterRoleBinding to provision kinds that stand in no namespace.",
+                &[(&self.cluster, "create, patch, delete")],
+            );
+        }
+        text
+    }
+}
+
+const HEAD: &str = "\
+# What the Provisioning Broker may do on its management cluster. Generated from the blueprint catalog by
+# `provisioning-broker rbac`; generate it anew when the catalog changes.
+";
+
+fn role(text: &mut String, name: &str, how: &str, rules: &[(&Resources, &str)]) {
+    let _ = write!(
+        text,
+        "---\n# {how}\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  \
+         name: plexsphere-provisioning-broker-{name}\n"
+    );
+    let rules: Vec<_> = rules
+        .iter()
+        .flat_map(|(resources, verbs)| resources.iter().map(move |resource| (resource, verbs)))
+        .collect();
+    let _ = writeln!(text, "rules:{}", if rules.is_empty() { " []" } else { "" });
+    for ((group, plurals), verbs) in rules {
+        let _ = writeln!(text, "- apiGroups: [\"{group}\"]\n  resources:");
+        for plural in plurals {
+            let _ = writeln!(text, "  - {plural}");
+        }
+        let _ = writeln!(text, "  verbs: [{verbs}]");
+    }
+}
+
+fn insert(resources: &mut Resources, group: &str, plural: &str) {
+    resources.entry(group.to_owned()).or_default().insert(plural.to_owned());
+}
+
+fn without(resources: &Resources, others: &Resources) -> Resources {
+    let left = resources.iter().map(|(group, plurals)| {
+        let known = others.get(group);
+        let new = |plural: &&String| known.is_none_or(|known| !known.contains(*plural));
+        (group.clone(), plurals.iter().filter(new).cloned().collect::<BTreeSet<_>>())
+    });
+    left.filter(|(_, plurals)| !plurals.is_empty()).collect()
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.rsplit_once('/').map_or("", |(group, _)| group)
+}
+
+fn plural(api_version: &str, kind: &str) -> String {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group(api_version), "", kind)).plural
+}
+
+#[cfg(test)]
+mod tests;

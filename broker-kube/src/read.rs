@@ -1,0 +1,155 @@
+//! Stage 3, observe: everything of one resource, read directly by name.
+//!
+//! The composite resource is read before what it composed. Whatever it still made came before it was gone,
+//! so that nothing can slip in between two reads that both found nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{ClusterId, ObjectReference};
+use broker_ports::{
+    LiveObject, LiveXr, NamespaceState, PortError, Reading, Standing, Target, XrReading, XrTarget,
+};
+use broker_render::catalog::ComposedKind;
+use futures_util::future::{try_join, try_join3};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+
+use crate::call::Extent;
+use crate::error::{Asked, Cause, Failure, Verb};
+use crate::objects::{Lookup, Objects, Selection};
+
+/// How many requests for one resource are under way at once.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// Crossplane's label on everything that a composite resource composed.
+const COMPOSITE_LABEL: &str = "crossplane.io/composite";
+
+/// Which cluster this is. It is asked every time: whoever remembers it cannot notice that it is another.
+pub(crate) async fn identity(objects: &Objects) -> Result<ClusterId, PortError> {
+    let kube_system = namespace_reference("kube-system")?;
+    let found = objects.get(&kube_system, Extent::Metadata).await?.object();
+    let uid = found.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
+    let Some(uid) = uid else {
+        let words = "there is none, so this is no Kubernetes cluster";
+        return Err(Asked::of(Verb::Get, &kube_system).failed(Cause::Unreadable, words).into());
+    };
+    Ok(ClusterId::new(uid)?)
+}
+
+/// Everything of one resource.
+pub(crate) async fn read(objects: &Objects, target: &Target) -> Result<Reading, PortError> {
+    objects.kinds().learn(&target.xr.xrd);
+    let (cluster, xr) = try_join(identity(objects), read_xr(objects, &target.xr)).await?;
+    let (provider_config, recorded, labelled) = try_join3(
+        read_provider_config(objects, target),
+        read_recorded(objects, &target.recorded),
+        read_labelled(objects, target),
+    )
+    .await?;
+    Ok(Reading { cluster, xr, provider_config, recorded, labelled })
+}
+
+async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, PortError> {
+    let reference = target.reference()?;
+    match objects.get(&reference, Extent::Whole).await? {
+        Lookup::Found(object) => {
+            let xr = LiveXr::from_json(object, target.xrd.scope())?;
+            return Ok(XrReading::Present(Box::new(xr)));
+        }
+        Lookup::NoKind => return Ok(XrReading::KindAbsent),
+        Lookup::NoObject => {}
+    }
+    // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
+    let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
+    Ok(match namespace_state(objects, namespace).await? {
+        NamespaceState::Active | NamespaceState::Terminating => XrReading::Absent,
+        NamespaceState::Absent => XrReading::NamespaceAbsent,
+    })
+}
+
+pub(crate) async fn namespace_state(
+    objects: &Objects,
+    name: &str,
+) -> Result<NamespaceState, PortError> {
+    let found = objects.get(&namespace_reference(name)?, Extent::Metadata).await?.object();
+    Ok(match found {
+        None => NamespaceState::Absent,
+        Some(object) if object.pointer("/metadata/deletionTimestamp").is_some() => {
+            NamespaceState::Terminating
+        }
+        Some(_) => NamespaceState::Active,
+    })
+}
+
+fn namespace_reference(name: &str) -> Result<ObjectReference, PortError> {
+    Ok(ObjectReference::new("v1", "Namespace", name, None)?)
+}
+
+async fn read_provider_config(
+    objects: &Objects,
+    target: &Target,
+) -> Result<Option<LiveObject>, PortError> {
+    let found = objects.get(&target.provider_config, Extent::Whole).await?;
+    found.object().map(LiveObject::from_json).transpose()
+}
+
+/// Of a composed object only whether it stands is asked: what it holds is none of our business.
+async fn read_recorded(
+    objects: &Objects,
+    recorded: &BTreeSet<ObjectReference>,
+) -> Result<BTreeMap<ObjectReference, Standing>, PortError> {
+    let reads: Vec<_> = recorded.iter().map(|reference| standing(objects, reference)).collect();
+    Ok(stream::iter(reads).buffered(AT_ONCE).try_collect().await?)
+}
+
+async fn standing(
+    objects: &Objects,
+    reference: &ObjectReference,
+) -> Result<(ObjectReference, Standing), Failure> {
+    let standing = match objects.get(reference, Extent::Metadata).await? {
+        Lookup::Found(_) => Standing::Present,
+        Lookup::NoObject | Lookup::NoKind => Standing::Gone,
+    };
+    Ok((reference.clone(), standing))
+}
+
+/// What carries the composite label of a resource among the blueprint's composed kinds.
+pub(crate) async fn read_labelled(
+    objects: &Objects,
+    target: &Target,
+) -> Result<BTreeSet<ObjectReference>, PortError> {
+    let xr = target.xr.reference()?;
+    let lists: Vec<_> =
+        target.composed_kinds.iter().map(|kind| labelled(objects, &xr, kind)).collect();
+    let lists: Vec<_> = stream::iter(lists).buffered(AT_ONCE).try_collect().await?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+async fn labelled(
+    objects: &Objects,
+    xr: &ObjectReference,
+    kind: &ComposedKind,
+) -> Result<Vec<ObjectReference>, PortError> {
+    let ComposedKind { api_version, kind } = kind;
+    let selector = format!("{COMPOSITE_LABEL}={}", xr.name());
+    let selection = Selection {
+        api_version,
+        kind,
+        // What stands in a namespace composes within it.
+        namespace: xr.namespace(),
+        selector: ("labelSelector", &selector),
+    };
+    let found = objects.all(&selection, Extent::Metadata).await?;
+    found.iter().map(|object| named(&selection, object)).collect()
+}
+
+/// The complete name of an object that was listed.
+pub(crate) fn named(
+    selection: &Selection<'_>,
+    object: &Value,
+) -> Result<ObjectReference, PortError> {
+    let text = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+    let Selection { api_version, kind, .. } = *selection;
+    let name = text("name").unwrap_or_default();
+    Ok(ObjectReference::new(api_version, kind, name, text("namespace"))?)
+}

@@ -1,0 +1,209 @@
+//! What a client of the HTTP proxy gets instead of the server's answer: another answer, a part of the
+//! server's, or none that HTTP has a word for.
+
+use std::{
+    convert::Infallible,
+    io::{self, Write},
+    os::fd::AsFd,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, Bytes};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::body::{Body, Frame};
+use rustix::net::sockopt::set_socket_linger;
+use tokio::net::TcpStream;
+
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What comes instead of the server's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpAnswer {
+    content: Content,
+    ending: Ending,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Content {
+    /// An answer that no server gave. The body is JSON, if any.
+    Canned { status: StatusCode, headers: Vec<(&'static str, String)>, body: Bytes },
+    /// The answer that the server gave.
+    Servers,
+    /// A connection that the other side does not know any more.
+    Reset,
+    /// The beginning of an answer, and then nothing.
+    HalfAHead,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Complete,
+    Cut { after: usize },
+    Stall { after: usize },
+}
+
+impl HttpAnswer {
+    /// A bare status, as a load balancer in front of the API server would send it.
+    pub fn status(status: StatusCode) -> Self {
+        Self::canned(status, Bytes::new())
+    }
+
+    /// A `Status` object, as the API server would send it.
+    pub fn failure(status: StatusCode, reason: &str, message: &str) -> Self {
+        let body = serde_json::json!({
+            "apiVersion": "v1", "kind": "Status", "metadata": {},
+            "status": "Failure", "code": status.as_u16(), "reason": reason, "message": message,
+        });
+        Self::canned(status, body.to_string())
+    }
+
+    /// A success with this body.
+    pub fn ok(body: impl Into<Bytes>) -> Self {
+        Self::canned(StatusCode::OK, body)
+    }
+
+    fn canned(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let content = Content::Canned { status, headers: Vec::new(), body: body.into() };
+        Self { content, ending: Ending::Complete }
+    }
+
+    /// The server's own answer, of which something is to be kept back. Only before the answer: the server
+    /// has to have given one.
+    pub fn servers() -> Self {
+        Self { content: Content::Servers, ending: Ending::Complete }
+    }
+
+    /// A reset, as a host sends it that has lost the connection: not even a regular end.
+    pub fn reset() -> Self {
+        Self { content: Content::Reset, ending: Ending::Complete }
+    }
+
+    /// A status line and half a header, after which nothing comes for as long as the client waits.
+    pub fn half_a_head() -> Self {
+        Self { content: Content::HalfAHead, ending: Ending::Complete }
+    }
+
+    /// With one more header, if it is a canned answer.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        if let Content::Canned { headers, .. } = &mut self.content {
+            headers.push((name, value.into()));
+        }
+        self
+    }
+
+    /// The connection is cut after so many bytes of the body.
+    #[must_use]
+    pub fn cut_after(mut self, bytes: usize) -> Self {
+        self.ending = Ending::Cut { after: bytes };
+        self
+    }
+
+    /// After so many bytes of the body nothing comes any more, and the connection stays.
+    #[must_use]
+    pub fn stalled_after(mut self, bytes: usize) -> Self {
+        self.ending = Ending::Stall { after: bytes };
+        self
+    }
+
+    /// Answers with it. An error makes hyper close the connection.
+    pub(super) async fn send(
+        self,
+        servers: Option<Response<AnswerBody>>,
+        socket: &Socket,
+    ) -> Result<Response<AnswerBody>, BoxError> {
+        let Self { content, ending } = self;
+        let answer = match (content, servers) {
+            (Content::Canned { status, headers, body }, _) => canned(status, headers, body)?,
+            (Content::Servers, Some(answer)) => answer,
+            (Content::Servers, None) => return Err("the server was not asked yet".into()),
+            (Content::Reset, _) => {
+                socket.reset_when_closed()?;
+                return Err("reset by the script".into());
+            }
+            (Content::HalfAHead, _) => {
+                socket.write(b"HTTP/1.1 200 OK\r\nContent-Ty")?;
+                std::future::pending().await
+            }
+        };
+        Ok(answer.map(|body| match ending {
+            Ending::Complete => body,
+            Ending::Cut { after } | Ending::Stall { after } => {
+                Part { body, left: after, ending }.boxed_unsync()
+            }
+        }))
+    }
+}
+
+fn canned(
+    status: StatusCode,
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
+) -> Result<Response<AnswerBody>, BoxError> {
+    let body = Full::new(body).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    for (name, value) in headers {
+        response.headers_mut().insert(name, value.parse()?);
+    }
+    Ok(response)
+}
+
+/// The beginning of a body.
+struct Part {
+    body: AnswerBody,
+    left: usize,
+    ending: Ending,
+}
+
+impl Body for Part {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.left == 0 {
+            return match self.ending {
+                Ending::Stall { .. } => Poll::Pending,
+                Ending::Complete | Ending::Cut { .. } => {
+                    Poll::Ready(Some(Err("cut by the script".into())))
+                }
+            };
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        Poll::Ready(frame.map(|frame| {
+            Ok(frame?.map_data(|mut data| {
+                let kept = data.copy_to_bytes(self.left.min(data.len()));
+                self.left -= kept.len();
+                kept
+            }))
+        }))
+    }
+}
+
+/// A second hold on a connection that hyper has the first of, for what hyper would not do.
+pub(super) struct Socket(std::net::TcpStream);
+
+impl Socket {
+    pub(super) fn of(stream: &TcpStream) -> io::Result<Self> {
+        Ok(Self(stream.as_fd().try_clone_to_owned()?.into()))
+    }
+
+    /// From now on, closing the connection sends a reset and not an end.
+    fn reset_when_closed(&self) -> io::Result<()> {
+        Ok(set_socket_linger(&self.0, Some(Duration::ZERO))?)
+    }
+
+    /// Writes a few bytes past hyper. The connection has room for them: nothing was answered yet.
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+}

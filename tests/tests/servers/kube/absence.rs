@@ -1,0 +1,193 @@
+//! No information is not absence: only a direct read that was answered by the API server itself shows that
+//! something does not exist.
+
+use broker_domain::{ObjectReference, ProjectId};
+use broker_kube::Cause;
+use broker_ports::{CachedXr, Cluster, DeleteRequest, Deleted, FailureClass, Standing, XrReading};
+use broker_render::{MANAGED_BY_LABEL, Precondition};
+use broker_tests::proxy::HttpAnswer;
+use broker_tests::{HttpProxy, TestCluster, crd, until};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::fixture::{Fixture, Subject, cause, claimed, document, done, spec};
+use super::world::fresh_id;
+
+#[tokio::test]
+async fn what_no_list_shows_is_read_by_its_name() {
+    let fixture = Fixture::new().await;
+    let (subject, missing) = (fixture.machine(), fixture.machine());
+    fixture.shell(&subject).await;
+    let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
+    fixture.patch("kubectl", &subject.reference(), strip).await;
+
+    let seen =
+        fixture.port.observe_many(&[subject.xr_target(), missing.xr_target()]).await.unwrap();
+    assert!(matches!(seen[..], [Ok(CachedXr::Absent), Ok(CachedXr::Absent)]), "{seen:?}");
+    fixture.live(&subject).await;
+    let missing = fixture.port.read(&missing.target()).await.unwrap().xr;
+    assert!(matches!(missing, XrReading::Absent), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_missing_namespace_and_a_missing_kind_are_told_apart() {
+    let fixture = Fixture::new().await;
+    let elsewhere = ProjectId::new(fresh_id()).unwrap();
+    let homeless = Subject::new(elsewhere, fixture.machine().xr_target().xrd);
+    let xr = fixture.port.read(&homeless.target()).await.unwrap().xr;
+    assert!(matches!(xr, XrReading::NamespaceAbsent), "{xr:?}");
+
+    let unknown = Subject::new(fixture.project, claimed(("Unknown", "unknowns")));
+    let reading = fixture.port.read(&unknown.target()).await.unwrap();
+    assert!(matches!(reading.xr, XrReading::KindAbsent), "{:?}", reading.xr);
+    let seen = fixture.port.observe_many(&[unknown.xr_target()]).await.unwrap();
+    assert!(matches!(seen[..], [Ok(CachedXr::Absent)]), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_no_longer_served_hides_nothing() {
+    let fixture = Fixture::new().await;
+    let kind = ("Versioned", "versioneds");
+    let both = document(kind, &[("v1", false), ("v2", true)], &spec(&json!({"type": "string"})));
+    let mut definition = crd::from_xrd(&both);
+    fixture.cluster.install_crd(definition.clone()).await;
+    let subject = Subject::new(fixture.project, claimed(kind));
+    let version = fixture.shell(&subject).await;
+
+    definition["spec"]["versions"][0]["served"] = json!(false);
+    fixture.cluster.install_crd(definition).await;
+    until("v1 to be gone", || async {
+        let request = http::Request::get("/apis/facts.plexsphere.io/v1/versioneds");
+        fixture.admin.request::<Value>(request.body(Vec::new()).unwrap()).await.err()
+    })
+    .await;
+
+    fixture.live(&subject).await;
+    let mut target = subject.target();
+    target.recorded = [subject.reference()].into();
+    let recorded = fixture.port.read(&target).await.unwrap().recorded;
+    assert_eq!(recorded[&subject.reference()], Standing::Present);
+    let (why, error) = cause(fixture.apply(subject.xr().shell(2), version.unchanged()).await);
+    assert_eq!(why, Cause::KindAbsent, "{error}");
+    let target = subject.reference();
+    let request = DeleteRequest { project: fixture.project, target: &target, uid: &version.uid };
+    assert_eq!(fixture.port.delete(&request).await.unwrap(), Deleted::Accepted);
+    until("it to be gone", || async {
+        let xr = fixture.port.read(&subject.target()).await.unwrap().xr;
+        matches!(xr, XrReading::Absent).then_some(())
+    })
+    .await;
+}
+
+/// The adapter behind a proxy, and a machine that stands.
+async fn proxied() -> (Fixture, HttpProxy, Subject) {
+    let cluster = TestCluster::shared().await;
+    let proxy = HttpProxy::to(cluster.admin().await).await;
+    let fixture = Fixture::over(cluster, &proxy.client().await).await;
+    let subject = fixture.machine();
+    fixture.shell(&subject).await;
+    (fixture, proxy, subject)
+}
+
+#[tokio::test]
+async fn a_stranger_who_finds_nothing_proves_nothing() {
+    let (fixture, proxy, subject) = proxied().await;
+    let name = subject.reference().name().to_owned();
+    let answers = [
+        ("an empty page", HttpAnswer::status(StatusCode::NOT_FOUND)),
+        ("no reason", HttpAnswer::failure(StatusCode::NOT_FOUND, "NotFound", "nothing here")),
+        ("something else", HttpAnswer::ok("<h1>Not found</h1>")),
+        ("another object", HttpAnswer::ok("{}")),
+    ];
+    for (what, answer) in answers {
+        let about = name.clone();
+        proxy
+            .script()
+            .each(move |request| request.target.contains(&about))
+            .before_forward()
+            .answer(answer);
+        let read = fixture.port.read(&subject.target()).await;
+        assert!(read.is_err(), "{what} is read as {:?}", read.unwrap().xr);
+        proxy.script().clear();
+        fixture.live(&subject).await;
+    }
+}
+
+#[tokio::test]
+async fn another_cluster_is_known_by_its_kube_system() {
+    let (fixture, proxy, subject) = proxied().await;
+    let here = fixture.port.identity().await.unwrap();
+    assert_eq!(fixture.port.read(&subject.target()).await.unwrap().cluster, here);
+    let other =
+        json!({"metadata": {"uid": "7d2c52b8-another", "resourceVersion": "1"}}).to_string();
+    let is_identity =
+        |request: &broker_tests::proxy::Request| request.target.contains("kube-system");
+    proxy.script().each(is_identity).before_forward().answer(HttpAnswer::ok(other));
+    let there = fixture.port.read(&subject.target()).await.unwrap().cluster;
+    assert_eq!(there.as_str(), "7d2c52b8-another", "an identity was remembered");
+    proxy.script().clear();
+    let nothing = HttpAnswer::failure(StatusCode::NOT_FOUND, "NotFound", "no such namespace");
+    proxy.script().each(is_identity).before_forward().answer(nothing);
+    assert!(fixture.port.read(&subject.target()).await.is_err(), "no cluster is no cluster");
+}
+
+#[tokio::test]
+async fn a_kind_that_the_server_will_not_speak_of_is_not_absent() {
+    let (fixture, proxy, subject) = proxied().await;
+    let recorded =
+        ObjectReference::new("silent.plexsphere.io/v1", "Silent", "s", Some("nowhere")).unwrap();
+    let mut target = subject.target();
+    target.recorded = [recorded].into();
+    let rows = [
+        ("discovery is forbidden", HttpAnswer::failure(StatusCode::FORBIDDEN, "Forbidden", "no")),
+        ("discovery is down", HttpAnswer::status(StatusCode::SERVICE_UNAVAILABLE)),
+        ("discovery is nonsense", HttpAnswer::ok("{}")),
+    ];
+    for (what, answer) in rows {
+        proxy
+            .script()
+            .each(|request| request.target.starts_with("/apis/silent.plexsphere.io"))
+            .before_forward()
+            .answer(answer);
+        assert!(fixture.port.read(&target).await.is_err(), "{what}");
+        proxy.script().clear();
+    }
+    assert!(fixture.port.read(&target).await.is_ok(), "the server says that there is no such kind");
+}
+
+#[tokio::test]
+async fn a_cold_cache_costs_pages_and_not_objects() {
+    let (fixture, proxy, first) = proxied().await;
+    let mut subjects = vec![first];
+    while subjects.len() < 12 {
+        let subject = fixture.machine();
+        fixture.shell(&subject).await;
+        subjects.push(subject);
+    }
+    let targets: Vec<_> = subjects.iter().map(Subject::xr_target).collect();
+    let before = proxy.script().seen().len();
+    let seen = fixture.port.observe_many(&targets).await.unwrap();
+    let requests = proxy.script().seen().split_off(before);
+    assert!(seen.iter().all(|seen| matches!(seen, Ok(CachedXr::Seen { .. }))), "{seen:?}");
+    assert_eq!(requests.len(), 3, "12 objects in pages of 5: {requests:?}");
+
+    let cut = |request: &broker_tests::proxy::Request| request.target.contains("continue=");
+    proxy.script().first(cut).before_answer().cut();
+    for answer in fixture.port.observe_many(&targets).await.unwrap() {
+        assert_eq!(answer.unwrap_err().class(), FailureClass::Transient, "half a list is no list");
+    }
+}
+
+#[tokio::test]
+async fn a_place_in_a_list_that_is_not_ours_is_refused() {
+    let fixture = Fixture::new().await;
+    let subject = fixture.machine();
+    done(fixture.apply(subject.provider_config(), Precondition::Absent).await);
+    let mut query = broker_ports::OwnedQuery::default();
+    query.kinds.xrds = vec![subject.xr_target().xrd];
+    for after in ["", "nonsense", r#"{"api_version":"a/v1","kind":"B","after":null}"#] {
+        query.after = Some(after.to_owned());
+        let error = fixture.port.list_owned(&query).await.unwrap_err();
+        assert_eq!(error.class(), FailureClass::Rejected, "{error}");
+    }
+}

@@ -1,0 +1,329 @@
+//! What the tests of single facts begin with: a Project with its namespace, kinds of our own, the adapter,
+//! and what the broker would render.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
+use broker_kube::KubeCluster;
+use broker_ports::testing::cluster::PlainKind;
+use broker_ports::{
+    Applied, ApplyRequest, Cluster, LiveXr, ObjectVersion, PortError, Target, XrReading, XrTarget,
+};
+use broker_render::catalog::ComposedKind;
+use broker_render::{
+    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest, Precondition,
+    Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    inject_bootstrap, namespace, provider_config, xr,
+};
+use broker_tests::{TestCluster, TestNamespace, crd};
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::world::{api, fresh_id, plain_definition, uncached};
+
+/// Must never show anywhere.
+pub(super) const CANARY: &str = "canary-9c41e7-bootstrap-token";
+
+/// Holds whatever a test wants to keep.
+pub(super) const FINALIZER: &str = "facts.plexsphere.io/held";
+
+const GROUP: &str = "facts.plexsphere.io";
+
+/// The kinds of composite resources: what the platform installed for each differs in the type of its user
+/// data.
+pub(super) const MACHINE: (&str, &str) = ("Machine", "machines");
+pub(super) const PICKY: (&str, &str) = ("Picky", "pickies");
+pub(super) const COUNTING: (&str, &str) = ("Counting", "countings");
+
+/// An XRD of a kind in some versions, all with the same schema.
+pub(super) fn document(
+    (kind, plural): (&str, &str),
+    versions: &[(&str, bool)],
+    spec: &Value,
+) -> Value {
+    let version = |(name, referenceable): &(&str, bool)| {
+        json!({
+            "name": name, "served": true, "referenceable": referenceable,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        },
+    })
+}
+
+/// What the catalog claims of a kind: anything goes, so that a test can send what the platform refuses.
+pub(super) fn claimed(kind: (&str, &str)) -> Arc<Xrd> {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let document = document(kind, &[("v1", true)], &anything);
+    Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
+}
+
+/// What the platform installs.
+pub(super) fn spec(user_data: &Value) -> Value {
+    json!({"type": "object", "properties": {
+        "parameters": {"type": "object", "properties": {
+            "size": {"type": "string", "enum": ["small", "large"]}, "note": {"type": "string"},
+        }},
+        "userData": user_data,
+    }})
+}
+
+pub(super) fn part_kind() -> PlainKind {
+    plain(&format!("parts.{GROUP}/v1"), "Part", "parts")
+}
+
+pub(super) fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
+    PlainKind {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        namespaced: true,
+    }
+}
+
+async fn install(cluster: &TestCluster) {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
+    let install = || async {
+        let user_data = [
+            (MACHINE, json!({"type": "string"})),
+            (PICKY, json!({"type": "string", "pattern": "^never$"})),
+            (COUNTING, json!({"type": "integer"})),
+        ];
+        for (kind, user_data) in user_data {
+            let document = document(kind, &[("v1", true)], &spec(&user_data));
+            cluster.install_crd(crd::from_xrd(&document)).await;
+        }
+        let config = plain("facts.crossplane.io/v1beta1", "ProviderConfig", "providerconfigs");
+        for kind in [part_kind(), config] {
+            cluster.install_crd(plain_definition(&kind)).await;
+        }
+    };
+    INSTALLED.get_or_init(install).await;
+}
+
+/// A Project on the shared cluster, and the adapter.
+pub(super) struct Fixture {
+    pub(super) cluster: TestCluster,
+    pub(super) admin: Client,
+    pub(super) port: KubeCluster,
+    pub(super) project: ProjectId,
+    _namespace: TestNamespace,
+}
+
+impl Fixture {
+    pub(super) async fn new() -> Self {
+        let cluster = TestCluster::shared().await;
+        let admin = cluster.admin().await;
+        Self::over(cluster, &admin).await
+    }
+
+    /// With the adapter over a client of the test's own.
+    pub(super) async fn over(cluster: TestCluster, client: &Client) -> Self {
+        install(&cluster).await;
+        let project = ProjectId::new(fresh_id()).unwrap();
+        let home = cluster.namespace_named(namespace(project).as_str()).await;
+        let (admin, port) = (cluster.admin().await, uncached(client));
+        Self { cluster, admin, port, project, _namespace: home }
+    }
+
+    pub(super) fn machine(&self) -> Subject {
+        Subject::new(self.project, claimed(MACHINE))
+    }
+
+    pub(super) async fn apply(
+        &self,
+        manifest: Manifest,
+        precondition: Precondition,
+    ) -> Result<Applied, PortError> {
+        self.port.apply(&ApplyRequest::open(self.project, manifest, precondition)).await
+    }
+
+    /// A shell of the subject, under epoch 1.
+    pub(super) async fn shell(&self, subject: &Subject) -> ObjectVersion {
+        done(self.apply(subject.xr().shell(1), Precondition::Absent).await)
+    }
+
+    pub(super) fn arming(&self, subject: &Subject, shell: &ObjectVersion) -> ApplyRequest {
+        ApplyRequest::sealed(self.project, subject.sealed(), shell.unchanged())
+    }
+
+    /// The subject, armed with the canary token.
+    pub(super) async fn armed(&self, subject: &Subject) -> ObjectVersion {
+        let shell = self.shell(subject).await;
+        done(self.port.apply(&self.arming(subject, &shell)).await)
+    }
+
+    /// The composite resource, which has to stand.
+    pub(super) async fn live(&self, subject: &Subject) -> LiveXr {
+        match self.port.read(&subject.target()).await.unwrap().xr {
+            XrReading::Present(live) => *live,
+            absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
+                panic!("the composite resource stands, but is read as {absent:?}")
+            }
+        }
+    }
+
+    /// An object past the adapter.
+    pub(super) async fn object(&self, target: &ObjectReference) -> Option<Value> {
+        let found = api(&self.admin, target).get_opt(target.name()).await.unwrap();
+        found.map(|object| serde_json::to_value(object).unwrap())
+    }
+
+    /// What somebody else does to an object.
+    pub(super) async fn patch(&self, manager: &str, target: &ObjectReference, patch: Value) {
+        let parameters =
+            PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        api(&self.admin, target)
+            .patch(target.name(), &parameters, &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub(super) async fn patch_status(&self, target: &ObjectReference, conditions: Value) {
+        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+        let parameters = PatchParams::default();
+        api(&self.admin, target).patch_status(target.name(), &parameters, &patch).await.unwrap();
+    }
+
+    pub(super) async fn delete_in_background(&self, target: &ObjectReference) {
+        api(&self.admin, target).delete(target.name(), &DeleteParams::background()).await.unwrap();
+    }
+
+    /// An object that a composite resource composed, held by a provider.
+    pub(super) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
+        let (owner, kind) = (subject.reference(), part_kind());
+        let name = format!("{}-part", owner.name());
+        let part =
+            ObjectReference::new(kind.api_version, kind.kind, name, owner.namespace()).unwrap();
+        let object = json!({
+            "apiVersion": part.api_version(), "kind": part.kind(),
+            "metadata": {
+                "name": part.name(), "namespace": part.namespace(),
+                "labels": {"crossplane.io/composite": owner.name()},
+                "finalizers": [FINALIZER],
+                "ownerReferences": [{
+                    "apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
+                    "uid": owner_uid, "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+        });
+        let object = serde_json::from_value(object).unwrap();
+        api(&self.admin, &part).create(&PostParams::default(), &object).await.unwrap();
+        part
+    }
+}
+
+/// One resource, and what is rendered for it.
+pub(super) struct Subject {
+    pub(super) identity: Identity,
+    pub(super) token_id: BootstrapTokenId,
+    xrd: Arc<Xrd>,
+    parameters: Parameters,
+    tags: CloudTags,
+}
+
+impl Subject {
+    pub(super) fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
+        Self {
+            identity: Identity {
+                resource: fresh_id().try_into().unwrap(),
+                project,
+                blueprint_version: fresh_id().try_into().unwrap(),
+            },
+            token_id: fresh_id().try_into().unwrap(),
+            xrd,
+            parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap(),
+            tags: CloudTags::default(),
+        }
+    }
+
+    pub(super) fn with_parameters(mut self, json: &str) -> Self {
+        self.parameters = Parameters::from_canonical_json(json).unwrap();
+        self
+    }
+
+    pub(super) fn xr_target(&self) -> XrTarget {
+        let Identity { resource, project, .. } = self.identity;
+        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
+    }
+
+    pub(super) fn target(&self) -> Target {
+        let PlainKind { api_version, kind, .. } = part_kind();
+        Target {
+            xr: self.xr_target(),
+            provider_config: self.provider_config().reference().clone(),
+            composed_kinds: Arc::new([ComposedKind { api_version, kind }]),
+            recorded: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn reference(&self) -> ObjectReference {
+        self.xr_target().reference().unwrap()
+    }
+
+    pub(super) fn xr(&self) -> Xr<'_> {
+        xr(&XrInput {
+            xrd: &self.xrd,
+            injection_strategy: InjectionStrategy::CloudInitUserData,
+            mesh_role: MeshRole::Node,
+            identity: self.identity,
+            parameters: &self.parameters,
+            tags: &self.tags,
+        })
+        .unwrap()
+    }
+
+    /// Armed with the canary token.
+    pub(super) fn sealed(&self) -> SealedManifest {
+        let bootstrap = Bootstrap {
+            token_id: self.token_id,
+            token: &SecretString::from(CANARY),
+            api_url: &ApiUrl::new("https://api.plexsphere.example").unwrap(),
+            agent: &Agent::default(),
+        };
+        inject_bootstrap(&self.xr(), &bootstrap).unwrap()
+    }
+
+    pub(super) fn provider_config(&self) -> Manifest {
+        provider_config(&ProviderConfigInput {
+            profile: &ProviderProfile::of(&Provider::new("facts").unwrap()),
+            identity: self.identity,
+            endpoint: r#"{"region":"here"}"#,
+            secret_name: "cloud-credentials-0000000000000000",
+        })
+        .unwrap()
+    }
+}
+
+/// The version at which an apply was done.
+#[track_caller]
+pub(super) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
+    match applied.unwrap() {
+        Applied::Done(version) => version,
+        lost @ (Applied::Conflict | Applied::NameTaken) => {
+            panic!("an apply whose precondition holds is answered {lost:?}")
+        }
+    }
+}
+
+/// Why the adapter failed.
+#[track_caller]
+pub(super) fn cause<T: std::fmt::Debug>(
+    answer: Result<T, PortError>,
+) -> (broker_kube::Cause, PortError) {
+    let error = answer.expect_err("it went through");
+    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+    let cause: &broker_kube::Cause = cause.unwrap_or_else(|| panic!("no cause of ours: {error}"));
+    (cause.clone(), error)
+}

@@ -1,0 +1,259 @@
+//! The generated roles against what the adapter really asks for: nothing is missing, and nothing is given
+//! that it does not use.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use broker_domain::ObjectReference;
+use broker_kube::cache::CacheOptions;
+use broker_kube::{Cause, KubeCluster, rbac};
+use broker_ports::{
+    Cluster, DeleteRequest, Deleted, FailureClass, OwnedKinds, OwnedQuery, XrReading,
+};
+use broker_render::catalog::{Blueprint, Files, read};
+use broker_render::{Precondition, Provider, ProviderProfile, ProviderProfiles, Scope, namespace};
+use broker_tests::cluster::AuditedRequest;
+use broker_tests::{TestCluster, until};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
+use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::cache::world::{Resource, World, adapter, done, run, xrd_document};
+
+/// A right, or the use of one: API group, plural and verb.
+type Right = (String, String, String);
+
+/// A blueprint of a world's machines, which compose its parts.
+fn blueprint(world: &World, slug: &str, composed: &[Value]) -> Blueprint {
+    let metadata = json!({
+        "slug": slug, "displayName": slug, "description": "for a test", "version": "v1",
+        "providerKinds": ["any"], "injectionStrategy": "cloud-init-user-data",
+        "parameterSchema": {"parameters": [{"name": "size", "type": "string"}]},
+        "composedKinds": composed,
+    });
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition",
+        "metadata": {"name": slug},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": world.xrd.api_version(), "kind": "Machine"},
+            "mode": "Pipeline",
+            "pipeline": [{"step": "compose", "functionRef": {"name": "any"}}],
+        },
+    });
+    let xrd = xrd_document(&world.group, world.xrd.scope());
+    let [metadata, xrd, composition] = [metadata, xrd, composition].map(|file| file.to_string());
+    let files = Files {
+        metadata: metadata.as_bytes(),
+        xrd: xrd.as_bytes(),
+        composition: composition.as_bytes(),
+    };
+    read(slug, files).unwrap()
+}
+
+/// Two kinds of machines, one in namespaces and one in none, and somebody who has the roles for both in one
+/// Project.
+struct Bound {
+    machines: World,
+    estates: World,
+    user: String,
+    client: Client,
+    granted: BTreeSet<Right>,
+}
+
+impl Bound {
+    async fn new() -> Self {
+        let cluster = TestCluster::shared().await;
+        let machines = World::alone(&cluster).await;
+        machines.install_neighbours().await;
+        let estates = World::of(&cluster, &format!("c{}", machines.group), Scope::Cluster).await;
+        let user = format!("broker-{}", machines.group);
+        let client = cluster.identity(&user).await;
+        let part = machines.part();
+        let part = json!({"apiVersion": part.api_version, "kind": part.kind});
+        let blueprints =
+            [blueprint(&machines, "machine", &[part]), blueprint(&estates, "estate", &[])];
+        let any = Provider::new("any").unwrap();
+        let profile = ProviderProfile::of(&any).with_group(machines.group.clone()).unwrap();
+        let roles = rbac(&blueprints, &ProviderProfiles::default().with(any, profile));
+        // Roles have no namespace, and other tests share the cluster.
+        let roles = roles.replace("plexsphere-provisioning-broker", &machines.group);
+        let mut bound = Self { machines, estates, user, client, granted: BTreeSet::new() };
+        for role in roles.split("---\n").skip(1) {
+            bound.take(serde_saphyr::from_str(role).unwrap()).await;
+        }
+        bound
+    }
+
+    /// Creates a role and binds it as its comment says.
+    async fn take(&mut self, role: Value) {
+        let admin = &self.machines.admin;
+        let role: ClusterRole = serde_json::from_value(role).unwrap();
+        let name = role.metadata.name.clone().unwrap();
+        self.granted.extend(rights(&role));
+        Api::all(admin.clone()).create(&PostParams::default(), &role).await.unwrap();
+        let binding = json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "User", "name": self.user}],
+        });
+        if name == format!("{}-writer", self.machines.group) {
+            let home = namespace(self.machines.project);
+            let bindings: Api<RoleBinding> = Api::namespaced(admin.clone(), home.as_str());
+            let binding = serde_json::from_value(binding).unwrap();
+            bindings.create(&PostParams::default(), &binding).await.unwrap();
+        } else {
+            let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
+            let binding = serde_json::from_value(binding).unwrap();
+            bindings.create(&PostParams::default(), &binding).await.unwrap();
+        }
+    }
+
+    /// The adapter under these roles, from when the API server knows of them.
+    async fn adapter(&self) -> (Arc<KubeCluster>, Arc<broker_kube::cache::Cache>) {
+        let (cluster, cache) = adapter(&self.client, CacheOptions::default());
+        for world in [&self.machines, &self.estates] {
+            let resource = world.resource();
+            until("the rights to be known", || async {
+                cluster.read(&resource.target(&[])).await.ok()?;
+                let shell = resource.request(resource.shell(), Precondition::Absent);
+                cluster.dry_run(&shell).await.ok()
+            })
+            .await;
+        }
+        (cluster, cache)
+    }
+}
+
+fn rights(role: &ClusterRole) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for rule in role.rules.iter().flatten() {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                let right = |verb: &String| (group.clone(), resource.clone(), verb.clone());
+                rights.extend(rule.verbs.iter().map(right));
+            }
+        }
+    }
+    rights
+}
+
+/// The rights that a request took. What is no object, such as discovery, takes none of ours.
+fn used(request: &AuditedRequest) -> Vec<Right> {
+    if request.resource.is_empty() {
+        return Vec::new();
+    }
+    let right = |verb: &str| (request.group.clone(), request.resource.clone(), verb.to_owned());
+    match (request.verb.as_str(), request.code) {
+        ("patch", 201) => vec![right("patch"), right("create")],
+        (verb, _) => vec![right(verb)],
+    }
+}
+
+/// An object that a resource composed, made by whoever composes.
+async fn compose(world: &World, resource: &Resource) -> ObjectReference {
+    let part = world.part();
+    let kind = GroupVersionKind::gvk(&world.group, "v1", &part.kind);
+    let kind = ApiResource::from_gvk_with_plural(&kind, "parts");
+    let home = namespace(world.project);
+    let parts = Api::<DynamicObject>::namespaced_with(world.admin.clone(), home.as_str(), &kind);
+    let name = format!("{}-part", resource.name());
+    let mut object = DynamicObject::new(&name, &kind);
+    let composite = ("crossplane.io/composite".to_owned(), resource.name());
+    object.metadata.labels = Some([composite].into());
+    parts.create(&PostParams::default(), &object).await.unwrap();
+    ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str())).unwrap()
+}
+
+/// Everything that the port can be asked for, for one resource from nothing to nothing.
+async fn live_and_die(cluster: &KubeCluster, world: &World, resource: &Resource) {
+    let mut target = resource.target(&[]);
+    if world.xrd.scope().is_namespaced() {
+        target.composed_kinds = [world.part()].into();
+        let config = resource.request(resource.provider_config(), Precondition::Absent);
+        done(cluster.apply(&config).await);
+    }
+    let shell = resource.start(cluster).await;
+    done(cluster.apply(&resource.request(resource.armed(), shell.unchanged())).await);
+    if world.xrd.scope().is_namespaced() {
+        target.recorded = [compose(world, resource).await].into();
+    }
+    let reading = cluster.read(&target).await.unwrap();
+    assert!(matches!(reading.xr, XrReading::Present(_)));
+    cluster.inspect(&target).await.unwrap().events.unwrap();
+    cluster.observe_many(&[resource.xr_target()]).await.unwrap().remove(0).unwrap();
+    let kinds = OwnedKinds {
+        xrds: vec![Arc::clone(&world.xrd)],
+        provider_configs: vec![(format!("{}/v1beta1", world.group), "ProviderConfig".to_owned())],
+    };
+    cluster.list_owned(&OwnedQuery { kinds, after: None }).await.unwrap();
+
+    let project = resource.identity.project;
+    let gone = |uid: String, target: ObjectReference| async move {
+        let request = DeleteRequest { project, target: &target, uid: &uid };
+        assert_eq!(cluster.delete(&request).await.unwrap(), Deleted::Accepted);
+    };
+    gone(shell.uid, resource.reference()).await;
+    if let Some(config) = reading.provider_config {
+        gone(config.version().uid.clone(), target.provider_config).await;
+    }
+}
+
+#[tokio::test]
+async fn the_adapter_uses_every_right_that_it_is_given_and_no_other() {
+    let bound = Bound::new().await;
+    let (cluster, cache) = bound.adapter().await;
+    let log = bound.machines.cluster.audit_log();
+    let mark = log.mark();
+    let _running = run(&cache);
+    for world in [&bound.machines, &bound.estates] {
+        live_and_die(&cluster, world, &world.resource()).await;
+        until("the kind to be warm", || async { cache.warm(&world.xrd).map(drop) }).await;
+    }
+    // Reading a ProviderConfig begins to follow its kind.
+    let is_config_watch =
+        |request: &AuditedRequest| request.verb == "watch" && request.resource == "providerconfigs";
+    let requests = until("the ProviderConfigs to be watched", || async {
+        let requests = log.since(mark, &bound.user).await;
+        requests.iter().any(is_config_watch).then_some(requests)
+    })
+    .await;
+
+    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let used: BTreeSet<_> = requests.iter().flat_map(used).collect();
+    assert_eq!(used, bound.granted);
+    assert!(used.iter().all(|(_, resource, _)| resource != "secrets"));
+}
+
+#[tokio::test]
+async fn another_projects_namespace_cannot_be_written() {
+    let bound = Bound::new().await;
+    let (cluster, _) = bound.adapter().await;
+    let other = World::of(&bound.machines.cluster, &bound.machines.group, Scope::Namespaced).await;
+    let (direct, _) = adapter(&other.admin, CacheOptions::default());
+    let (stands, wanted) = (other.resource(), other.resource());
+    let version = stands.start(&direct).await;
+
+    let forbidden = |error: broker_ports::PortError| {
+        let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+        assert_eq!(error.class(), FailureClass::Rejected, "{error:?}");
+        assert_eq!(cause, Some(&Cause::Forbidden), "{error:?}");
+    };
+    let shell = wanted.request(wanted.shell(), Precondition::Absent);
+    forbidden(cluster.apply(&shell).await.unwrap_err());
+    let target = stands.reference();
+    let delete = DeleteRequest { project: other.project, target: &target, uid: &version.uid };
+    forbidden(cluster.delete(&delete).await.unwrap_err());
+    // It may look, which is what finding orphans takes.
+    assert!(matches!(cluster.read(&stands.target(&[])).await.unwrap().xr, XrReading::Present(_)));
+
+    // Not even for a Project that it may write for: such a request is never made.
+    let astray = DeleteRequest { project: bound.machines.project, ..delete };
+    let error = cluster.delete(&astray).await.unwrap_err();
+    assert!(error.to_string().contains("is not at home"), "{error}");
+    let left = other.machines().list(&ListParams::default()).await.unwrap();
+    let versions: Vec<_> = left.items.iter().map(|left| left.metadata.uid.as_ref()).collect();
+    assert_eq!(versions, [Some(&version.uid)]);
+}

@@ -1,0 +1,179 @@
+//! A canary token is provoked into every answer that could repeat it, and shows up nowhere: in no error, no
+//! source of one, no log line down to the finest, and no event.
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use broker_kube::Cause;
+use broker_ports::{Applied, Cluster, PortError};
+use broker_tests::proxy::HttpAnswer;
+use broker_tests::{HttpProxy, TestCluster};
+use http::StatusCode;
+use serde_json::{Value, json};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::fixture::{CANARY, COUNTING, Fixture, MACHINE, PICKY, Subject, claimed};
+use super::world::{limited_client, uncached};
+
+/// Whatever is logged while it stands.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// Everything that an error says, in every way.
+fn everything(error: &PortError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        write!(text, " {cause} {cause:?}").unwrap();
+        source = cause.source();
+    }
+    text
+}
+
+#[track_caller]
+fn assert_clean(what: &str, text: &str) {
+    assert!(!text.contains(CANARY), "{what} repeats the token: {text}");
+    assert!(!text.contains("cloud-config"), "{what} repeats the document: {text}");
+}
+
+#[tokio::test]
+async fn no_refusal_repeats_a_token() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .finish();
+    // While there is only one subscriber, a call site that another test reaches first counts as unwanted
+    // for all of them, ours included.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let cluster = TestCluster::shared().await;
+    let proxy = HttpProxy::to(cluster.admin().await).await;
+    let fixture = Fixture::over(cluster, &proxy.client().await).await;
+
+    let mut tried = Vec::new();
+    let mut refuse =
+        async |what: &'static str, port: &dyn Cluster, subject: &Subject, expected: Cause| {
+            let shell = fixture.shell(subject).await;
+            let request = fixture.arming(subject, &shell);
+            let errors = [
+                ("dry run", port.dry_run(&request).await.map(drop).unwrap_err()),
+                ("apply", port.apply(&request).await.map(drop).unwrap_err()),
+            ];
+            for (verb, error) in errors {
+                let cause =
+                    std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
+                assert_eq!(cause, Some(&expected), "{what}, {verb}: {error}");
+                assert_clean(what, &everything(&error));
+            }
+            tried.push(what);
+        };
+    let of = |kind| Subject::new(fixture.project, claimed(kind));
+    let field = Cause::Invalid(vec!["spec.userData".to_owned()]);
+    refuse("a rule that quotes what broke it", &fixture.port, &of(PICKY), field).await;
+    refuse(
+        "a type that quotes what is not of it",
+        &fixture.port,
+        &of(COUNTING),
+        Cause::Indigestible,
+    )
+    .await;
+    let nobody = uncached(&limited_client(&fixture.cluster, &[]).await);
+    refuse("a lack of rights", &nobody, &of(MACHINE), Cause::Forbidden).await;
+
+    // What somebody in between would say who has seen the request: a server of another make.
+    let document = format!("I read #cloud-config\n{CANARY} and did not like it");
+    let echoes = [
+        (StatusCode::BAD_REQUEST, Cause::Refused(400)),
+        (StatusCode::TOO_MANY_REQUESTS, Cause::Throttled),
+        (StatusCode::SERVICE_UNAVAILABLE, Cause::Unwell(503)),
+    ];
+    for (status, expected) in echoes {
+        let subject = of(MACHINE);
+        let shell = fixture.shell(&subject).await;
+        proxy
+            .script()
+            .each(|request| request.verb == "PATCH")
+            .before_answer()
+            .answer(HttpAnswer::failure(status, "Echo", &document));
+        let error = fixture.port.apply(&fixture.arming(&subject, &shell)).await.unwrap_err();
+        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
+        assert_eq!(cause, Some(&expected), "{error}");
+        let said = everything(&error);
+        assert!(!said.contains(CANARY), "{said}");
+        proxy.script().clear();
+    }
+
+    // A conflict, a success, and everything that is read afterwards.
+    let subject = of(MACHINE);
+    let armed = fixture.armed(&subject).await;
+    let stale = fixture.port.apply(&fixture.arming(&subject, &armed)).await;
+    assert!(matches!(stale, Ok(Applied::Done(_))), "the same once more: {stale:?}");
+    let message = format!("the cloud refused {CANARY}");
+    let failed = json!([{
+        "type": "ProvisioningFailed", "status": "True", "reason": "Refused", "message": message,
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }]);
+    fixture.patch_status(&subject.reference(), failed).await;
+    emit(&fixture, &subject, &message).await;
+    let inspection = fixture.port.inspect(&subject.target()).await.unwrap();
+    assert_eq!(inspection.events.as_ref().unwrap().len(), 1, "the event is read");
+    let reading = fixture.port.read(&subject.target()).await.unwrap();
+    let seen = fixture.port.observe_many(&[subject.xr_target()]).await.unwrap();
+    let said = format!("{inspection:?} {reading:?} {seen:?} {:?}", fixture.port);
+    assert!(said.contains("the cloud refused"), "{said}");
+    assert_clean("what is read", &said);
+
+    assert_eq!(tried.len(), 3);
+    let text = log.text();
+    for logged in ["kube.apply", "requesting"] {
+        assert!(text.contains(logged), "{logged} was not logged in {} bytes", text.len());
+    }
+    assert_clean("the log", &text);
+}
+
+/// An event about the subject, as a controller writes it.
+async fn emit(fixture: &Fixture, subject: &Subject, message: &str) {
+    let about = subject.reference();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"generateName": "said-", "namespace": about.namespace()},
+        "involvedObject": {
+            "apiVersion": about.api_version(), "kind": about.kind(), "name": about.name(),
+            "namespace": about.namespace(),
+        },
+        "reason": "Refused", "message": message, "type": "Warning",
+        "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:06Z",
+        "source": {"component": "provider"},
+    });
+    let path = format!("/api/v1/namespaces/{}/events", about.namespace().unwrap());
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(event.to_string().into_bytes()).unwrap();
+    fixture.admin.request::<Value>(request).await.unwrap();
+}

@@ -1,0 +1,293 @@
+//! A real API server as a world for the contract suite: the port goes through a proxy that can be taken
+//! away, everybody else goes past it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::ObjectReference;
+use broker_kube::cache::{Cache, CacheOptions};
+use broker_kube::{KubeCluster, KubeOptions};
+use broker_ports::testing::cluster::{ClusterUnderTest, PlainKind, ServedKind};
+use broker_ports::{Cluster, PortError};
+use broker_render::Xrd;
+use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::usage::{IN_USE, Usage};
+
+/// Small pages, so that there are several.
+const PAGE_SIZE: u32 = 5;
+
+/// How long the API server may take on a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How the adapter is set up in tests.
+pub(super) fn options() -> KubeOptions {
+    KubeOptions::new(DEADLINE, DEADLINE).with_page_size(PAGE_SIZE.try_into().unwrap())
+}
+
+/// The adapter with a cache that nobody runs.
+pub(super) fn uncached(client: &Client) -> KubeCluster {
+    let cache = Cache::new(client.clone(), CacheOptions::default());
+    KubeCluster::new(client.clone(), options(), Arc::new(cache))
+}
+
+/// An id that nobody used before.
+pub(super) fn fresh_id() -> Uuid {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+    Uuid::from_u64_pair(random, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Objects of the kind of a reference, where it stands.
+pub(super) fn api(client: &Client, target: &ObjectReference) -> Api<DynamicObject> {
+    let (group, version) =
+        target.api_version().split_once('/').unwrap_or(("", target.api_version()));
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, target.kind()));
+    match target.namespace() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    }
+}
+
+/// The definition of a kind whose objects may hold anything.
+pub(super) fn plain_definition(kind: &PlainKind) -> Value {
+    let PlainKind { api_version, kind, plural, namespaced } = kind;
+    let (group, version) = api_version.split_once('/').unwrap();
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": if *namespaced { "Namespaced" } else { "Cluster" },
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything},
+                "subresources": {"status": {}},
+            }],
+        },
+    })
+}
+
+/// A client for an identity that may do everything with objects of some kinds and nothing else.
+pub(super) async fn limited_client(cluster: &TestCluster, kinds: &[PlainKind]) -> Client {
+    let name = format!("limited-{}", fresh_id());
+    let rights = |kind: &PlainKind| {
+        let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
+        let resources = [kind.plural.clone(), format!("{}/status", kind.plural)];
+        json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]})
+    };
+    let role = json!({
+        "metadata": {"name": name}, "rules": kinds.iter().map(rights).collect::<Vec<_>>(),
+    });
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+    });
+    let (admin, parameters) = (cluster.admin().await, PostParams::default());
+    let roles = Api::<ClusterRole>::all(admin.clone());
+    roles.create(&parameters, &serde_json::from_value(role).unwrap()).await.unwrap();
+    let bindings = Api::<ClusterRoleBinding>::all(admin);
+    bindings.create(&parameters, &serde_json::from_value(binding).unwrap()).await.unwrap();
+    let client = cluster.identity(&name).await;
+    // The API server learns of a role a moment after it was stored.
+    if let Some(kind) = kinds.first() {
+        let root = if kind.api_version.contains('/') { "apis" } else { "api" };
+        let path = format!("/{root}/{}/{}?limit=1", kind.api_version, kind.plural);
+        until(format!("{name} to be known"), || async {
+            let request = http::Request::get(&path).body(Vec::new()).unwrap();
+            client.request::<Value>(request).await.ok()
+        })
+        .await;
+    }
+    client
+}
+
+/// One case's view of the shared cluster.
+pub(super) struct World {
+    cluster: TestCluster,
+    admin: Client,
+    proxy: Mutex<Option<HttpProxy>>,
+    port: Arc<dyn Cluster>,
+    cache: Arc<Cache>,
+    namespaces: Mutex<Vec<TestNamespace>>,
+    usages: Mutex<Vec<Usage>>,
+    _running: JoinSet<()>,
+}
+
+impl World {
+    pub(super) async fn new(cluster: &TestCluster) -> Self {
+        let admin = cluster.admin().await;
+        let proxy = HttpProxy::to(admin.clone()).await;
+        let client = proxy.client().await;
+        let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
+        let mut running = JoinSet::new();
+        let run = Arc::clone(&cache);
+        running.spawn(async move { run.run(std::future::pending()).await });
+        Self {
+            cluster: cluster.clone(),
+            admin,
+            proxy: Mutex::new(Some(proxy)),
+            port: Arc::new(KubeCluster::new(client, options(), Arc::clone(&cache))),
+            cache,
+            namespaces: Mutex::default(),
+            usages: Mutex::default(),
+            _running: running,
+        }
+    }
+
+    /// Installs a definition, unless it stands; one that is going is waited for.
+    async fn define(&self, definition: Value) {
+        let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
+        let definitions = Api::<CustomResourceDefinition>::all(self.admin.clone());
+        let stands = until(format!("the old {name} to go"), || async {
+            match definitions.get_opt(&name).await.unwrap() {
+                None => Some(false),
+                Some(live) => live.metadata.deletion_timestamp.is_none().then_some(true),
+            }
+        })
+        .await;
+        if !stands {
+            self.cluster.install_crd(definition).await;
+        }
+    }
+}
+
+fn refused(error: kube::Error) -> PortError {
+    PortError::rejected("a hook was refused").with_source(error)
+}
+
+#[async_trait]
+impl ClusterUnderTest for World {
+    fn cluster(&self) -> Arc<dyn Cluster> {
+        Arc::clone(&self.port)
+    }
+
+    async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
+        Ok(Arc::new(uncached(&limited_client(&self.cluster, kinds).await)))
+    }
+
+    fn fresh_id(&self) -> Uuid {
+        fresh_id()
+    }
+
+    async fn kube_system_uid(&self) -> Result<String, PortError> {
+        let namespaces = Api::<Namespace>::all(self.admin.clone());
+        let kube_system = namespaces.get("kube-system").await.map_err(refused)?;
+        Ok(kube_system.metadata.uid.unwrap())
+    }
+
+    async fn install(&self, kind: &ServedKind) -> Result<(), PortError> {
+        match kind {
+            ServedKind::Plain(kind) => self.define(plain_definition(kind)).await,
+            ServedKind::Composite(document) => {
+                self.define(crd::from_xrd(&serde_json::from_str(document).unwrap())).await;
+                let xrd = Xrd::parse(document.as_bytes())?;
+                // A hint is for whoever listened before; the cache hears of nothing older than itself.
+                until(format!("the cache to follow {}", xrd.kind()), || async {
+                    self.cache.warm(&xrd)
+                })
+                .await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_kind(&self, kind: &PlainKind) -> Result<(), PortError> {
+        let (group, _) = kind.api_version.split_once('/').unwrap();
+        Api::<CustomResourceDefinition>::all(self.admin.clone())
+            .delete(&format!("{}.{group}", kind.plural), &DeleteParams::default())
+            .await
+            .map(drop)
+            .map_err(refused)
+    }
+
+    async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
+        let namespace = self.cluster.namespace_named(name).await;
+        self.namespaces.lock().unwrap().push(namespace);
+        Ok(())
+    }
+
+    async fn remove_namespace(&self, name: &str) -> Result<(), PortError> {
+        let namespaces = Api::<Namespace>::all(self.admin.clone());
+        namespaces.delete(name, &DeleteParams::default()).await.map(drop).map_err(refused)
+    }
+
+    async fn create(&self, target: &ObjectReference, object: &Value) -> Result<(), PortError> {
+        let object = serde_json::from_value(object.clone()).unwrap();
+        let api = api(&self.admin, target);
+        api.create(&PostParams::default(), &object).await.map(drop).map_err(refused)
+    }
+
+    async fn patch(
+        &self,
+        manager: &str,
+        target: &ObjectReference,
+        patch: &Value,
+    ) -> Result<(), PortError> {
+        let parameters =
+            PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        let api = api(&self.admin, target);
+        let patched = api.patch(target.name(), &parameters, &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(refused)
+    }
+
+    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Result<(), PortError> {
+        let api = api(&self.admin, target);
+        let parameters = PatchParams::default();
+        let patched = api.patch_status(target.name(), &parameters, &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(refused)
+    }
+
+    async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError> {
+        let api = api(&self.admin, target);
+        let deleted = api.delete(target.name(), &DeleteParams::background()).await;
+        deleted.map(drop).map_err(refused)
+    }
+
+    async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
+        let namespace = target.namespace().expect("a Usage of an object in a namespace");
+        let usage = Usage::of(&self.admin, namespace, words).await;
+        self.usages.lock().unwrap().push(usage);
+        let label = json!({"metadata": {"labels": {IN_USE: "true"}}});
+        self.patch("crossplane", target, &label).await?;
+        // The API server learns of a webhook a moment after it was stored.
+        let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        until("the veto to be known", || async {
+            api(&self.admin, target).delete(target.name(), &dry).await.err()
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn object(&self, target: &ObjectReference) -> Result<Option<Value>, PortError> {
+        let found = api(&self.admin, target).get_opt(target.name()).await.map_err(refused)?;
+        Ok(found.map(|object| serde_json::to_value(object).unwrap()))
+    }
+
+    async fn namespace_exists(&self, name: &str) -> Result<bool, PortError> {
+        let namespaces = Api::<Namespace>::all(self.admin.clone());
+        Ok(namespaces.get_opt(name).await.map_err(refused)?.is_some())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        drop(self.proxy.lock().unwrap().take());
+        Ok(())
+    }
+
+    async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
