@@ -123,7 +123,7 @@ impl Hand<'_> {
         let written = call(PortName::Repository, Kind::Write, patience, sent).await?;
         Ok(match written {
             Written::Committed => {
-                self.pass.committed(&change);
+                self.pass.committed(self.resource, &change);
                 Answer::Committed(Box::new(change.into_resource()))
             }
             Written::Stale | Written::LeaseLost => Answer::LostRace,
@@ -170,12 +170,8 @@ impl Hand<'_> {
         token: &mut Option<IssuedToken>,
     ) -> Result<Answer, Error> {
         self.audit(AuditAction::TokenIssue).await?;
-        let request = IssueRequest {
-            resource: self.resource.id(),
-            ordinal,
-            epoch: self.pass.lease.epoch,
-            ttl: self.pass.config.token_ttl,
-        };
+        let Pass { lease, config, .. } = self.pass;
+        let request = IssueRequest::new(self.resource.id(), ordinal, lease.epoch, config.token_ttl);
         let patience = self.pass.patience(self.pass.config.deadlines.token)?;
         let issued = self.pass.ports.tokens.issue(&request);
         match call(PortName::TokenIssuer, Kind::Write, patience, issued).await? {
@@ -279,7 +275,7 @@ impl Hand<'_> {
     async fn delete(&self, target: ObjectReference, uid: &str) -> Result<Answer, Error> {
         self.audit(AuditAction::SubstrateDelete).await?;
         let patience = self.pass.patience(self.pass.config.deadlines.cluster_write)?;
-        let request = DeleteRequest { project: self.resource.project_id(), target: &target, uid };
+        let request = DeleteRequest::new(self.resource.project_id(), &target, uid);
         let deleted = self.pass.ports.cluster.delete(&request);
         match call(PortName::Cluster, Kind::Write, patience, deleted).await? {
             Deleted::Accepted | Deleted::Gone => Ok(Answer::Done),

@@ -29,7 +29,7 @@ pub enum Error {
 /// Each port has three reasons, spelt out here so that metrics can carry them without allocating.
 macro_rules! port_reasons {
     ($($port:ident: $rejected:literal $transient:literal $unknown:literal,)+) => {
-        const fn port_reason(port: PortName, class: FailureClass) -> &'static str {
+        pub(crate) const fn port_reason(port: PortName, class: FailureClass) -> &'static str {
             match (port, class) {
                 $(
                     (PortName::$port, FailureClass::Rejected) => $rejected,
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_port_failure_has_a_reason_of_port_and_class() {
-        for port in PortName::ALL {
-            for class in FailureClass::ALL {
+        for port in PortName::ALL.iter().copied() {
+            for class in FailureClass::ALL.iter().copied() {
                 assert_eq!(port_reason(port, class), format!("{port}_{class}"));
             }
         }

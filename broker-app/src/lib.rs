@@ -12,24 +12,43 @@
 //! | 6 emit | outbox to sink, in CloudEvents envelopes | [`Relay`] |
 //! | all of them | keeps a replica at work, and owns its tasks | [`Runner`] |
 //! | 1 declare | the facade that callers see | [`Service`] |
+//!
+//! [`Broker`] wires all of it together. What it measures is in [`METRICS`]; domain, ports and rendering are
+//! re-exported, so that an embedder needs no other crate but its adapters.
 
 mod act;
 mod call;
 mod config;
+mod embed;
 mod error;
 mod observe;
+mod orphans;
 mod pass;
+mod purge;
 mod relay;
 mod runner;
 mod service;
 pub mod step;
 mod sweep;
+mod telemetry;
 mod views;
 
+pub use broker_domain as domain;
+pub use broker_ports as ports;
+pub use broker_render as render;
+
 pub use config::ReconcilerConfig;
+pub use embed::{Broker, BrokerConfig};
 pub use error::{Error, one_line};
+pub use orphans::{Fate, Orphan};
 pub use pass::{Passed, Reconciler};
 pub use relay::{LogEventSink, Relay, RelayConfig, RelayReport};
-pub use runner::{BootError, Probe, ProbeFailure, Runner, RunnerConfig};
+pub use runner::{BootError, ConfigError, Probe, ProbeFailure, Runner, RunnerConfig};
 pub use service::{Service, ServiceConfig, Waited};
 pub use sweep::{SweepReport, Sweeper, Trouble, Work};
+pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

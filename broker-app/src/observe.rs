@@ -39,7 +39,7 @@ pub(crate) async fn observe(
     config: &ReconcilerConfig,
     resource: &ProvisionedResource,
 ) -> Result<Observed, Error> {
-    let resolvers = Resolvers::of_reconciler(ports, config.deadlines.resolve);
+    let resolvers = Resolvers::of(ports, config.deadlines.resolve);
     let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
     let views = views(resolvers, resource, &blueprint).await?;
     let config_reference = config_reference(config, resource, views.as_ref())?;
@@ -50,7 +50,7 @@ pub(crate) async fn observe(
     expect_same_cluster(resource, &reading)?;
     let node = node(ports, config, resource).await?;
 
-    let Reading { cluster, xr, provider_config, recorded, labelled } = reading;
+    let Reading { cluster, xr, provider_config, recorded, labelled, .. } = reading;
     let live = live_xr(resource, xr)?;
     let composed_left =
         !labelled.is_empty() || recorded.values().any(|standing| *standing == Standing::Present);
@@ -117,16 +117,10 @@ fn target(
     blueprint: &BlueprintVersionView,
     provider_config: ObjectReference,
 ) -> Target {
-    Target {
-        xr: XrTarget {
-            resource: resource.id(),
-            project: resource.project_id(),
-            xrd: Arc::clone(&blueprint.xrd),
-        },
-        provider_config,
-        composed_kinds: Arc::clone(&blueprint.composed_kinds),
-        recorded: resource.substrate().composed().clone(),
-    }
+    let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
+    Target::new(xr, provider_config)
+        .composing(Arc::clone(&blueprint.composed_kinds))
+        .with_recorded(resource.substrate().composed().clone())
 }
 
 /// Absence on another cluster proves nothing.

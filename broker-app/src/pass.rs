@@ -17,7 +17,9 @@ use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::{Error, in_words};
 use crate::observe::observe;
+use crate::orphans::Orphans;
 use crate::step::{Ending, PassState};
+use crate::telemetry;
 
 /// Reconciles resources, one pass at a time.
 #[derive(Clone)]
@@ -93,27 +95,42 @@ impl Reconciler {
     /// The first thing that failed. It is on the resource's schedule, too, with the time of the next attempt.
     pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
         let asked = Instant::now();
-        let request = ClaimRequest {
-            worker: self.config.worker.clone(),
-            target: ClaimTarget::One(id),
-            lease_for: self.config.lease,
-        };
+        let ReconcilerConfig { worker, lease, .. } = &self.config;
+        let request = ClaimRequest::new(worker.clone(), ClaimTarget::One(id), *lease);
         let claimed = self.ports.schedule.claim(&request);
         let claimed =
             call(PortName::Schedule, Kind::Write, self.config.deadlines.store, claimed).await?;
-        match claimed.into_iter().next() {
-            Some(lease) => self.work(lease, asked).await,
-            None => Ok(Passed::NotClaimed),
+        let Some(lease) = claimed.into_iter().next() else {
+            telemetry::passed(&Ok(Passed::NotClaimed));
+            return Ok(Passed::NotClaimed);
+        };
+        self.work(lease, asked).await
+    }
+
+    /// Follows a hint: a pass, or, if none can be made because the resource is Deleted, a look at what may
+    /// have arrived too late for it.
+    pub(crate) async fn follow_hint(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+        let passed = self.reconcile(id).await?;
+        if passed == Passed::NotClaimed {
+            Orphans::new(&self.ports, &self.config).hinted(id).await?;
         }
+        Ok(passed)
     }
 
     /// Runs the pass that a lease was claimed for, and gives the lease back.
     pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<Passed, Error> {
+        let outcome = self.hold(lease, asked).await;
+        telemetry::passed(&outcome);
+        outcome
+    }
+
+    async fn hold(&self, lease: Lease, asked: Instant) -> Result<Passed, Error> {
+        if lease.takeover {
+            telemetry::taken_over();
+            tracing::warn!(resource = %lease.resource, epoch = %lease.epoch, "a lease was taken over");
+        }
         let correlation = format!("pass:{}:{}", lease.resource, lease.epoch);
-        let by = Attribution {
-            actor: Actor::system(),
-            correlation_id: CorrelationId::new(correlation)?,
-        };
+        let by = Attribution::new(Actor::system(), CorrelationId::new(correlation)?);
         let version = AtomicU64::new(Version::UNSTORED.get());
         let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
         let outcome = match pass.run().await {
@@ -164,9 +181,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes a committed change, and tells the log if the phase changed.
-    pub(crate) fn committed(&self, change: &Change) {
+    /// Notes a committed change, and tells log and metrics if the phase changed.
+    pub(crate) fn committed(&self, before: &ProvisionedResource, change: &Change) {
         let resource = change.resource();
+        telemetry::changed(before, resource);
         self.version.store(resource.version().get(), Ordering::Relaxed);
         if let Some(from) = change.previous_phase().filter(|from| *from != resource.phase()) {
             tracing::info!(resource = %resource.id(), %from, to = %resource.phase(), "the phase changed");

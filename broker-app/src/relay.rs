@@ -5,18 +5,22 @@
 
 mod log_sink;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker_ports::{
-    Acknowledged, ClaimEvents, ClaimedEvent, Envelope, PageSize, PortError, PortName, RelayPorts,
-    WorkerId, wire,
+    Acknowledged, ClaimEvents, ClaimedEvent, Envelope, Outbox, PageSize, PortError, PortName,
+    RelayPorts, WorkerId, wire,
 };
 use cloudevents::{EventBuilder, EventBuilderV10};
+use time::OffsetDateTime;
 
 pub use log_sink::LogEventSink;
 
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
+use crate::sweep::Trouble;
+use crate::telemetry;
 
 /// Configuration of the relay.
 #[derive(Debug, Clone)]
@@ -45,7 +49,7 @@ pub struct Relay {
 }
 
 /// What one round of the relay did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayReport {
     /// Delivered and acknowledged.
@@ -56,6 +60,8 @@ pub struct RelayReport {
     pub failed: usize,
     /// Not delivered too often.
     pub set_aside: usize,
+    /// Why the last one that was not delivered was not.
+    pub last_failure: Option<Trouble>,
 }
 
 impl RelayReport {
@@ -76,12 +82,10 @@ impl Relay {
     /// # Errors
     ///
     /// When the outbox does not answer. What was delivered and not acknowledged is delivered again.
+    #[tracing::instrument(name = "broker.relay", skip_all)]
     pub async fn deliver_batch(&self) -> Result<RelayReport, Error> {
-        let request = ClaimEvents {
-            worker: self.config.worker.clone(),
-            limit: self.config.batch,
-            claim_for: self.config.claim_for,
-        };
+        let RelayConfig { worker, batch, claim_for, .. } = &self.config;
+        let request = ClaimEvents::new(worker.clone(), *batch, *claim_for);
         let claimed = self.ports.outbox.claim_events(&request);
         let claimed =
             call(PortName::Outbox, Kind::Write, self.config.store_deadline, claimed).await?;
@@ -92,7 +96,21 @@ impl Relay {
                 Err(error) => self.failed(event, &error, &mut report).await?,
             }
         }
+        telemetry::relayed(&report);
         Ok(report)
+    }
+
+    /// Measures how much waits. `now` is the moment that the oldest event's age is taken at.
+    pub(crate) async fn measure(&self, now: OffsetDateTime) -> Result<(), Error> {
+        let backlog = self.ports.outbox.backlog();
+        let patience = self.config.store_deadline;
+        let backlog = call(PortName::Outbox, Kind::Read, patience, backlog).await?;
+        telemetry::backlog(&backlog, now);
+        Ok(())
+    }
+
+    pub(crate) fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.ports.outbox)
     }
 
     async fn deliver(&self, event: &ClaimedEvent) -> Result<(), Error> {
@@ -128,6 +146,7 @@ impl Relay {
             error = in_words(error),
             "an event was not delivered"
         );
+        report.last_failure = Some(Trouble::of(error));
         if event.claim.attempt < self.config.most_attempts {
             report.failed += 1;
             return Ok(());
@@ -161,12 +180,12 @@ impl Relay {
             .data("application/json", data)
             .build()
             .map_err(|_| unfit("attributes"))?;
-        Ok(Envelope {
-            event_id: event.claim.event_id,
-            event_type: event.event_type,
-            resource: event.resource,
-            sequence: event.sequence,
-            json: serde_json::to_vec(&cloud_event).map_err(|_| unfit("envelope"))?,
-        })
+        Ok(Envelope::new(
+            event.claim.event_id,
+            event.event_type,
+            event.resource,
+            event.sequence,
+            serde_json::to_vec(&cloud_event).map_err(|_| unfit("envelope"))?,
+        ))
     }
 }

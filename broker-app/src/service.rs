@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::call::{Kind, call};
 use crate::error::Error;
+use crate::telemetry;
 
 /// Configuration of the service.
 #[derive(Debug, Clone)]
@@ -124,7 +125,10 @@ impl Service {
             let sent = self.ports.repository.record_deletion_intent(&write);
             let patience = self.config.deadlines.store;
             match call(PortName::Repository, Kind::Write, patience, sent).await? {
-                Written::Committed => return Ok(change.into_resource()),
+                Written::Committed => {
+                    telemetry::changed(&resource, change.resource());
+                    return Ok(change.into_resource());
+                }
                 // Doing it again is safe: the change is made anew, from what is stored now.
                 Written::Stale | Written::LeaseLost => resource = self.get(context, id).await?,
             }

@@ -146,6 +146,22 @@ pub enum Ending {
     TokensOpen,
 }
 
+impl Ending {
+    /// Every ending.
+    pub const ALL: &[Self] =
+        &[Self::LostRace, Self::StaleRow, Self::TokenConsumedAgain, Self::TokensOpen];
+
+    /// The ending's name in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LostRace => "lost_race",
+            Self::StaleRow => "stale_row",
+            Self::TokenConsumedAgain => "token_consumed_again",
+            Self::TokensOpen => "tokens_open",
+        }
+    }
+}
+
 impl PassState {
     /// Begins the stage before observing: a rollback is requested, tokens are closed.
     pub const fn prepare(resource: ProvisionedResource, mode: Mode) -> Self {

@@ -1,19 +1,21 @@
 //! Stage 1, declare, and again in every pass: what a resource is rendered from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, Declaration, Error as DomainError, MeshRole, NotFound,
-    Parameters, ProjectId, ProvisionedResource, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, Declaration, Error as DomainError, MeshRole,
+    NotFound, ObjectReference, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, PortName, ReconcilerPorts, ServicePorts,
+    CredentialResolver, CredentialView, LabelTagResolver, PortName, ReconcilerPorts,
 };
 use broker_render::{
-    CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
-    assigned_namespace, cloud_tags, provider_config, secret_name, xr,
+    CloudTags, Identity, Manifest, Provider, ProviderConfigInput, ProviderConfigScope,
+    ProviderProfile, ProviderProfiles, Xr, XrInput, assigned_namespace, cloud_tags, namespace,
+    provider_config, secret_name, xr,
 };
 
 use crate::call::{Kind, call};
@@ -48,18 +50,7 @@ pub(crate) struct Views {
 }
 
 impl<'a> Resolvers<'a> {
-    pub(crate) fn of_reconciler(ports: &'a ReconcilerPorts, patience: Duration) -> Self {
-        Self {
-            blueprints: &*ports.blueprints,
-            clouds: &*ports.clouds,
-            credentials: &*ports.credentials,
-            labels: &*ports.labels,
-            assignments: &*ports.assignments,
-            patience,
-        }
-    }
-
-    pub(crate) fn of_service(ports: &'a ServicePorts, patience: Duration) -> Self {
+    pub(crate) fn of(ports: &'a ReconcilerPorts, patience: Duration) -> Self {
         Self {
             blueprints: &*ports.blueprints,
             clouds: &*ports.clouds,
@@ -89,25 +80,49 @@ impl<'a> Resolvers<'a> {
         Ok(assignment.ready)
     }
 
+    /// A credential that the Project was assigned.
+    pub(crate) async fn credential(
+        self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Result<CredentialView, Error> {
+        let found = self.credentials.resolve(project, id);
+        let found = call(PortName::CredentialResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// The cloud of that id.
+    pub(crate) async fn cloud(self, id: CloudId) -> Result<CloudView, Error> {
+        let found = self.clouds.resolve(id);
+        let found = call(PortName::CloudResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// The labels of a Resource that become tags.
+    pub(crate) async fn labels(
+        self,
+        resource: ResourceId,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let labels = self.labels.resolve(resource);
+        call(PortName::LabelTagResolver, Kind::Read, self.patience, labels).await
+    }
+
     /// Everything else: the credential, its cloud, and the labels that become tags.
     pub(crate) async fn views(
         self,
         references: References,
         blueprint: Arc<BlueprintVersionView>,
     ) -> Result<Views, Error> {
-        let id = references.credential;
-        let credential = self.credentials.resolve(references.project, id);
-        let credential = call(PortName::CredentialResolver, Kind::Read, self.patience, credential)
-            .await?
-            .ok_or_else(|| id.not_found())?;
-        let cloud = self.clouds.resolve(credential.cloud_id);
-        let cloud = call(PortName::CloudResolver, Kind::Read, self.patience, cloud)
-            .await?
-            .ok_or_else(|| credential.cloud_id.not_found())?;
-        let labels = self.labels.resolve(references.resource);
-        let labels = call(PortName::LabelTagResolver, Kind::Read, self.patience, labels).await?;
-        let tags = cloud_tags(&cloud.provider, &labels);
-        Ok(Views { blueprint, credential, cloud, tags })
+        let credential = self.credential(references.project, references.credential).await?;
+        let cloud = self.cloud(credential.cloud_id).await?;
+        let labels = self.labels(references.resource).await?;
+        Ok(Views::new(blueprint, credential, cloud, &labels))
+    }
+
+    /// The provider of the cloud that a credential is for, which decides how its ProviderConfig is called.
+    pub(crate) async fn provider(self, references: References) -> Result<Provider, Error> {
+        let credential = self.credential(references.project, references.credential).await?;
+        Ok(self.cloud(credential.cloud_id).await?.provider)
     }
 }
 
@@ -130,6 +145,16 @@ impl References {
 }
 
 impl Views {
+    pub(crate) fn new(
+        blueprint: Arc<BlueprintVersionView>,
+        credential: CredentialView,
+        cloud: CloudView,
+        labels: &BTreeMap<String, String>,
+    ) -> Self {
+        let tags = cloud_tags(&cloud.provider, labels);
+        Self { blueprint, credential, cloud, tags }
+    }
+
     /// The composite resource, before it becomes a shell or armed.
     pub(crate) fn xr<'a>(
         &'a self,
@@ -168,6 +193,20 @@ impl Views {
             secret_name: &secret_name(&self.credential.kv_mount, &self.credential.kv_path),
         })
     }
+}
+
+/// The complete name of a resource's ProviderConfig, without rendering it.
+pub(crate) fn provider_config_reference(
+    profile: &ProviderProfile,
+    resource: &ProvisionedResource,
+) -> Result<ObjectReference, DomainError> {
+    let home = namespace(resource.project_id());
+    let within = match profile.scope {
+        ProviderConfigScope::Namespaced => Some(home.as_str()),
+        ProviderConfigScope::Cluster => None,
+    };
+    let name = resource.xr_name();
+    ObjectReference::new(profile.api_version(), &*profile.kind, name.as_str(), within)
 }
 
 fn identity(resource: &ProvisionedResource) -> Identity {

@@ -70,11 +70,9 @@ fn allocated() -> usize {
 fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
     let warm = cache.warm(xrd).expect("it is warm");
     for number in 0..count {
-        let target = XrTarget {
-            resource: id(number).parse().expect("an id"),
-            project: PROJECT.parse().expect("an id"),
-            xrd: Arc::clone(xrd),
-        };
+        let resource = id(number).parse().expect("an id");
+        let project = PROJECT.parse().expect("an id");
+        let target = XrTarget::new(resource, project, Arc::clone(xrd));
         assert!(matches!(warm.observe(&target), CachedXr::Seen { .. }), "{number} is missing");
     }
 }

@@ -44,18 +44,17 @@ pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspec
         events_about(objects, &reference, &hidden),
     )
     .await;
-    let inspection = Inspection {
-        cluster,
-        namespace,
-        kind_installed: match &xr {
-            Ok(lookup) => Ok(!matches!(lookup, Lookup::NoKind)),
-            Err(failure) => Err(failure.clone().into()),
-        },
-        xr: report(xr, &hidden),
-        provider_config,
-        composed,
-        events,
+    let mut inspection = Inspection::new();
+    inspection.cluster = cluster;
+    inspection.namespace = namespace;
+    inspection.kind_installed = match &xr {
+        Ok(lookup) => Ok(!matches!(lookup, Lookup::NoKind)),
+        Err(failure) => Err(failure.clone().into()),
     };
+    inspection.xr = report(xr, &hidden);
+    inspection.provider_config = provider_config;
+    inspection.composed = composed;
+    inspection.events = events;
     answered(inspection)
 }
 
@@ -144,10 +143,7 @@ fn read_event(event: &Value, hidden: &[SecretString]) -> ClusterEvent {
     let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
     let moment = |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
     let times = ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime"];
-    ClusterEvent {
-        at: times.into_iter().filter_map(moment).max(),
-        reason: text("reason").to_owned(),
-        message: scrub(text("note"), &hidden),
-        warning: text("type") == "Warning",
-    }
+    let at = times.into_iter().filter_map(moment).max();
+    let said = ClusterEvent::new(at, text("reason"), scrub(text("note"), &hidden));
+    if text("type") == "Warning" { said.as_warning() } else { said }
 }

@@ -1,6 +1,5 @@
 //! Stage 5, act: what is ours on the cluster, page by page, to find what nobody wants any more.
 
-use broker_domain::XrName;
 use broker_ports::{
     ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, PortError,
 };
@@ -53,10 +52,8 @@ pub(crate) async fn list_owned(
         Some(after) => Some((&kinds[place], Some(after))),
         None => kinds.get(place + 1).map(|kind| (kind, None)),
     };
-    Ok(OwnedPage {
-        objects: items.collect::<Result<_, _>>()?,
-        next: next.map(|(kind, after)| kind.cursor(after)),
-    })
+    let next = next.map(|(kind, after)| kind.cursor(after));
+    Ok(OwnedPage::new(items.collect::<Result<_, _>>()?, next))
 }
 
 /// Each kind once, composite resources first: two versions of a kind show the same objects.
@@ -97,12 +94,8 @@ fn owned(
     role: OwnedRole,
     object: &Value,
 ) -> Result<OwnedObject, PortError> {
-    let reference = named(selection, object)?;
-    Ok(OwnedObject {
-        uid: ObjectVersion::of(object)?.uid,
-        role,
-        resource: XrName::id_of(reference.name()),
-        deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
-        reference,
-    })
+    let uid = ObjectVersion::of(object)?.uid;
+    let owned = OwnedObject::new(named(selection, object)?, uid, role);
+    let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
+    Ok(if deleting { owned.being_deleted() } else { owned })
 }

@@ -46,7 +46,7 @@ pub(crate) async fn read(objects: &Objects, target: &Target) -> Result<Reading, 
         read_labelled(objects, target),
     )
     .await?;
-    Ok(Reading { cluster, xr, provider_config, recorded, labelled })
+    Ok(Reading::new(cluster, xr, provider_config, recorded, labelled))
 }
 
 async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, PortError> {
@@ -61,10 +61,8 @@ async fn read_xr(objects: &Objects, target: &XrTarget) -> Result<XrReading, Port
     }
     // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
     let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
-    Ok(match namespace_state(objects, namespace).await? {
-        NamespaceState::Active | NamespaceState::Terminating => XrReading::Absent,
-        NamespaceState::Absent => XrReading::NamespaceAbsent,
-    })
+    let missing = namespace_state(objects, namespace).await? == NamespaceState::Absent;
+    Ok(if missing { XrReading::NamespaceAbsent } else { XrReading::Absent })
 }
 
 pub(crate) async fn namespace_state(

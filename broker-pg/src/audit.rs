@@ -213,10 +213,7 @@ impl AuditRow {
             epoch,
             event_data,
         } = self;
-        let attribution = Attribution {
-            actor: Actor::new(actor)?,
-            correlation_id: CorrelationId::new(correlation_id)?,
-        };
+        let attribution = Attribution::new(Actor::new(actor)?, CorrelationId::new(correlation_id)?);
         let phase = |text: Option<String>| text.as_deref().map(Phase::try_from).transpose();
         let mut entry = AuditEntry::new(AuditAction::try_from(action.as_str())?, attribution);
         entry.project = project_id.map(ProjectId::new).transpose()?;
@@ -227,12 +224,8 @@ impl AuditRow {
         entry.event_data = event_data;
         let count =
             |field, count: Option<i64>| count.map(|count| unsigned(field, count)).transpose();
-        Ok(AuditRecord {
-            sequence: unsigned("sequence", sequence)?,
-            at,
-            version: count("version", version)?.map(Version::new).transpose()?,
-            epoch: count("epoch", epoch)?.map(LeaseEpoch::new),
-            entry,
-        })
+        let version = count("version", version)?.map(Version::new).transpose()?;
+        let epoch = count("epoch", epoch)?.map(LeaseEpoch::new);
+        Ok(AuditRecord::new(unsigned("sequence", sequence)?, at, version, epoch, entry))
     }
 }

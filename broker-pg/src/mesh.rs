@@ -134,6 +134,18 @@ impl PgMesh {
     }
 }
 
+impl ConsumerRow {
+    fn into_consumer(self) -> Result<Option<Consumer>, PortError> {
+        let Self { node, deregistered } = self;
+        let Some(node) = node.map(NodeId::new).transpose()? else { return Ok(None) };
+        Ok(Some(if deregistered {
+            Consumer::deregistered(node)
+        } else {
+            Consumer::registered(node)
+        }))
+    }
+}
+
 #[async_trait]
 impl TokenReader for PgMesh {
     #[tracing::instrument(name = "db.node.consumers", skip_all, fields(tokens = tokens.len()))]
@@ -145,10 +157,7 @@ impl TokenReader for PgMesh {
         let asked =
             ReadConsumers { tokens: tokens.iter().map(BootstrapTokenId::as_uuid).collect() };
         let rows = READ_CONSUMERS.all(&mut connection, asked).await.harmless()?;
-        let consumer = |ConsumerRow { node, deregistered }| {
-            Some(Consumer { node: NodeId(node?), deregistered })
-        };
-        Ok(rows.into_iter().map(consumer).collect())
+        rows.into_iter().map(ConsumerRow::into_consumer).collect()
     }
 }
 
@@ -157,8 +166,11 @@ impl PeerResolver for PgMesh {
     #[tracing::instrument(name = "db.peer.live", skip_all, fields(%node))]
     async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
         let mut connection = self.connection().await?;
-        let row = LIVE_PEER.optional(&mut connection, OfNode { node: node.0 }).await.harmless()?;
-        Ok(row.map(|PeerRow { id }| PeerId(id)))
+        let row = LIVE_PEER
+            .optional(&mut connection, OfNode { node: node.as_uuid() })
+            .await
+            .harmless()?;
+        Ok(row.map(|PeerRow { id }| PeerId::new(id)).transpose()?)
     }
 }
 
@@ -167,11 +179,11 @@ impl PeerCommander for PgMesh {
     #[tracing::instrument(name = "db.node.retire", skip_all, fields(%node))]
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
         let mut transaction = transaction::begin(&self.pool).await?;
-        let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.0 }).await;
+        let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.as_uuid() }).await;
         if locked.harmless()?.is_none() {
             return Err(PortError::rejected(format!("there is no node {node}")));
         }
-        let asked = RetireNode { node: node.0, peer: peer.map(|PeerId(peer)| peer) };
+        let asked = RetireNode { node: node.as_uuid(), peer: peer.map(|peer| peer.as_uuid()) };
         let FoundRow { another } = RETIRE_NODE.one(&mut transaction, asked).await.harmless()?;
         transaction.commit().await.committing()?;
         Ok(if another { Retired::PeerAppeared } else { Retired::Done })

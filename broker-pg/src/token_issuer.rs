@@ -135,8 +135,7 @@ pub(crate) const TOKEN_STATE: Statement<StateOfToken, TokenRow> = Statement::new
 );
 
 /// A minute to a day.
-const DEFAULT_WINDOW: TtlWindow =
-    TtlWindow { min: Duration::from_mins(1), max: Duration::from_hours(24) };
+const DEFAULT_WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
 
 /// Issues tokens from the neighbours' tables. The database's clock decides what has expired.
 #[derive(Clone)]
@@ -181,9 +180,9 @@ impl From<TokenRow> for TokenState {
 impl TokenIssuer for PgTokenIssuer {
     #[tracing::instrument(name = "db.bootstrap_token.issue", skip_all, fields(resource = %request.resource))]
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
-        let IssueRequest { resource, ordinal, epoch, ttl } = *request;
+        let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         if !self.window.allows(ttl) {
-            let TtlWindow { min, max } = self.window;
+            let TtlWindow { min, max, .. } = self.window;
             return Err(PortError::rejected(format!("ttl is {ttl:?}; use {min:?} to {max:?}")));
         }
         let plaintext = plaintext::random()?;
@@ -208,7 +207,7 @@ impl TokenIssuer for PgTokenIssuer {
         if consumed {
             return Ok(Issue::Consumed { id });
         }
-        Ok(Issue::Issued(IssuedToken { id, plaintext: BootstrapToken::new(plaintext) }))
+        Ok(Issue::Issued(IssuedToken::new(id, BootstrapToken::new(plaintext))))
     }
 
     #[tracing::instrument(name = "db.bootstrap_token.close", skip_all, fields(%resource))]

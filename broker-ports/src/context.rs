@@ -63,6 +63,7 @@ pub struct RequestContext {
 
 /// To whom and to which request a change is attributed in the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Attribution {
     /// Who.
     pub actor: Actor,
@@ -163,10 +164,17 @@ impl Scope {
     }
 }
 
+impl Attribution {
+    /// Who, in which request or pass.
+    pub const fn new(actor: Actor, correlation_id: CorrelationId) -> Self {
+        Self { actor, correlation_id }
+    }
+}
+
 impl RequestContext {
     /// A context without a trace.
     pub fn new(actor: Actor, scope: Scope, correlation_id: CorrelationId) -> Self {
-        Self { attribution: Attribution { actor, correlation_id }, scope, traceparent: None }
+        Self { attribution: Attribution::new(actor, correlation_id), scope, traceparent: None }
     }
 
     /// With the trace that the request belongs to.

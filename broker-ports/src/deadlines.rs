@@ -27,3 +27,18 @@ pub struct Deadlines {
     /// One delivery by the event sink.
     pub deliver: Duration,
 }
+
+impl Deadlines {
+    /// The same patience with everybody.
+    pub const fn each(patience: Duration) -> Self {
+        Self {
+            store: patience,
+            resolve: patience,
+            cluster_read: patience,
+            cluster_write: patience,
+            token: patience,
+            node: patience,
+            deliver: patience,
+        }
+    }
+}

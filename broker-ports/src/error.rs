@@ -125,7 +125,7 @@ pub enum PortName {
 
 impl PortName {
     /// Every port.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: &[Self] = &[
         Self::Repository,
         Self::Schedule,
         Self::Outbox,
@@ -173,7 +173,7 @@ impl fmt::Display for PortName {
 
 impl FailureClass {
     /// Every class.
-    pub const ALL: [Self; 3] = [Self::Rejected, Self::Transient, Self::Unknown];
+    pub const ALL: &[Self] = &[Self::Rejected, Self::Transient, Self::Unknown];
 
     /// The class's name in snake case: the last word of a reason such as `cluster_transient`.
     pub const fn as_str(self) -> &'static str {
@@ -207,14 +207,12 @@ mod tests {
     #[test]
     fn the_names_of_ports_and_classes_are_pinned() {
         assert_eq!(
-            PortName::ALL.map(PortName::as_str).join(" "),
+            PortName::ALL.iter().map(|port| port.as_str()).collect::<Vec<_>>().join(" "),
             "repository schedule outbox cluster token_issuer node_deregistrar blueprint_resolver \
              cloud_resolver credential_resolver assignment_reader label_tag_resolver audit_sink \
              event_sink clock id_source"
         );
-        assert_eq!(
-            FailureClass::ALL.map(FailureClass::as_str),
-            ["rejected", "transient", "unknown"]
-        );
+        let classes: Vec<_> = FailureClass::ALL.iter().map(|class| class.as_str()).collect();
+        assert_eq!(classes, ["rejected", "transient", "unknown"]);
     }
 }

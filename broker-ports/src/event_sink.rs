@@ -25,6 +25,7 @@ pub trait EventSink: Send + Sync {
 
 /// An event in its envelope: CloudEvents 1.0, structured JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Envelope {
     /// The event's id; also the envelope's.
     pub event_id: EventId,
@@ -36,4 +37,17 @@ pub struct Envelope {
     pub sequence: u64,
     /// The whole envelope.
     pub json: Vec<u8>,
+}
+
+impl Envelope {
+    /// An envelope, and what it says on the outside.
+    pub const fn new(
+        event_id: EventId,
+        event_type: EventType,
+        resource: ProvisionedResourceId,
+        sequence: u64,
+        json: Vec<u8>,
+    ) -> Self {
+        Self { event_id, event_type, resource, sequence, json }
+    }
 }

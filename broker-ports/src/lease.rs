@@ -26,6 +26,7 @@ pub enum Lane {
 
 /// The right to act on one resource, for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Lease {
     /// The resource.
     pub resource: ProvisionedResourceId,
@@ -39,6 +40,32 @@ pub struct Lease {
     pub attempts: u32,
     /// It was taken over from a worker that did not give it back.
     pub takeover: bool,
+}
+
+impl Lease {
+    /// A claim on a resource that nobody held and of which no pass has failed.
+    pub const fn new(
+        resource: ProvisionedResourceId,
+        epoch: LeaseEpoch,
+        worker: WorkerId,
+        until: OffsetDateTime,
+    ) -> Self {
+        Self { resource, epoch, worker, until, attempts: 0, takeover: false }
+    }
+
+    /// After so many failed passes in a row.
+    #[must_use]
+    pub const fn with_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// From a worker that did not give it back.
+    #[must_use]
+    pub const fn taken_over(mut self) -> Self {
+        self.takeover = true;
+        self
+    }
 }
 
 impl WorkerId {

@@ -334,10 +334,11 @@ mod tests {
     #[tokio::test]
     async fn the_chain_asks_each_seam_once_and_in_order() {
         let token = BootstrapTokenId::new(Uuid::from_u128(1)).unwrap();
-        let (node, peer) = (NodeId(Uuid::from_u128(2)), PeerId(Uuid::from_u128(3)));
+        let (node, peer) =
+            (NodeId::new(Uuid::from_u128(2)).unwrap(), PeerId::new(Uuid::from_u128(3)).unwrap());
         let mut order = mockall::Sequence::new();
         let mut tokens = MockTokenReader::new();
-        let consumer = Consumer { node, deregistered: false };
+        let consumer = Consumer::registered(node);
         tokens
             .expect_consumers()
             .withf(move |asked| asked == [token])

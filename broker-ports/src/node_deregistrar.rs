@@ -1,14 +1,15 @@
 //! Stage 3, observe, and 5, act: the mesh, known through the token that a Node enrolled with.
 
 mod chained;
+mod ids;
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
 
 pub use chained::{
-    ChainedNodeDeregistrar, Consumer, NodeId, PeerCommander, PeerId, PeerResolver, Retired,
-    TokenReader,
+    ChainedNodeDeregistrar, Consumer, PeerCommander, PeerResolver, Retired, TokenReader,
 };
+pub use ids::{NodeId, PeerId};
 
 use crate::error::PortError;
 

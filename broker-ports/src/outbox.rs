@@ -83,6 +83,7 @@ pub trait Outbox: Send + Sync {
 
 /// What a relay asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClaimEvents {
     /// Who asks.
     pub worker: WorkerId,
@@ -92,8 +93,16 @@ pub struct ClaimEvents {
     pub claim_for: Duration,
 }
 
+impl ClaimEvents {
+    /// A relay's request for events, and for how long it wants to hold them.
+    pub const fn new(worker: WorkerId, limit: PageSize, claim_for: Duration) -> Self {
+        Self { worker, limit, claim_for }
+    }
+}
+
 /// The right to deliver one event, for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct EventClaim {
     /// The event.
     pub event_id: EventId,
@@ -103,8 +112,16 @@ pub struct EventClaim {
     pub attempt: u32,
 }
 
+impl EventClaim {
+    /// A worker's claim on an event, in one of its attempts.
+    pub const fn new(event_id: EventId, worker: WorkerId, attempt: u32) -> Self {
+        Self { event_id, worker, attempt }
+    }
+}
+
 /// An event to be delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClaimedEvent {
     /// The right to deliver it.
     pub claim: EventClaim,
@@ -118,6 +135,20 @@ pub struct ClaimedEvent {
     pub occurred_at: OffsetDateTime,
     /// The bytes that [`wire`](crate::wire) wrote when it was committed.
     pub payload: Vec<u8>,
+}
+
+impl ClaimedEvent {
+    /// An event with the right to deliver it.
+    pub const fn new(
+        claim: EventClaim,
+        resource: ProvisionedResourceId,
+        sequence: u64,
+        event_type: EventType,
+        occurred_at: OffsetDateTime,
+        payload: Vec<u8>,
+    ) -> Self {
+        Self { claim, resource, sequence, event_type, occurred_at, payload }
+    }
 }
 
 /// What became of an acknowledgement.
@@ -142,6 +173,7 @@ pub enum Resume {
 
 /// An event that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SetAside {
     /// The event.
     pub event_id: EventId,
@@ -151,8 +183,16 @@ pub struct SetAside {
     pub reason: String,
 }
 
+impl SetAside {
+    /// An event and the last failure in words.
+    pub fn new(event_id: EventId, event_type: EventType, reason: impl Into<String>) -> Self {
+        Self { event_id, event_type, reason: reason.into() }
+    }
+}
+
 /// How much waits in the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backlog {
     /// Events that were not acknowledged, those set aside included.
     pub depth: u64,
@@ -160,4 +200,18 @@ pub struct Backlog {
     pub set_aside: u64,
     /// When the oldest of them was committed.
     pub oldest: Option<OffsetDateTime>,
+}
+
+impl Backlog {
+    /// So many events wait, the oldest of them since then, and none was set aside.
+    pub const fn new(depth: u64, oldest: Option<OffsetDateTime>) -> Self {
+        Self { depth, set_aside: 0, oldest }
+    }
+
+    /// So many of them were set aside.
+    #[must_use]
+    pub const fn with_set_aside(mut self, set_aside: u64) -> Self {
+        self.set_aside = set_aside;
+        self
+    }
 }

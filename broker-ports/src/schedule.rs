@@ -131,6 +131,7 @@ pub trait Schedule: Send + Sync {
 
 /// What a worker asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClaimRequest {
     /// Who asks.
     pub worker: WorkerId,
@@ -138,6 +139,13 @@ pub struct ClaimRequest {
     pub target: ClaimTarget,
     /// For how long.
     pub lease_for: Duration,
+}
+
+impl ClaimRequest {
+    /// A worker's request for work, and for how long it wants to hold it.
+    pub const fn new(worker: WorkerId, target: ClaimTarget, lease_for: Duration) -> Self {
+        Self { worker, target, lease_for }
+    }
 }
 
 /// What a worker wants.
@@ -156,7 +164,6 @@ pub enum ClaimTarget {
 
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PassOutcome {
     /// Well. Look again after this time; `None` leaves it to the sweep.
     Succeeded {
@@ -229,6 +236,7 @@ impl ScheduleEntry {
 
 /// How long a resource is left alone after a failed pass: exponential with full jitter, bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backoff {
     /// The longest wait after one failure.
     pub first: Duration,
@@ -243,6 +251,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The longest wait after one failure, and after any number of them.
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest }
+    }
+
     /// The longest wait after this many failures in a row. The wait itself is drawn evenly from zero to this,
     /// so that what failed together does not come back together.
     ///
@@ -251,7 +264,7 @@ impl Backoff {
     ///
     /// use broker_ports::Backoff;
     ///
-    /// let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+    /// let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
     /// let ceilings = [1, 2, 3, 6, 7, 1_000].map(|attempts| backoff.ceiling(attempts).as_secs());
     /// assert_eq!(ceilings, [1, 2, 4, 32, 60, 60]);
     /// ```
@@ -266,6 +279,7 @@ impl Backoff {
 /// Why nothing is created, issued or deregistered on a cluster: too many composite resources were absent at
 /// once to believe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Brake {
     /// How many were absent.
     pub absent: u64,
@@ -273,4 +287,11 @@ pub struct Brake {
     pub expected: u64,
     /// When that was seen, by the clock of the replica that saw it.
     pub since: OffsetDateTime,
+}
+
+impl Brake {
+    /// So many were absent, of so many that should stand.
+    pub const fn new(absent: u64, expected: u64, since: OffsetDateTime) -> Self {
+        Self { absent, expected, since }
+    }
 }

@@ -87,6 +87,44 @@ pub struct ReconcilerPorts {
     pub ids: Arc<dyn IdSource>,
 }
 
+/// The reconciler beside a service, on the same ports.
+impl From<&ServicePorts> for ReconcilerPorts {
+    fn from(ports: &ServicePorts) -> Self {
+        // Named one by one, so that a port which the service gains has to be decided on here.
+        let ServicePorts {
+            repository,
+            schedule,
+            outbox: _,
+            cluster,
+            tokens,
+            nodes,
+            blueprints,
+            clouds,
+            credentials,
+            assignments,
+            labels,
+            audit,
+            clock,
+            ids,
+        } = ports.clone();
+        Self {
+            repository,
+            schedule,
+            cluster,
+            tokens,
+            nodes,
+            blueprints,
+            clouds,
+            credentials,
+            assignments,
+            labels,
+            audit,
+            clock,
+            ids,
+        }
+    }
+}
+
 /// What the relay needs. A port that is not wired does not compile:
 ///
 /// ```compile_fail,E0063

@@ -66,6 +66,7 @@ pub trait TokenIssuer: Send + Sync {
 
 /// What a worker asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IssueRequest {
     /// For which resource.
     pub resource: ProvisionedResourceId,
@@ -75,6 +76,18 @@ pub struct IssueRequest {
     pub epoch: LeaseEpoch,
     /// How long the token may be consumed.
     pub ttl: Duration,
+}
+
+impl IssueRequest {
+    /// A token for a resource, under an ordinal and a lease, with a time to live.
+    pub const fn new(
+        resource: ProvisionedResourceId,
+        ordinal: TokenOrdinal,
+        epoch: LeaseEpoch,
+        ttl: Duration,
+    ) -> Self {
+        Self { resource, ordinal, epoch, ttl }
+    }
 }
 
 /// What became of it. It may hold a plaintext, so it is neither serialised nor copied.
@@ -146,11 +159,19 @@ pub enum Issue {
 ///     serde_json::to_string(&token.id.to_string()).ok()
 /// }
 /// ```
+#[non_exhaustive]
 pub struct IssuedToken {
     /// The id.
     pub id: BootstrapTokenId,
     /// The plaintext.
     pub plaintext: BootstrapToken,
+}
+
+impl IssuedToken {
+    /// An id and its plaintext.
+    pub const fn new(id: BootstrapTokenId, plaintext: BootstrapToken) -> Self {
+        Self { id, plaintext }
+    }
 }
 
 /// A token's plaintext. It can be put into a manifest and nowhere else: it is not printed, not serialised
@@ -218,6 +239,7 @@ impl fmt::Debug for Issue {
 
 /// What is known of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TokenState {
     /// It can be consumed.
     Live {
@@ -240,6 +262,7 @@ pub enum TokenState {
 
 /// Which times to live an issuer allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TtlWindow {
     /// The shortest.
     pub min: Duration,
@@ -248,6 +271,11 @@ pub struct TtlWindow {
 }
 
 impl TtlWindow {
+    /// From the shortest to the longest, both allowed.
+    pub const fn new(min: Duration, max: Duration) -> Self {
+        Self { min, max }
+    }
+
     /// Whether a time to live is allowed.
     pub fn allows(&self, ttl: Duration) -> bool {
         (self.min..=self.max).contains(&ttl)

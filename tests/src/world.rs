@@ -3,14 +3,16 @@
 //! Time stands still until a test moves it, and nothing happens that nobody asked for: [`World::round`] is one
 //! pass over each resource, one round of Crossplane, and every machine that booted trying to enrol.
 
+mod wiring;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use broker_app::step::Mode;
 use broker_app::{
-    Error, Passed, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service,
-    ServiceConfig, SweepReport, Sweeper, Work,
+    ConfigError, Error, Passed, Reconciler, Relay, Runner, RunnerConfig, Service, SweepReport,
+    Sweeper, Work,
 };
 use broker_domain::{
     BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
@@ -20,14 +22,18 @@ use broker_ports::memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
     MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink, SequentialIds,
 };
-use broker_ports::testing::builders::{id, second, worker};
+use broker_ports::testing::builders::{id, second};
+use broker_ports::testing::faults::{FaultPlan, Faults};
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation, PageSize,
+    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Outbox,
     ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
+use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use secrecy::ExposeSecret;
+
+pub use wiring::runner_config;
+use wiring::{decorated, reconciler_config, relay_config, service_config, xrd_document};
 
 /// A blueprint of a node that boots with cloud-init.
 pub const NODE: u128 = 0xb1;
@@ -35,6 +41,9 @@ pub const NODE: u128 = 0xb1;
 pub const STANDALONE: u128 = 0xb2;
 /// A blueprint of a node with a required parameter and a default.
 pub const SIZED: u128 = 0xb3;
+
+/// How long a claimed resource belongs to a worker.
+pub const LEASE: Duration = Duration::from_mins(1);
 
 /// A resource that never settles within this many rounds is stuck.
 const MOST_ROUNDS: usize = 12;
@@ -55,8 +64,12 @@ pub struct World {
     pub neighbours: MemoryNeighbours,
     /// The facade.
     pub service: Service,
-    /// What the reconciler is wired to.
+    /// What the reconciler is wired to, faults included.
     pub ports: ReconcilerPorts,
+    /// What goes wrong, and how often what was called.
+    pub faults: Faults,
+    honest: ReconcilerPorts,
+    mode: Mode,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
     /// Its sweeper.
@@ -81,12 +94,19 @@ impl World {
     }
 
     /// The same, with a reconciler in another mode.
-    ///
-    /// # Panics
-    ///
-    /// When the world's own constants are wrong.
     #[must_use]
     pub fn in_mode(mode: Mode) -> Self {
+        Self::built(mode, FaultPlan::none())
+    }
+
+    /// The same, with a reconciler and a relay for which things go wrong. Callers of the service and other
+    /// [replicas](Self::replica) are not affected.
+    #[must_use]
+    pub fn with_faults(plan: FaultPlan) -> Self {
+        Self::built(Mode::Live, plan)
+    }
+
+    fn built(mode: Mode, plan: FaultPlan) -> Self {
         let clock = ManualClock::at(second(0));
         let shared: Arc<ManualClock> = Arc::new(clock.clone());
         let store = MemoryStore::new(shared.clone());
@@ -111,12 +131,18 @@ impl World {
             clock: shared,
             ids: Arc::new(SequentialIds::seeded(7)),
         };
-        let reconciler_ports = reconciler_ports(&ports);
+        let faults = Faults::new(plan);
+        let honest = ReconcilerPorts::from(&ports);
+        let decorated_ports = decorated(&honest, &faults);
+        let config = reconciler_config("replica-1", mode);
         let world = Self {
             service: Service::new(ports, service_config()),
-            reconciler: Reconciler::new(reconciler_ports.clone(), reconciler_config(mode)),
-            sweeper: Sweeper::new(reconciler_ports.clone(), reconciler_config(mode)),
-            ports: reconciler_ports,
+            reconciler: Reconciler::new(decorated_ports.clone(), config.clone()),
+            sweeper: Sweeper::new(decorated_ports.clone(), config),
+            ports: decorated_ports,
+            honest,
+            faults,
+            mode,
             clock,
             store,
             cluster,
@@ -155,7 +181,12 @@ impl World {
         self.publish(SIZED, "Cluster", "clusters", MeshRole::Node, sized);
     }
 
-    fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
+    /// Publishes a blueprint whose composite resources are ready after a tick.
+    ///
+    /// # Panics
+    ///
+    /// When the schema is none.
+    pub fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
         let document = xrd_document(kind, plural);
         let xrd = Arc::new(Xrd::parse(document.as_bytes()).expect("the world's own XRD"));
         self.cluster.install_xrd(&xrd);
@@ -269,32 +300,82 @@ impl World {
     }
 
     /// A runner over this world, with its relay; time has to be moved by the test.
+    #[must_use]
+    pub fn runner(&self) -> Runner {
+        self.runner_with(runner_config())
+    }
+
+    /// The same, configured otherwise.
     ///
     /// # Panics
     ///
-    /// Never.
+    /// When the configuration is refused.
     #[must_use]
-    pub fn runner(&self) -> Runner {
-        let ports =
-            RelayPorts { outbox: Arc::new(self.store.clone()), sink: Arc::new(self.sink.clone()) };
-        let relay = RelayConfig {
-            worker: worker("relay"),
-            batch: PageSize::new(10).expect("a page's size"),
-            claim_for: Duration::from_secs(30),
-            store_deadline: Duration::from_secs(5),
-            deliver_deadline: Duration::from_secs(5),
-            most_attempts: 3,
-            source: "/provisioning-broker".to_owned(),
+    pub fn runner_with(&self, config: RunnerConfig) -> Runner {
+        self.try_runner(config).expect("a configuration that works")
+    }
+
+    /// The same, for a configuration that may be refused.
+    ///
+    /// # Errors
+    ///
+    /// As the runner.
+    pub fn try_runner(&self, config: RunnerConfig) -> Result<Runner, ConfigError> {
+        let ports = RelayPorts {
+            outbox: self.faults.around::<dyn Outbox>(Arc::new(self.store.clone())),
+            sink: self.faults.around::<dyn EventSink>(Arc::new(self.sink.clone())),
         };
-        let config = RunnerConfig {
-            sweep_interval: Duration::from_secs(30),
-            poll_interval: Duration::from_millis(200),
-            workers_per_lane: 4,
-            strict: false,
-            stop_within: Duration::from_secs(5),
-        };
-        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config(Mode::Live));
-        Runner::new(self.reconciler.clone(), sweeper, Relay::new(ports, relay), config)
+        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config("replica-1", self.mode));
+        Runner::new(self.reconciler.clone(), sweeper, Relay::new(ports, relay_config()), config)
+    }
+
+    /// Puts other collaborators in the place of the reconciler's.
+    pub fn rewire(&mut self, rewire: impl FnOnce(&mut ReconcilerPorts)) {
+        rewire(&mut self.ports);
+        let config = reconciler_config("replica-1", self.mode);
+        self.reconciler = Reconciler::new(self.ports.clone(), config.clone());
+        self.sweeper = Sweeper::new(self.ports.clone(), config);
+    }
+
+    /// Another replica's reconciler, which nothing goes wrong for.
+    #[must_use]
+    pub fn replica(&self, name: &str) -> Reconciler {
+        self.replica_in_mode(name, self.mode)
+    }
+
+    /// The same, with other collaborators.
+    #[must_use]
+    pub fn replica_with(
+        &self,
+        name: &str,
+        rewire: impl FnOnce(&mut ReconcilerPorts),
+    ) -> Reconciler {
+        let mut ports = self.honest.clone();
+        rewire(&mut ports);
+        Reconciler::new(ports, reconciler_config(name, self.mode))
+    }
+
+    /// The same, in another mode.
+    #[must_use]
+    pub fn replica_in_mode(&self, name: &str, mode: Mode) -> Reconciler {
+        Reconciler::new(self.honest.clone(), reconciler_config(name, mode))
+    }
+
+    /// One pass over each, then one round of Crossplane and of the machines that booted. Answers what failed.
+    pub async fn round_of(&self, ids: &[ProvisionedResourceId]) -> Vec<Error> {
+        let mut failed = Vec::new();
+        for id in ids {
+            failed.extend(self.reconciler.reconcile(*id).await.err());
+        }
+        self.clock.advance(Duration::from_secs(1));
+        self.cluster.tick();
+        self.boot_agents();
+        failed
+    }
+
+    /// Lets the lease of a worker that was cut off end.
+    pub fn let_leases_end(&self) {
+        self.clock.advance(LEASE);
     }
 
     /// Lets a bit of time go by: clock, Crossplane, agents.
@@ -355,91 +436,4 @@ pub fn declaration(blueprint: u128) -> Declaration {
 pub fn operator() -> RequestContext {
     let actor = Actor::new("user:operator").expect("an actor");
     RequestContext::new(actor, Scope::All, CorrelationId::new("test").expect("an id"))
-}
-
-fn reconciler_ports(ports: &ServicePorts) -> ReconcilerPorts {
-    let ports = ports.clone();
-    ReconcilerPorts {
-        repository: ports.repository,
-        schedule: ports.schedule,
-        cluster: ports.cluster,
-        tokens: ports.tokens,
-        nodes: ports.nodes,
-        blueprints: ports.blueprints,
-        clouds: ports.clouds,
-        credentials: ports.credentials,
-        assignments: ports.assignments,
-        labels: ports.labels,
-        audit: ports.audit,
-        clock: ports.clock,
-        ids: ports.ids,
-    }
-}
-
-fn service_config() -> ServiceConfig {
-    ServiceConfig {
-        deadlines: deadlines(),
-        profiles: ProviderProfiles::default(),
-        worker: worker("service"),
-        lease: Duration::from_mins(1),
-        poll: Duration::from_millis(50),
-    }
-}
-
-fn reconciler_config(mode: Mode) -> ReconcilerConfig {
-    ReconcilerConfig {
-        worker: worker("replica-1"),
-        lease: Duration::from_mins(1),
-        lease_margin: Duration::from_secs(5),
-        deadlines: deadlines(),
-        token_ttl: Duration::from_hours(1),
-        api_url: ApiUrl::new("https://mesh.example.org").expect("a URL"),
-        agent: Agent::default(),
-        profiles: ProviderProfiles::default(),
-        mode,
-    }
-}
-
-fn deadlines() -> Deadlines {
-    let patience = Duration::from_secs(5);
-    Deadlines {
-        store: patience,
-        resolve: patience,
-        cluster_read: patience,
-        cluster_write: patience,
-        token: patience,
-        node: patience,
-        deliver: patience,
-    }
-}
-
-fn xrd_document(kind: &str, plural: &str) -> String {
-    format!(
-        "apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {{name: {plural}.example.org}}
-spec:
-  group: example.org
-  names: {{kind: {kind}, plural: {plural}}}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              userData: {{type: string}}
-              cloudTags: {{type: object, additionalProperties: {{type: string}}}}
-              parameters:
-                type: object
-                properties:
-                  size: {{type: string}}
-                  count: {{type: integer}}
-"
-    )
 }

@@ -1,6 +1,22 @@
 //! The tier of simulations: the application on in-memory adapters.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+#[path = "simulation/crowd.rs"]
+mod crowd;
+#[path = "simulation/interleavings.rs"]
+mod interleavings;
+#[path = "simulation/manners.rs"]
+mod manners;
+#[path = "simulation/measuring.rs"]
+mod measuring;
+#[path = "simulation/orphans.rs"]
+mod orphans;
 #[path = "simulation/paths.rs"]
 mod paths;
+#[path = "simulation/purging.rs"]
+mod purging;
 #[path = "simulation/running.rs"]
 mod running;
+#[path = "simulation/silence.rs"]
+mod silence;

@@ -1,5 +1,7 @@
 //! Files that are generated and committed: one list, which `docs` writes and `tidy` compares.
 
+mod broker_cli;
+mod metrics;
 mod state_machine;
 
 use std::fs;
@@ -23,14 +25,14 @@ pub(crate) struct Generated {
 }
 
 /// Every generated file.
-pub(crate) fn generated() -> Vec<Generated> {
-    vec![commands(), state_machine::page()]
+pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> {
+    Ok(vec![broker_cli::page(workspace)?, commands(), metrics::page(), state_machine::page()])
 }
 
 /// Writes the files that are not as they should be.
 pub(crate) fn write() -> Result<(), TaskError> {
     let workspace = Workspace::load()?;
-    for Generated { path, content } in generated() {
+    for Generated { path, content } in generated(&workspace)? {
         let file = workspace.root().join(path);
         let is_current = fs::read_to_string(&file).is_ok_and(|text| text == content);
         if !is_current {

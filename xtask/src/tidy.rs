@@ -7,12 +7,14 @@ mod commands;
 mod edges;
 mod generated;
 mod manifests;
+mod repeatable;
+mod semver;
 mod sources;
 mod tree;
 
 use std::fmt;
 
-use crate::docs;
+use crate::docs::{self, Generated};
 use crate::error::TaskError;
 use crate::workspace::Workspace;
 
@@ -38,8 +40,8 @@ impl fmt::Display for Finding {
 
 /// Prints every finding; any is a failure.
 pub(crate) fn run() -> Result<(), TaskError> {
-    let tree = Tree::load(&Workspace::load()?)?;
-    let findings = check(&tree);
+    let workspace = Workspace::load()?;
+    let findings = check(&Tree::load(&workspace)?, &docs::generated(&workspace)?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -49,16 +51,18 @@ pub(crate) fn run() -> Result<(), TaskError> {
     }
 }
 
-/// Every rule, over one tree.
-fn check(tree: &Tree) -> Vec<Finding> {
+/// Every rule, over one tree and what should have been generated into it.
+fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(edges::check(tree));
     findings.extend(manifests::lints_are_shared(tree));
+    findings.extend(repeatable::check(tree));
     findings.extend(sources::begins_with_docs(tree));
     findings.extend(sources::no_mod_rs(tree));
     findings.extend(sources::nothing_unfinished(tree));
     findings.extend(sources::no_private_paths(tree));
-    findings.extend(generated::are_current(tree, &docs::generated()));
+    findings.extend(semver::types_can_grow(tree));
+    findings.extend(generated::are_current(tree, generated));
     findings.extend(commands::ci_runs_the_test_command(tree));
     findings.sort();
     findings
@@ -89,13 +93,17 @@ mod tests {
             ("README.md", "no command"),
             ("a/src/mod.rs", concat!("fn f() { to", "do!() } // see ../sha", "red")),
             ("a/Cargo.toml", "[package]"),
+            ("broker-app/src/a.rs", "//! Why.\nuse std::collections::HashMap;"),
+            ("broker-ports/src/a.rs", "//! Why.\npub enum Fresh {}"),
         ]);
         tree.members.push(tree::Member {
             name: "a".to_owned(),
             manifest: "a/Cargo.toml".to_owned(),
             dependencies: vec![],
         });
-        let mut rules: Vec<_> = check(&tree).into_iter().map(|finding| finding.rule).collect();
+        let generated = [Generated { path: "docs/a.md", content: String::new() }];
+        let mut rules: Vec<_> =
+            check(&tree, &generated).into_iter().map(|finding| finding.rule).collect();
         rules.sort_unstable();
         rules.dedup();
         assert_eq!(
@@ -107,6 +115,8 @@ mod tests {
                 "lints",
                 "mod-rs",
                 "private-path",
+                "repeatable",
+                "semver",
                 "test-command",
                 "unfinished"
             ]

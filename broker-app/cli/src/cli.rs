@@ -1,29 +1,40 @@
-//! The command line: what can be asked for, and what becomes of the answer.
+//! The command line: what can be asked for. Everything that it says is also in docs/cli.md.
 
-use std::ffi::OsString;
-use std::io;
-use std::ops::RangeInclusive;
-use std::process::ExitCode;
+mod reference;
+mod values;
+mod verbs;
 
-use broker_app::one_line;
-use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::demo::{self, DemoError, Pace};
-use crate::terminal::Terminal;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+pub(crate) use reference::reference;
+pub(crate) use verbs::{
+    AbandonArguments, Common, DeprovisionArguments, ListArguments, OneArguments,
+    ProvisionArguments, ReleaseBrakeArguments, ResumeEventsArguments, Verb,
+};
+
+use crate::demo::Pace;
+use crate::failure::Failure;
 
 /// The Provisioning Broker: hands out infrastructure through Crossplane, and takes it down again.
 ///
-/// Exit codes: 0 when everything went well, 1 for an error (one line on the standard error), 2 for
-/// a command line that cannot be understood.
+/// Exit codes: 0 when everything went well, 1 for an error, 2 for a command line that cannot be
+/// understood, 3 when what was waited for did not come within the deadline, 4 when it never will.
+/// Whatever is not 0 has one line on the standard error: `error[REASON]: MESSAGE`.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
-struct Cli {
+#[command(name = "provisioning-broker", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
     #[command(subcommand)]
-    command: Command,
+    pub(crate) command: Command,
 }
 
+/// What can be asked for.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Watch the broker at work, without Postgres, a cluster or a cloud.
     ///
     /// Service, reconciler and sweep are the real ones; around them everything is simulated in this
@@ -38,6 +49,33 @@ enum Command {
     /// In a terminal it is a live table, elsewhere one line per change of phase. Times are those of
     /// the simulation; at normal speed they are real.
     Demo(DemoArguments),
+    /// Run a replica of the broker until it is told to stop.
+    ///
+    /// Sweeps once, then works: what is due, what changed on the cluster, and every interval
+    /// everything. Any number of replicas run side by side. Serves `/livez`, `/readyz` and
+    /// `/metrics`, and logs one JSON object per line to the standard output. SIGTERM and SIGINT stop
+    /// it cleanly. Without `PLEXSPHERE_DSN` it is inert: it serves, and does nothing else.
+    Run(RunArguments),
+    /// Change or show the schema of the store.
+    #[command(subcommand)]
+    Migrate(Migrate),
+    /// Check or publish blueprints.
+    #[command(subcommand)]
+    Catalog(Catalog),
+    /// Print the Kubernetes roles that a replica needs for the blueprints of a catalog.
+    ///
+    /// YAML, to be reviewed and applied by whoever administers the cluster.
+    Rbac(RbacArguments),
+    #[command(flatten)]
+    Verb(Verb),
+    /// Print a completion script.
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+    /// Print generated documentation.
+    #[command(subcommand, hide = true)]
+    Docs(Docs),
 }
 
 /// What the demo can be asked for.
@@ -46,13 +84,13 @@ pub(crate) struct DemoArguments {
     /// Repeats a run exactly: the same ids, the same order, the same output.
     ///
     /// Another seed gives other ids and lets things take longer or shorter.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u32,
     /// How many resources, 1 to 200: the six stories in turn.
-    #[arg(long, value_name = "N", default_value = "6", value_parser = resources)]
+    #[arg(long, value_name = "N", default_value = "6", value_parser = values::resources)]
     pub(crate) resources: u16,
     /// How fast time passes: 0.5 is half as fast, 10 ten times; `max` does not wait at all.
-    #[arg(long, value_name = "X", default_value = "1", value_parser = pace)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = values::pace)]
     pub(crate) speed: Pace,
     /// Prints lines where it would show a live table.
     #[arg(long, conflicts_with = "json")]
@@ -67,76 +105,165 @@ pub(crate) struct DemoArguments {
     pub(crate) json: bool,
 }
 
-const RESOURCES: RangeInclusive<u16> = 1..=200;
-
-/// Beyond these nothing can be followed any more, or would ever end.
-const SPEEDS: RangeInclusive<f64> = 0.1..=100.0;
-
-fn seed(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("use a whole number from 0 to {}", u32::MAX))
+/// What a replica can be asked for beyond what the environment says.
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    /// What is logged, in the syntax of tracing's filters, such as `info` or `warn,broker_app=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = values::log_filter)]
+    pub(crate) log: String,
+    /// Refuses to start when any resource is in trouble, and not only when store or cluster are.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// For how long resources that are Deleted and events that were delivered are kept; for ever if
+    /// left out. At least as long as the longest outage after which callers still ask.
+    #[arg(long, value_name = "TIME", value_parser = values::retention)]
+    pub(crate) retention: Option<Duration>,
 }
 
-fn resources(text: &str) -> Result<u16, String> {
-    let (least, most) = (RESOURCES.start(), RESOURCES.end());
-    let number = text.parse().ok().filter(|number| RESOURCES.contains(number));
-    number.ok_or_else(|| format!("use a whole number from {least} to {most}"))
+/// What can be done to the schema.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum Migrate {
+    /// Bring the schema up to what this release needs.
+    ///
+    /// Safe to run at any time and by several at once; the previous release runs on the new schema.
+    Up {
+        /// Also creates minimal tables of the neighbours, for whoever has none.
+        #[arg(long)]
+        reference: bool,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Take the schema back. What newer columns and tables hold is lost.
+    Down {
+        /// The last migration that stays; 0 removes all of them.
+        #[arg(long, value_name = "VERSION", value_parser = values::migration)]
+        to: u32,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Show which migrations are applied.
+    Status {
+        #[command(flatten)]
+        output: OutputArguments,
+    },
 }
 
-fn pace(text: &str) -> Result<Pace, String> {
-    if text == "max" {
-        return Ok(Pace::Max);
-    }
-    let (least, most) = (SPEEDS.start(), SPEEDS.end());
-    let times = text.parse().ok().filter(|times| SPEEDS.contains(times));
-    times.map(Pace::Times).ok_or_else(|| format!("use a number from {least} to {most}, or max"))
+/// What can be done with a catalog: a directory with one directory per blueprint, each of which holds
+/// `metadata.json`, `xrd.yaml` and `composition.yaml`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Catalog {
+    /// Check every blueprint of a directory, without Postgres or a cluster.
+    ///
+    /// Prints one line per problem. Warnings alone are no failure.
+    Check(CatalogArguments),
+    /// Publish every blueprint of a directory, all or nothing.
+    ///
+    /// A version that was published before with the same bytes is left as it is; with others, it is
+    /// refused.
+    Import(CatalogArguments),
 }
 
-/// Runs the command that the arguments name; the first of them is the program's own name.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli.command,
-        Err(usage) => {
-            // It is the standard output or error itself that failed, so there is nowhere to say so.
-            let _ = usage.print();
-            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
-        }
+/// Which catalog.
+#[derive(Args, Debug)]
+pub(crate) struct CatalogArguments {
+    /// The directory.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Which roles.
+#[derive(Args, Debug)]
+pub(crate) struct RbacArguments {
+    /// The catalog whose kinds the roles are for.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) catalog: PathBuf,
+}
+
+/// Documentation that follows from this program.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum Docs {
+    /// docs/cli.md.
+    Cli,
+}
+
+/// How a command answers.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct OutputArguments {
+    /// For people, or for programs: JSON whose keys are added, never changed.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Human)]
+    pub(crate) output: Format,
+}
+
+/// Whom a command answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// People.
+    Human,
+    /// Programs.
+    Json,
+}
+
+/// What the parser makes of a command line.
+pub(crate) enum Parsed {
+    /// A command to be run.
+    Command(Command),
+    /// Help or version: text that was asked for.
+    Answer(String),
+    /// No command at all: help that was not asked for.
+    Help(String),
+}
+
+/// Reads a command line; the first argument is the program's own name.
+///
+/// # Errors
+///
+/// [`Failure::Usage`], in one line.
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Parsed, Failure> {
+    let told = match Cli::try_parse_from(arguments) {
+        Ok(cli) => return Ok(Parsed::Command(cli.command)),
+        Err(told) => told,
     };
-    let Command::Demo(arguments) = command;
-    match demo::run(&arguments, Terminal::of_stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever read along has seen enough, as in `… | head`.
-        Err(DemoError::Output(gone)) if gone.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {}", one_line(&error));
-            ExitCode::FAILURE
-        }
+    let (kind, text) = (told.kind(), told.render().to_string());
+    if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        Ok(Parsed::Answer(text))
+    } else if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        Ok(Parsed::Help(text))
+    } else {
+        Err(Failure::Usage(in_one_line(&text)))
     }
+}
+
+/// The parser's paragraphs up to the usage, as one line. The usage itself is a `--help` away.
+fn in_one_line(rendered: &str) -> String {
+    let paragraphs = rendered.split("\n\n").map(|paragraph| {
+        let words: Vec<_> = paragraph.split_whitespace().collect();
+        words.join(" ")
+    });
+    let told: Vec<_> = paragraphs
+        .take_while(|paragraph| {
+            !paragraph.starts_with("Usage:") && !paragraph.starts_with("For more information")
+        })
+        .filter(|paragraph| !paragraph.is_empty())
+        .collect();
+    let told = told.join("; ");
+    told.strip_prefix("error: ").map_or_else(|| told.clone(), str::to_owned)
+}
+
+/// The whole definition, for help, completions and the reference.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn speeds_are_numbers_within_bounds_or_max() {
-        assert_eq!(pace("max"), Ok(Pace::Max));
-        assert_eq!(pace("0.1"), Ok(Pace::Times(0.1)));
-        assert_eq!(pace("100"), Ok(Pace::Times(100.0)));
-        for refused in ["0", "0.09", "100.1", "-1", "inf", "NaN", "", "fast", "Max"] {
-            assert_eq!(
-                pace(refused).unwrap_err(),
-                "use a number from 0.1 to 100, or max",
-                "{refused}"
-            );
-        }
+        definition().debug_assert();
     }
 }

@@ -258,11 +258,7 @@ impl Demo {
 
     /// Empties the outbox. It hands out one event of each resource at a time, so that they stay in order.
     async fn relay(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
-        let request = ClaimEvents {
-            worker: WorkerId::new("demo-relay")?,
-            limit: PageSize::MAX,
-            claim_for: ROUND,
-        };
+        let request = ClaimEvents::new(WorkerId::new("demo-relay")?, PageSize::MAX, ROUND);
         loop {
             let claimed = self.world.store.claim_events(&request).await?;
             if claimed.is_empty() {

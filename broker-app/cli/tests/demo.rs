@@ -226,14 +226,17 @@ fn a_bad_flag_is_named_with_what_is_allowed() {
             "the argument '--plain' cannot be used with '--json'".to_owned(),
         ),
         (&["demo", "six"], "unexpected argument 'six' found".to_owned()),
-        (&["demo", "--sped", "1"], "unexpected argument '--sped' found".to_owned()),
-        (&["dmo"], "unrecognized subcommand 'dmo'".to_owned()),
+        (
+            &["demo", "--sped", "1"],
+            "unexpected argument '--sped' found; tip: a similar argument exists: '--speed'"
+                .to_owned(),
+        ),
     ];
     for (arguments, message) in rows {
         let output = broker(arguments);
         let errors = text(output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
-        assert_eq!(errors.lines().next(), Some(format!("error: {message}").as_str()));
+        assert_eq!(errors, format!("error[usage]: {message}\n"));
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
 }

@@ -38,6 +38,11 @@ impl Job {
         Self { queue, resource }
     }
 
+    /// It follows a hint: what it is about may be Deleted.
+    pub(super) fn is_hinted(self) -> bool {
+        self.queue == Queue::Hinted
+    }
+
     pub(super) const fn resource(self) -> ProvisionedResourceId {
         self.resource
     }

@@ -1,12 +1,17 @@
 //! The readiness probe `provisioning-broker-reconcile`: is this replica on its feet?
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use broker_domain::ProvisionedResourceId;
+use broker_ports::Brake;
 use tokio::time::Instant;
 
 use crate::error::{Error, in_words};
-use crate::sweep::{SweepReport, Work};
+use crate::pass::Passed;
+use crate::relay::RelayReport;
+use crate::sweep::{SweepReport, Trouble, Work};
 
 /// A probe that fails has not seen a sweep finish within this many intervals.
 const MOST_INTERVALS: u32 = 3;
@@ -21,8 +26,16 @@ pub struct Probe {
 struct State {
     /// When a sweep last finished, well or not.
     finished: Instant,
-    trouble: Option<String>,
-    brake: Option<String>,
+    /// Why the last sweep failed as a whole.
+    failure: Option<String>,
+    /// What the last sweep that went through found.
+    report: SweepReport,
+    /// Resources whose last pass here failed.
+    failed: BTreeMap<ProvisionedResourceId, Trouble>,
+    /// Why events are not delivered.
+    relay: Option<Trouble>,
+    /// Why due work cannot be claimed.
+    claims: Option<Trouble>,
 }
 
 /// Why a replica is not ready.
@@ -37,7 +50,14 @@ impl Probe {
     pub const NAME: &str = "provisioning-broker-reconcile";
 
     pub(super) fn new(interval: Duration) -> Self {
-        let state = State { finished: Instant::now(), trouble: None, brake: None };
+        let state = State {
+            finished: Instant::now(),
+            failure: None,
+            report: SweepReport::default(),
+            failed: BTreeMap::new(),
+            relay: None,
+            claims: None,
+        };
         Self { state: Arc::new(Mutex::new(state)), interval }
     }
 
@@ -47,47 +67,111 @@ impl Probe {
     ///
     /// [`ProbeFailure`] that says why not.
     pub fn check(&self) -> Result<(), ProbeFailure> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let message = match &state.trouble {
-            Some(trouble) => trouble.clone(),
-            None if state.finished.elapsed() > self.interval * MOST_INTERVALS => {
-                format!(
-                    "no sweep finished within {MOST_INTERVALS} intervals of {:?}",
-                    self.interval
-                )
-            }
-            None => match &state.brake {
-                Some(brake) => brake.clone(),
-                None => return Ok(()),
-            },
-        };
-        Err(ProbeFailure { message })
+        let message = self.state().objection(self.interval);
+        message.map_or(Ok(()), |message| Err(ProbeFailure { message }))
     }
 
-    pub(super) fn note(&self, swept: &Result<(Vec<Work>, SweepReport), Error>) {
-        let (trouble, brake) = match swept {
-            Err(error) => (Some(in_words(error)), None),
+    /// What the last sweep that went through found, with the resources whose last pass on this replica failed
+    /// among the troubles.
+    pub fn report(&self) -> SweepReport {
+        let state = self.state();
+        let mut report = state.report.clone();
+        for (id, trouble) in &state.failed {
+            report.troubles.entry(*id).or_insert_with(|| trouble.clone());
+        }
+        report
+    }
+
+    /// Why events are not delivered, if the last attempt failed.
+    pub fn relay_trouble(&self) -> Option<Trouble> {
+        self.state().relay.clone()
+    }
+
+    pub(super) fn swept(&self, swept: &Result<(Vec<Work>, SweepReport), Error>) {
+        let mut state = self.state();
+        state.finished = Instant::now();
+        match swept {
             Ok((_, report)) => {
-                let footing = report.troubles.values().find(|trouble| trouble.infrastructure);
-                let brake = report.brake.as_ref().map(|brake| {
-                    format!(
-                        "the brake is on: {} of {} composite resources were missing",
-                        brake.absent, brake.expected
-                    )
-                });
-                (footing.map(|trouble| trouble.message.clone()), brake)
+                state.failure = None;
+                if report.complete {
+                    // Whatever is settled now, another replica may have mended.
+                    state.failed.retain(|id, _| report.unsettled.contains(id));
+                }
+                state.report = report.clone();
             }
-        };
-        self.set(State { finished: Instant::now(), trouble, brake });
+            Err(error) => state.failure = Some(in_words(error)),
+        }
     }
 
-    pub(super) fn note_breakdown(&self, message: &str) {
-        let trouble = Some(format!("the sweep broke down: {message}"));
-        self.set(State { finished: Instant::now(), trouble, brake: None });
+    pub(super) fn sweep_broke_down(&self) {
+        let mut state = self.state();
+        state.finished = Instant::now();
+        state.failure = Some("the sweep broke down".to_owned());
     }
 
-    fn set(&self, state: State) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    pub(super) fn passed(&self, id: ProvisionedResourceId, outcome: &Result<Passed, Error>) {
+        let mut state = self.state();
+        match outcome {
+            Ok(Passed::NotClaimed) => {}
+            Ok(Passed::Through { .. } | Passed::Ended(_)) => drop(state.failed.remove(&id)),
+            Err(error) => drop(state.failed.insert(id, Trouble::of(error))),
+        }
+    }
+
+    /// The last pass over it on this replica failed.
+    pub(super) fn has_failed(&self, id: ProvisionedResourceId) -> bool {
+        self.state().failed.contains_key(&id)
+    }
+
+    pub(super) fn broke_down(&self, id: ProvisionedResourceId) {
+        self.state().failed.insert(id, Trouble::breakdown());
+    }
+
+    pub(super) fn claimed(&self, claimed: Result<(), &Error>) {
+        self.state().claims = claimed.err().map(Trouble::of);
+    }
+
+    pub(super) fn relayed(&self, delivered: &Result<RelayReport, Error>) {
+        let mut state = self.state();
+        match delivered {
+            // Nothing to deliver proves nothing.
+            Ok(report) if !report.was_busy() && state.relay_is_not_infrastructure() => {}
+            Ok(report) => state.relay.clone_from(&report.last_failure),
+            Err(error) => state.relay = Some(Trouble::of(error)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Why this replica is not ready, the worst first.
+    fn objection(&self, interval: Duration) -> Option<String> {
+        if let Some(failure) = &self.failure {
+            return Some(failure.clone());
+        }
+        let beside = [&self.claims, &self.relay].into_iter().flatten();
+        let mut troubles =
+            self.report.infrastructure().into_iter().chain(beside.filter(|it| it.infrastructure));
+        if let Some(trouble) = troubles.next() {
+            return Some(trouble.message.clone());
+        }
+        if self.finished.elapsed() > interval * MOST_INTERVALS {
+            let silence =
+                format!("no sweep finished within {MOST_INTERVALS} intervals of {interval:?}");
+            return Some(silence);
+        }
+        self.report.brake.as_ref().map(|brake| {
+            let Brake { absent, expected, .. } = brake;
+            format!("the brake is on: {absent} of {expected} composite resources were missing")
+        })
+    }
+
+    /// An outbox that answers again is well again, even if it has nothing to deliver.
+    fn relay_is_not_infrastructure(&self) -> bool {
+        !self.relay.as_ref().is_some_and(|trouble| trouble.infrastructure)
     }
 }
 
@@ -103,13 +187,13 @@ mod tests {
         assert_eq!(probe.check(), Ok(()));
 
         let source = PortError::transient("connection refused");
-        probe.note(&Err(Error::Port { port: PortName::Cluster, source }));
+        probe.swept(&Err(Error::Port { port: PortName::Cluster, source }));
         assert_eq!(
             probe.check().unwrap_err().to_string(),
             "provisioning-broker-reconcile: the cluster failed: connection refused"
         );
 
-        probe.note(&Ok((Vec::new(), SweepReport::default())));
+        probe.swept(&Ok((Vec::new(), SweepReport::default())));
         assert_eq!(probe.check(), Ok(()));
         tokio::time::advance(Duration::from_secs(91)).await;
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use broker_domain::{Declaration, Error as DomainError, NotFound, ProvisionedResource, RequestId};
 use broker_ports::{
-    Admitted, AuditAction, AuditEntry, Created, PortName, RequestContext, RequestHash,
-    StoredRequest,
+    Admitted, AuditAction, AuditEntry, Created, PortName, ReconcilerPorts, RequestContext,
+    RequestHash,
 };
 
 use super::Service;
@@ -71,7 +71,8 @@ impl Service {
         if !context.scope().covers(project) {
             return Err(project.not_found().into());
         }
-        let resolvers = Resolvers::of_service(&self.ports, self.config.deadlines.resolve);
+        let ports = ReconcilerPorts::from(&self.ports);
+        let resolvers = Resolvers::of(&ports, self.config.deadlines.resolve);
         let blueprint = resolvers.blueprint(declaration.blueprint_version_id).await?;
         // Whether the namespace is ready is the reconciler's business; that there is one is admission's.
         resolvers.namespace_is_ready(project).await?;
@@ -102,8 +103,8 @@ impl Service {
         let patience = self.config.deadlines.store;
         match call(PortName::Repository, Kind::Read, patience, found).await? {
             None => Ok(None),
-            Some(StoredRequest { resource, hash }) if hash == RequestHash::of(declaration) => {
-                Ok(Some(resource))
+            Some(stored) if stored.hash == RequestHash::of(declaration) => {
+                Ok(Some(stored.resource))
             }
             Some(_) => Err(conflict(declaration, Some(request))),
         }

@@ -8,9 +8,10 @@ use broker_ports::{
     RequestContext, Resume, Scope, SetAside, Write, Written,
 };
 
-use super::Service;
+use super::{Service, ServiceConfig};
 use crate::call::{Kind, call};
 use crate::error::Error;
+use crate::telemetry;
 
 impl Service {
     /// Lets a resource be: no pass looks at it until it is resumed. A pass under way goes on.
@@ -161,6 +162,7 @@ impl Service {
         let write = Write::by_worker(&change, lease.epoch, context.attribution());
         let write = write.with_event_data(reason);
         self.committed(&resource, self.ports.repository.update_phase(&write)).await?;
+        telemetry::changed(&resource, change.resource());
         Ok(change.into_resource())
     }
 
@@ -176,11 +178,8 @@ impl Service {
     }
 
     async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
-        let request = ClaimRequest {
-            worker: self.config.worker.clone(),
-            target: ClaimTarget::One(id),
-            lease_for: self.config.lease,
-        };
+        let ServiceConfig { worker, lease, .. } = &self.config;
+        let request = ClaimRequest::new(worker.clone(), ClaimTarget::One(id), *lease);
         let claimed = self.ports.schedule.claim(&request);
         let patience = self.config.deadlines.store;
         Ok(call(PortName::Schedule, Kind::Write, patience, claimed).await?.into_iter().next())

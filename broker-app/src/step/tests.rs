@@ -67,7 +67,7 @@ fn config_reference() -> ObjectReference {
 }
 
 fn version(number: u32) -> ObjectVersion {
-    ObjectVersion { uid: "uid".to_owned(), resource_version: number.to_string() }
+    ObjectVersion::new("uid", number.to_string())
 }
 
 fn shell(number: u32) -> XrSeen {

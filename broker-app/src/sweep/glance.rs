@@ -3,27 +3,32 @@
 //! Views are resolved once per id and sweep. What cannot be learnt about one row is that row's own trouble.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use broker_domain::{
-    BlueprintVersionId, BootstrapTokenId, NodeObservation, Parameters, Phase, ProjectId,
-    ProvisionedResourceId, Version,
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, NodeObservation, Parameters,
+    Phase, ProjectId, ProvisionedResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CompactRow, ObjectVersion, PortError, PortName,
-    ReconcilerPorts, XrTarget,
+    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, ObjectVersion,
+    PortError, PortName, ReconcilerPorts, XrTarget,
 };
-use broker_render::{Armed, Digest, Identity};
+use broker_render::{Armed, Digest, Identity, Provider};
 use time::OffsetDateTime;
 
 use super::attention::Glance;
+use super::patience::Patience;
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
-use crate::views::{References, Resolvers};
+use crate::views::{Resolvers, Views};
 
 /// What a sweep saw of rows, by id.
 pub(super) type Memory = BTreeMap<ProvisionedResourceId, Fingerprint>;
+
+/// Something that was asked for once in this sweep. Rows share its failure as they share its answer.
+type Asked<T> = Result<T, Arc<Error>>;
 
 /// Enough of what was seen to know it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +42,7 @@ pub(super) struct Fingerprint {
 /// A row, and what was learnt about it.
 pub(super) struct Looked<'a> {
     pub(super) row: &'a CompactRow,
-    pub(super) glance: Result<Facts, Error>,
+    pub(super) glance: Asked<Facts>,
 }
 
 /// What was learnt about a row.
@@ -54,15 +59,18 @@ pub(super) struct Observations<'a> {
     ports: &'a ReconcilerPorts,
     config: &'a ReconcilerConfig,
     resolvers: Resolvers<'a>,
-    blueprints: BTreeMap<BlueprintVersionId, Arc<BlueprintVersionView>>,
-    namespaces: BTreeMap<ProjectId, bool>,
+    patience: Patience,
+    blueprints: BTreeMap<BlueprintVersionId, Asked<Arc<BlueprintVersionView>>>,
+    namespaces: BTreeMap<ProjectId, Asked<bool>>,
+    credentials: BTreeMap<(ProjectId, CloudCredentialId), Asked<CredentialView>>,
+    clouds: BTreeMap<CloudId, Asked<CloudView>>,
 }
 
 impl Facts {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let object = match &self.cached {
-            CachedXr::Absent => None,
             CachedXr::Seen { version, .. } => Some(version.clone()),
+            CachedXr::Absent => None,
         };
         Fingerprint {
             version: self.version,
@@ -92,8 +100,16 @@ impl Facts {
 
 impl<'a> Observations<'a> {
     pub(super) fn new(ports: &'a ReconcilerPorts, config: &'a ReconcilerConfig) -> Self {
-        let resolvers = Resolvers::of_reconciler(ports, config.deadlines.resolve);
-        Self { ports, config, resolvers, blueprints: BTreeMap::new(), namespaces: BTreeMap::new() }
+        Self {
+            ports,
+            config,
+            resolvers: Resolvers::of(ports, config.deadlines.resolve),
+            patience: Patience::default(),
+            blueprints: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            credentials: BTreeMap::new(),
+            clouds: BTreeMap::new(),
+        }
     }
 
     /// Looks at a page: one question to the cluster, one to the mesh.
@@ -101,33 +117,52 @@ impl<'a> Observations<'a> {
         &mut self,
         rows: &'r [CompactRow],
     ) -> Result<Vec<Looked<'r>>, Error> {
-        let mut troubles: BTreeMap<usize, Error> = BTreeMap::new();
-        let mut targets = Vec::new();
         let mut blueprints = BTreeMap::new();
         for (place, row) in rows.iter().enumerate() {
-            match self.blueprint(row.blueprint_version_id).await {
-                Ok(blueprint) => {
-                    targets.push((place, target(row, &blueprint)));
-                    blueprints.insert(place, blueprint);
-                }
-                Err(error) => drop(troubles.insert(place, error)),
-            }
+            blueprints.insert(place, self.blueprint(row.blueprint_version_id).await);
         }
-        let mut cached = self.cached(&targets).await?;
-        let mut nodes = self.nodes(rows).await?;
+        let mut cached = self.cached(rows, &blueprints).await?;
+        let mut nodes = self.nodes(rows).await;
         let mut looked = Vec::with_capacity(rows.len());
         for (place, row) in rows.iter().enumerate() {
-            let glance =
-                match (troubles.remove(&place), cached.remove(&place), blueprints.remove(&place)) {
-                    (None, Some(cached), Some(blueprint)) => {
-                        self.facts(row, blueprint, cached, nodes.remove(&place)).await
-                    }
-                    (Some(error), _, _) => Err(error),
-                    (None, _, _) => Err(unanswered(PortName::Cluster)),
-                };
+            let node = row.bootstrap_token_id.map(|_| {
+                let answer = nodes.remove(&place);
+                answer.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
+            });
+            let glance = match (blueprints.remove(&place), cached.remove(&place)) {
+                (Some(Ok(blueprint)), Some(cached)) => {
+                    self.facts(row, blueprint, cached, node).await
+                }
+                (Some(Err(error)), _) => Err(error),
+                (Some(Ok(_)) | None, _) => Err(Arc::new(unanswered(PortName::Cluster))),
+            };
             looked.push(Looked { row, glance });
         }
         Ok(looked)
+    }
+
+    /// A blueprint version.
+    pub(super) async fn blueprint(
+        &mut self,
+        id: BlueprintVersionId,
+    ) -> Asked<Arc<BlueprintVersionView>> {
+        if let Some(known) = self.blueprints.get(&id) {
+            return known.clone();
+        }
+        let asked = self.resolvers.blueprint(id);
+        let found = self.ask(PortName::BlueprintResolver, asked).await;
+        self.blueprints.insert(id, found.clone());
+        found
+    }
+
+    /// The provider of the cloud that a credential is for.
+    pub(super) async fn provider(
+        &mut self,
+        project: ProjectId,
+        credential: CloudCredentialId,
+    ) -> Asked<Provider> {
+        let credential = self.credential(project, credential).await?;
+        Ok(self.cloud(credential.cloud_id).await?.provider)
     }
 
     async fn facts(
@@ -135,11 +170,10 @@ impl<'a> Observations<'a> {
         row: &CompactRow,
         blueprint: Arc<BlueprintVersionView>,
         cached: Result<CachedXr, PortError>,
-        node: Option<Result<bool, PortError>>,
-    ) -> Result<Facts, Error> {
+        node: Option<Asked<bool>>,
+    ) -> Asked<Facts> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
-        let failed = |source| Error::Port { port: PortName::NodeDeregistrar, source };
-        let node = NodeObservation::of(row.mesh_role, node.transpose().map_err(failed)?);
+        let node = NodeObservation::of(row.mesh_role, node.transpose()?);
         let namespace_ready = match row.phase {
             Phase::Pending => self.namespace_ready(row.project_id).await?,
             Phase::Provisioning
@@ -161,76 +195,124 @@ impl<'a> Observations<'a> {
 
     /// The digest of what would be applied now, without the injection.
     async fn desired(
-        &self,
+        &mut self,
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
-    ) -> Result<Digest, Error> {
-        let references = References {
-            project: row.project_id,
-            resource: row.resource_id,
-            credential: row.cloud_credential_id,
-        };
-        let views = self.resolvers.views(references, blueprint).await?;
+    ) -> Asked<Digest> {
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
+        let cloud = self.cloud(credential.cloud_id).await?;
+        let labels = self.resolvers.labels(row.resource_id);
+        let labels = self.ask(PortName::LabelTagResolver, labels).await?;
+        let views = Views::new(blueprint, credential, cloud, &labels);
         let identity = Identity {
             resource: row.id,
             project: row.project_id,
             blueprint_version: row.blueprint_version_id,
         };
         let armed = row.bootstrap_token_id.map_or(Armed::Standalone, Armed::Token);
-        Ok(views.render(identity, row.mesh_role, parameters)?.armed(&armed).digest())
+        let rendered = views.render(identity, row.mesh_role, parameters);
+        Ok(rendered.map_err(Error::from)?.armed(&armed).digest())
     }
 
-    async fn blueprint(
-        &mut self,
-        id: BlueprintVersionId,
-    ) -> Result<Arc<BlueprintVersionView>, Error> {
-        if let Some(known) = self.blueprints.get(&id) {
-            return Ok(Arc::clone(known));
-        }
-        let found = self.resolvers.blueprint(id).await?;
-        self.blueprints.insert(id, Arc::clone(&found));
-        Ok(found)
-    }
-
-    async fn namespace_ready(&mut self, project: ProjectId) -> Result<bool, Error> {
+    async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
         if let Some(known) = self.namespaces.get(&project) {
-            return Ok(*known);
+            return known.clone();
         }
-        let ready = self.resolvers.namespace_is_ready(project).await?;
-        self.namespaces.insert(project, ready);
-        Ok(ready)
+        let asked = self.resolvers.namespace_is_ready(project);
+        let ready = self.ask(PortName::AssignmentReader, asked).await;
+        self.namespaces.insert(project, ready.clone());
+        ready
+    }
+
+    async fn credential(
+        &mut self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Asked<CredentialView> {
+        if let Some(known) = self.credentials.get(&(project, id)) {
+            return known.clone();
+        }
+        let asked = self.resolvers.credential(project, id);
+        let found = self.ask(PortName::CredentialResolver, asked).await;
+        self.credentials.insert((project, id), found.clone());
+        found
+    }
+
+    async fn cloud(&mut self, id: CloudId) -> Asked<CloudView> {
+        if let Some(known) = self.clouds.get(&id) {
+            return known.clone();
+        }
+        let asked = self.resolvers.cloud(id);
+        let found = self.ask(PortName::CloudResolver, asked).await;
+        self.clouds.insert(id, found.clone());
+        found
+    }
+
+    /// Asks a collaborator, unless it has not answered for too long.
+    async fn ask<T>(
+        &mut self,
+        port: PortName,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Asked<T> {
+        if let Some(error) = self.patience.lost_with(port) {
+            return Err(error);
+        }
+        let answer = asked.await.map_err(Arc::new);
+        self.patience.note(port, &answer);
+        answer
     }
 
     async fn cached(
         &self,
-        targets: &[(usize, XrTarget)],
+        rows: &[CompactRow],
+        blueprints: &BTreeMap<usize, Asked<Arc<BlueprintVersionView>>>,
     ) -> Result<BTreeMap<usize, Result<CachedXr, PortError>>, Error> {
-        let asked: Vec<_> = targets.iter().map(|(_, target)| target.clone()).collect();
-        let answers = self.ports.cluster.observe_many(&asked);
+        let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(place, row)| {
+                let blueprint = blueprints.get(&place)?.as_ref().ok()?;
+                Some((place, target(row, blueprint)))
+            })
+            .unzip();
+        let answers = self.ports.cluster.observe_many(&targets);
         let patience = self.config.deadlines.cluster_read;
         let answers = call(PortName::Cluster, Kind::Read, patience, answers).await?;
-        Ok(targets.iter().map(|(place, _)| *place).zip(answers).collect())
+        Ok(places.into_iter().zip(answers).collect())
     }
 
-    async fn nodes(
-        &self,
-        rows: &[CompactRow],
-    ) -> Result<BTreeMap<usize, Result<bool, PortError>>, Error> {
+    /// Whether Nodes are registered. A mesh that does not answer is the trouble of the rows with a token, and
+    /// of nobody else.
+    async fn nodes(&self, rows: &[CompactRow]) -> BTreeMap<usize, Asked<bool>> {
         let (places, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
             .iter()
             .enumerate()
             .filter_map(|(place, row)| Some((place, row.bootstrap_token_id?)))
             .unzip();
+        if tokens.is_empty() {
+            return BTreeMap::new();
+        }
+        let port = PortName::NodeDeregistrar;
         let answers = self.ports.nodes.nodes_registered(&tokens);
-        let patience = self.config.deadlines.node;
-        let answers = call(PortName::NodeDeregistrar, Kind::Read, patience, answers).await?;
-        Ok(places.into_iter().zip(answers).collect())
+        let answers = call(port, Kind::Read, self.config.deadlines.node, answers).await;
+        match answers {
+            Ok(answers) => {
+                let named =
+                    |answer: Result<bool, _>| answer.map_err(|source| Error::Port { port, source });
+                let answers = answers.into_iter().map(|answer| named(answer).map_err(Arc::new));
+                places.into_iter().zip(answers).collect()
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                places.into_iter().map(|place| (place, Err(Arc::clone(&error)))).collect()
+            }
+        }
     }
 }
 
 fn target(row: &CompactRow, blueprint: &BlueprintVersionView) -> XrTarget {
-    XrTarget { resource: row.id, project: row.project_id, xrd: Arc::clone(&blueprint.xrd) }
+    XrTarget::new(row.id, row.project_id, Arc::clone(&blueprint.xrd))
 }
 
 fn unanswered(port: PortName) -> Error {

@@ -1,11 +1,13 @@
 //! What a sweep found, for probes, logs and people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use broker_domain::ProvisionedResourceId;
+use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::Brake;
 
+use super::Work;
 use crate::error::{Error, in_words};
+use crate::orphans::Orphan;
 
 /// What a sweep found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,16 +21,29 @@ pub struct SweepReport {
     pub waiting: usize,
     /// Of these: handed over for a pass.
     pub handed_over: usize,
+    /// Every row was looked at by this one sweep, and then whatever else is ours.
+    pub complete: bool,
+    /// How many resources are in each phase, those that are Deleted apart. All of them if the sweep is complete.
+    pub phases: BTreeMap<Phase, usize>,
     /// Composite resources that should stand and were not seen.
     pub missing: usize,
     /// The brake, if it is on.
     pub brake: Option<Brake>,
-    /// What could not be looked at, or failed in its pass.
+    /// Time was up after this resource; those behind it are looked at by the next sweep.
+    pub deferred_after: Option<ProvisionedResourceId>,
+    /// What could not be looked at, or failed in its last pass.
     pub troubles: BTreeMap<ProvisionedResourceId, Trouble>,
+    /// Objects with our labels that no living row wants.
+    pub orphans: Vec<Orphan>,
+    /// Kinds whose objects could not be listed, so that orphans among them are not known.
+    pub unlisted_kinds: BTreeMap<String, Trouble>,
+    /// What was not found settled: only that can still be in trouble from an earlier pass.
+    pub(crate) unsettled: BTreeSet<ProvisionedResourceId>,
 }
 
-/// Why one resource could not be looked at.
+/// Why one resource could not be looked at, or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Trouble {
     /// The reason, of a closed set.
     pub reason: &'static str,
@@ -38,17 +53,23 @@ pub struct Trouble {
     pub infrastructure: bool,
 }
 
-impl SweepReport {
-    /// Notes a resource's trouble.
-    pub(crate) fn trouble(&mut self, id: ProvisionedResourceId, error: &Error) {
-        let trouble = Trouble {
+impl Trouble {
+    /// A pass that broke down before it could say why.
+    pub(crate) fn breakdown() -> Self {
+        let message = "the pass broke down".to_owned();
+        Self { reason: "broke_down", message, infrastructure: false }
+    }
+
+    pub(crate) fn of(error: &Error) -> Self {
+        Self {
             reason: error.reason(),
             message: in_words(error),
             infrastructure: error.is_infrastructure(),
-        };
-        self.troubles.insert(id, trouble);
+        }
     }
+}
 
+impl SweepReport {
     /// Troubles by reason.
     pub fn by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
@@ -56,5 +77,39 @@ impl SweepReport {
             *counts.entry(trouble.reason).or_default() += 1;
         }
         counts
+    }
+
+    /// The first trouble that is the broker's own.
+    pub(crate) fn infrastructure(&self) -> Option<&Trouble> {
+        let mut troubles = self.troubles.values().chain(self.unlisted_kinds.values());
+        troubles.find(|trouble| trouble.infrastructure)
+    }
+
+    pub(super) fn looked_at(&mut self, phase: Phase) {
+        self.looked_at += 1;
+        self.at_rest(phase);
+    }
+
+    /// A resource that no sweep has to look at.
+    pub(super) fn at_rest(&mut self, phase: Phase) {
+        *self.phases.entry(phase).or_default() += 1;
+    }
+
+    pub(super) fn trouble(&mut self, id: ProvisionedResourceId, error: &Error) {
+        self.troubles.insert(id, Trouble::of(error));
+    }
+
+    pub(super) fn unlisted(&mut self, kind: String, error: &Error) {
+        self.unlisted_kinds.insert(kind, Trouble::of(error));
+    }
+
+    pub(super) fn waits(&mut self, id: ProvisionedResourceId) {
+        self.waiting += 1;
+        self.unsettled.insert(id);
+    }
+
+    pub(super) fn hand_over(&mut self, work: &[Work]) {
+        self.handed_over = work.len();
+        self.unsettled.extend(work.iter().map(|work| work.resource));
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Entry {
 impl Entry {
     /// What is kept of an object. `None` for one without a uid or version, which no API server sends.
     pub(super) fn of(object: &Value, scope: Scope) -> Option<Self> {
-        let Ok(CachedXr::Seen { version, status, armed, owned, references }) =
+        let Ok(CachedXr::Seen { version, status, armed, owned, references, .. }) =
             CachedXr::of(object, scope)
         else {
             return None;
@@ -83,19 +83,18 @@ impl Entry {
 
     /// What the port is told.
     pub(super) fn show(&self) -> CachedXr {
-        CachedXr::Seen {
-            version: self.version.show(),
-            status: XrStatus {
-                generation: self.generation,
-                deleting: self.deleting,
-                ready: self.ready,
-                ready_generation: self.ready_generation,
-                provisioning_failed: self.provisioning_failed.as_deref().map(str::to_owned),
-            },
-            armed: self.armed,
-            owned: Digest::new(self.owned),
-            references: ReferencesDigest::new(self.references),
-        }
+        let mut status = XrStatus::new(self.generation);
+        status.deleting = self.deleting;
+        status.ready = self.ready;
+        status.ready_generation = self.ready_generation;
+        status.provisioning_failed = self.provisioning_failed.as_deref().map(str::to_owned);
+        CachedXr::seen(
+            self.version.show(),
+            status,
+            self.armed,
+            Digest::new(self.owned),
+            ReferencesDigest::new(self.references),
+        )
     }
 }
 
@@ -123,10 +122,9 @@ impl Version {
 
     fn show(&self) -> ObjectVersion {
         match self {
-            Self::Numbers { uid, resource_version } => ObjectVersion {
-                uid: uid.to_string(),
-                resource_version: resource_version.to_string(),
-            },
+            Self::Numbers { uid, resource_version } => {
+                ObjectVersion::new(uid.to_string(), resource_version.to_string())
+            }
             Self::Text(version) => (**version).clone(),
         }
     }

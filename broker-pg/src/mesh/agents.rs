@@ -124,7 +124,9 @@ impl PgMesh {
         let asked = OfDigest { sha256: sha256.clone() };
         let node = ENROL_NODE.optional(&mut connection, asked).await.committing();
         match node.map_err(EnrolError::Store)? {
-            Some(NodeRow { id }) => Ok(NodeId(id)),
+            Some(NodeRow { id }) => {
+                NodeId::new(id).map_err(|error| EnrolError::Store(error.into()))
+            }
             None => Err(why_not_enrolled(&mut connection, sha256).await),
         }
     }
@@ -137,9 +139,10 @@ impl PgMesh {
     #[tracing::instrument(name = "db.peer.join", skip_all, fields(%node))]
     pub async fn join(&self, node: NodeId) -> Result<PeerId, JoinError> {
         let mut connection = self.connection().await.map_err(JoinError::Store)?;
-        let peer = JOIN_MESH.optional(&mut connection, OfNode { node: node.0 }).await.committing();
+        let peer =
+            JOIN_MESH.optional(&mut connection, OfNode { node: node.as_uuid() }).await.committing();
         match peer.map_err(JoinError::Store)? {
-            Some(PeerRow { id }) => Ok(PeerId(id)),
+            Some(PeerRow { id }) => PeerId::new(id).map_err(|error| JoinError::Store(error.into())),
             None => Err(why_not_joined(&mut connection, node).await),
         }
     }
@@ -152,7 +155,7 @@ impl PgMesh {
     #[tracing::instrument(name = "db.peer.leave", skip_all, fields(%node))]
     pub async fn leave(&self, node: NodeId) -> Result<(), PortError> {
         let mut connection = self.connection().await?;
-        LEAVE_MESH.all(&mut connection, OfNode { node: node.0 }).await.committing()?;
+        LEAVE_MESH.all(&mut connection, OfNode { node: node.as_uuid() }).await.committing()?;
         Ok(())
     }
 }
@@ -165,14 +168,14 @@ async fn why_not_enrolled(connection: &mut PgConnection, sha256: Vec<u8>) -> Enr
         Ok(Some(TokenState::Expired { .. })) => EnrolError::Expired,
         Ok(Some(TokenState::Invalidated)) => EnrolError::Invalidated,
         // One that is live now was not there at the first look.
-        Ok(None | Some(TokenState::Live { .. })) => EnrolError::Unknown,
+        Ok(_) => EnrolError::Unknown,
         Err(error) => EnrolError::Store(error),
     }
 }
 
 /// A mark is never taken back, and no Node goes away, so a second look gives the reason of the first.
 async fn why_not_joined(connection: &mut PgConnection, node: NodeId) -> JoinError {
-    match NODE_EXISTS.one(connection, OfNode { node: node.0 }).await.harmless() {
+    match NODE_EXISTS.one(connection, OfNode { node: node.as_uuid() }).await.harmless() {
         Ok(KnownRow { known: true }) => JoinError::Deregistered,
         Ok(KnownRow { known: false }) => JoinError::Unknown,
         Err(error) => JoinError::Store(error),

@@ -116,7 +116,7 @@ impl PgStore {
         let mut connection = self.connection().await?;
         let BacklogRow { depth, set_aside, oldest } =
             BACKLOG.one(&mut connection, ()).await.harmless()?;
-        Ok(Backlog { depth: depth.unsigned_abs(), set_aside: set_aside.unsigned_abs(), oldest })
+        Ok(Backlog::new(depth.unsigned_abs(), oldest).with_set_aside(set_aside.unsigned_abs()))
     }
 }
 
@@ -137,18 +137,14 @@ impl ClaimedRow {
             attempts,
         } = self;
         let attempt = unsigned_int("attempts", attempts)?;
-        Ok(ClaimedEvent {
-            claim: EventClaim {
-                event_id: EventId::new(event_id)?,
-                worker: worker.clone(),
-                attempt,
-            },
-            resource: ProvisionedResourceId::new(provisioned_resource_id)?,
-            sequence: unsigned("sequence", sequence)?,
-            event_type: EventType::try_from(event_type.as_str())?,
+        Ok(ClaimedEvent::new(
+            EventClaim::new(EventId::new(event_id)?, worker.clone(), attempt),
+            ProvisionedResourceId::new(provisioned_resource_id)?,
+            unsigned("sequence", sequence)?,
+            EventType::try_from(event_type.as_str())?,
             occurred_at,
-            payload: payload.into_bytes(),
-        })
+            payload.into_bytes(),
+        ))
     }
 }
 
@@ -156,10 +152,8 @@ impl ResumedRow {
     fn into_set_aside(self) -> Result<SetAside, PortError> {
         let Self { event_id, event_type, reason } = self;
         let drift = |error| drifted(TABLE, event_id, error);
-        Ok(SetAside {
-            event_id: EventId::new(event_id).map_err(drift)?,
-            event_type: EventType::try_from(event_type.as_str()).map_err(drift)?,
-            reason,
-        })
+        let id = EventId::new(event_id).map_err(drift)?;
+        let event_type = EventType::try_from(event_type.as_str()).map_err(drift)?;
+        Ok(SetAside::new(id, event_type, reason))
     }
 }

@@ -157,6 +157,6 @@ impl PgStore {
         let mut resources =
             rows.into_iter().map(ResourceRow::into_resource).collect::<Result<Vec<_>, _>>()?;
         let next = cut(&mut resources, query.limit, ProvisionedResource::id);
-        Ok(ListPage { resources, next, watermark: Watermark::new(watermark) })
+        Ok(ListPage::new(resources, next, Watermark::new(watermark)))
     }
 }

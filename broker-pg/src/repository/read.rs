@@ -65,6 +65,6 @@ impl PgStore {
             let missing = broker_domain::Error::invalid("request_hash", "is missing");
             drifted("provisioned_resources", resource.id(), missing)
         })?;
-        Ok(Some(StoredRequest { resource, hash }))
+        Ok(Some(StoredRequest::new(resource, hash)))
     }
 }

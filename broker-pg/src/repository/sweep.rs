@@ -81,7 +81,7 @@ impl PgStore {
         let mut rows =
             rows.into_iter().map(SweepRow::into_compact).collect::<Result<Vec<_>, _>>()?;
         let next = cut(&mut rows, limit, |row| row.id);
-        Ok(SweepPage { rows, next, now })
+        Ok(SweepPage::new(rows, next, now))
     }
 }
 
@@ -112,24 +112,25 @@ impl SweepRow {
             lease_until,
             paused,
         } = self;
-        Ok(CompactRow {
-            id: ProvisionedResourceId::new(id)?,
-            project_id: ProjectId::new(project_id)?,
-            resource_id: ResourceId::new(resource_id)?,
-            blueprint_version_id: BlueprintVersionId::new(blueprint_version_id)?,
-            cloud_credential_id: CloudCredentialId::new(cloud_credential_id)?,
-            phase: Phase::try_from(status.as_str())?,
-            version: Version::new(unsigned("version", version)?)?,
-            mesh_role: MeshRole::try_from(mesh_role.as_str())?,
-            on_failure: OnFailure::try_from(on_failure.as_str())?,
-            bootstrap_token_id: bootstrap_token_id.map(BootstrapTokenId::new).transpose()?,
-            token_closed,
-            cluster: cluster_of(cluster_id)?,
-            references_digest: digest_of(references_digest)?,
-            parameters: parameters.map(Parameters::from_canonical_json).transpose()?,
-            due_at,
-            lease_until,
-            paused,
-        })
+        let mut row = CompactRow::new(
+            ProvisionedResourceId::new(id)?,
+            ProjectId::new(project_id)?,
+            ResourceId::new(resource_id)?,
+            BlueprintVersionId::new(blueprint_version_id)?,
+            CloudCredentialId::new(cloud_credential_id)?,
+            MeshRole::try_from(mesh_role.as_str())?,
+            Phase::try_from(status.as_str())?,
+        );
+        row.version = Version::new(unsigned("version", version)?)?;
+        row.on_failure = OnFailure::try_from(on_failure.as_str())?;
+        row.bootstrap_token_id = bootstrap_token_id.map(BootstrapTokenId::new).transpose()?;
+        row.token_closed = token_closed;
+        row.cluster = cluster_of(cluster_id)?;
+        row.references_digest = digest_of(references_digest)?;
+        row.parameters = parameters.map(Parameters::from_canonical_json).transpose()?;
+        row.due_at = due_at;
+        row.lease_until = lease_until;
+        row.paused = paused;
+        Ok(row)
     }
 }

@@ -91,7 +91,7 @@ impl PgStore {
         let drift = |error| drifted("provisioning_brake", cluster, error);
         let absent = unsigned("absent", absent).map_err(drift)?;
         let expected = unsigned("expected", expected).map_err(drift)?;
-        Ok(Some(Brake { absent, expected, since }))
+        Ok(Some(Brake::new(absent, expected, since)))
     }
 
     pub(super) async fn set_brake(

@@ -167,13 +167,10 @@ impl LeaseRow {
 
     fn lease(self, worker: &WorkerId) -> Result<Lease, Error> {
         let Self { id, lease_epoch, lease_until, attempts, takeover } = self;
-        Ok(Lease {
-            resource: ProvisionedResourceId::new(id)?,
-            epoch: LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?),
-            worker: worker.clone(),
-            until: lease_until,
-            attempts: unsigned_int("attempts", attempts)?,
-            takeover,
-        })
+        let epoch = LeaseEpoch::new(unsigned("lease_epoch", lease_epoch)?);
+        let id = ProvisionedResourceId::new(id)?;
+        let lease = Lease::new(id, epoch, worker.clone(), lease_until)
+            .with_attempts(unsigned_int("attempts", attempts)?);
+        Ok(if takeover { lease.taken_over() } else { lease })
     }
 }

@@ -74,7 +74,6 @@ impl PgStore {
             PassOutcome::Failed { reason, message, retry_after, .. } => {
                 (*retry_after, Some(text(reason)), Some(text(message)))
             }
-            _ => return Err(PortError::rejected("the store knows no such outcome of a pass")),
         };
         let values = ReleaseValues {
             id: lease.resource.as_uuid(),

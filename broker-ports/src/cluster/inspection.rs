@@ -11,6 +11,7 @@ pub type Fact<T> = Result<T, PortError>;
 
 /// Whatever could be learnt about one resource's objects. Messages are scrubbed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Inspection {
     /// Which cluster was asked.
     pub cluster: Fact<ClusterId>,
@@ -29,8 +30,37 @@ pub struct Inspection {
     pub events: Fact<Vec<ClusterEvent>>,
 }
 
+impl Inspection {
+    /// Nothing was learnt, and every fact says so: where an adapter begins, which then sets each fact that it
+    /// asked for. What it leaves out stays unknown and does not become absent.
+    ///
+    /// ```
+    /// use broker_ports::{Inspection, NamespaceState};
+    ///
+    /// let mut inspection = Inspection::new();
+    /// inspection.namespace = Ok(NamespaceState::Active);
+    /// assert_eq!(inspection.xr.unwrap_err().to_string(), "nobody asked");
+    /// ```
+    #[expect(clippy::new_without_default, reason = "knowing nothing is no default to fall back on")]
+    pub fn new() -> Self {
+        fn unknown<T>() -> Fact<T> {
+            Err(PortError::transient("nobody asked"))
+        }
+        Self {
+            cluster: unknown(),
+            namespace: unknown(),
+            kind_installed: unknown(),
+            xr: unknown(),
+            provider_config: unknown(),
+            composed: Vec::new(),
+            events: unknown(),
+        }
+    }
+}
+
 /// The state of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NamespaceState {
     /// It stands.
     Active,
@@ -42,6 +72,7 @@ pub enum NamespaceState {
 
 /// What an object says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObjectReport {
     /// Its uid.
     pub uid: String,
@@ -61,8 +92,25 @@ pub struct ObjectReport {
     pub rival_managers: Vec<String>,
 }
 
+impl ObjectReport {
+    /// An object that says nothing of itself.
+    pub fn new(uid: impl Into<String>, generation: i64) -> Self {
+        Self {
+            uid: uid.into(),
+            generation,
+            conditions: Vec::new(),
+            finalizers: Vec::new(),
+            deleting_since: None,
+            paused: false,
+            armed: None,
+            rival_managers: Vec::new(),
+        }
+    }
+}
+
 /// A condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Condition {
     /// Its type, such as `Ready`.
     pub kind: String,
@@ -78,8 +126,31 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
+impl Condition {
+    /// A condition that gives no reason.
+    pub fn new(kind: impl Into<String>, status: ConditionStatus) -> Self {
+        Self {
+            kind: kind.into(),
+            status,
+            reason: String::new(),
+            message: String::new(),
+            since: None,
+            observed_generation: None,
+        }
+    }
+
+    /// With its reason in one word and its message, which was scrubbed.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        self.reason = reason.into();
+        self.message = message.into();
+        self
+    }
+}
+
 /// Something that was said about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClusterEvent {
     /// When it was said last.
     pub at: Option<OffsetDateTime>,
@@ -89,4 +160,22 @@ pub struct ClusterEvent {
     pub message: String,
     /// It is a warning.
     pub warning: bool,
+}
+
+impl ClusterEvent {
+    /// Something that was said and is no warning. The message was scrubbed.
+    pub fn new(
+        at: Option<OffsetDateTime>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { at, reason: reason.into(), message: message.into(), warning: false }
+    }
+
+    /// It is a warning.
+    #[must_use]
+    pub const fn as_warning(mut self) -> Self {
+        self.warning = true;
+        self
+    }
 }

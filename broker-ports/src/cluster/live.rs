@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ReferencesDigest};
-use broker_render::{Armed, Digest};
+use broker_render::{Armed, Digest, references_digest};
 use serde_json::Value;
 
 use super::write::ObjectVersion;
@@ -83,6 +83,7 @@ pub enum ConditionStatus {
 
 /// What a composite resource says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct XrStatus {
     /// The generation of its spec.
     pub generation: i64,
@@ -97,6 +98,17 @@ pub struct XrStatus {
 }
 
 impl XrStatus {
+    /// What a composite resource says of itself that says nothing yet.
+    pub const fn new(generation: i64) -> Self {
+        Self {
+            generation,
+            deleting: false,
+            ready: None,
+            ready_generation: None,
+            provisioning_failed: None,
+        }
+    }
+
     /// Whether Crossplane calls it ready, as seen from a phase.
     ///
     /// On the way to Ready the condition must speak of the live generation, or a stale True would count. A
@@ -132,6 +144,7 @@ pub enum CachedXr {
     /// It was not seen. That proves nothing.
     Absent,
     /// It was seen.
+    #[non_exhaustive]
     Seen {
         /// Which object, at which version.
         version: ObjectVersion,
@@ -146,8 +159,22 @@ pub enum CachedXr {
     },
 }
 
+impl CachedXr {
+    /// A composite resource that was seen, and what was read out of it.
+    pub const fn seen(
+        version: ObjectVersion,
+        status: XrStatus,
+        armed: Arming,
+        owned: Digest,
+        references: ReferencesDigest,
+    ) -> Self {
+        Self::Seen { version, status, armed, owned, references }
+    }
+}
+
 /// Everything of one resource, read directly.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Reading {
     /// The cluster that was read.
     pub cluster: ClusterId,
@@ -159,6 +186,19 @@ pub struct Reading {
     pub recorded: BTreeMap<ObjectReference, Standing>,
     /// What carries the composite label of this resource among the blueprint's composed kinds.
     pub labelled: BTreeSet<ObjectReference>,
+}
+
+impl Reading {
+    /// What was read. All of it has to be given: whatever is left out would be said to be absent.
+    pub const fn new(
+        cluster: ClusterId,
+        xr: XrReading,
+        provider_config: Option<LiveObject>,
+        recorded: BTreeMap<ObjectReference, Standing>,
+        labelled: BTreeSet<ObjectReference>,
+    ) -> Self {
+        Self { cluster, xr, provider_config, recorded, labelled }
+    }
 }
 
 /// Whether an object stands, by a direct read.
@@ -186,6 +226,7 @@ pub enum XrReading {
 
 /// A composite resource that stands.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LiveXr {
     /// The object.
     pub object: LiveObject,
@@ -197,6 +238,19 @@ pub struct LiveXr {
     pub references: BTreeSet<ObjectReference>,
     /// A digest over them.
     pub references_digest: ReferencesDigest,
+}
+
+impl LiveXr {
+    /// A composite resource and what was read out of it.
+    pub fn new(
+        object: LiveObject,
+        status: XrStatus,
+        armed: Arming,
+        references: BTreeSet<ObjectReference>,
+    ) -> Self {
+        let references_digest = references_digest(&references);
+        Self { object, status, armed, references, references_digest }
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId};
+use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
 use broker_render::{Xrd, namespace};
 
 /// A composite resource: enough to find it among many.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct XrTarget {
     /// The resource.
     pub resource: ProvisionedResourceId,
@@ -19,6 +20,11 @@ pub struct XrTarget {
 }
 
 impl XrTarget {
+    /// The composite resource of a resource in a Project, of a kind.
+    pub const fn new(resource: ProvisionedResourceId, project: ProjectId, xrd: Arc<Xrd>) -> Self {
+        Self { resource, project, xrd }
+    }
+
     /// The composite resource, named completely.
     ///
     /// # Errors
@@ -38,6 +44,7 @@ impl XrTarget {
 
 /// Everything of one resource that may stand on the cluster.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Target {
     /// The composite resource.
     pub xr: XrTarget,
@@ -49,8 +56,30 @@ pub struct Target {
     pub recorded: BTreeSet<ObjectReference>,
 }
 
+impl Target {
+    /// A composite resource and its ProviderConfig; nothing else is known to stand.
+    pub fn new(xr: XrTarget, provider_config: ObjectReference) -> Self {
+        Self { xr, provider_config, composed_kinds: Arc::new([]), recorded: BTreeSet::new() }
+    }
+
+    /// With the kinds that the blueprint's Composition makes.
+    #[must_use]
+    pub fn composing(mut self, kinds: impl Into<Arc<[ComposedKind]>>) -> Self {
+        self.composed_kinds = kinds.into();
+        self
+    }
+
+    /// With the composed objects on record.
+    #[must_use]
+    pub fn with_recorded(mut self, recorded: BTreeSet<ObjectReference>) -> Self {
+        self.recorded = recorded;
+        self
+    }
+}
+
 /// Which kinds may hold objects of ours.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct OwnedKinds {
     /// The kinds of composite resources.
     pub xrds: Vec<Arc<Xrd>>,
@@ -58,8 +87,16 @@ pub struct OwnedKinds {
     pub provider_configs: Vec<(String, String)>,
 }
 
+impl OwnedKinds {
+    /// Kinds of composite resources, and kinds of ProviderConfigs as API version and kind.
+    pub const fn new(xrds: Vec<Arc<Xrd>>, provider_configs: Vec<(String, String)>) -> Self {
+        Self { xrds, provider_configs }
+    }
+}
+
 /// Which objects of ours to list.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct OwnedQuery {
     /// Of which kinds.
     pub kinds: OwnedKinds,
@@ -67,8 +104,23 @@ pub struct OwnedQuery {
     pub after: Option<String>,
 }
 
+impl OwnedQuery {
+    /// From the beginning.
+    pub const fn new(kinds: OwnedKinds) -> Self {
+        Self { kinds, after: None }
+    }
+
+    /// From where the page before ended: its [`next`](OwnedPage::next).
+    #[must_use]
+    pub fn after(mut self, place: impl Into<String>) -> Self {
+        self.after = Some(place.into());
+        self
+    }
+}
+
 /// A page of objects that carry our label.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnedPage {
     /// The objects.
     pub objects: Vec<OwnedObject>,
@@ -76,8 +128,16 @@ pub struct OwnedPage {
     pub next: Option<String>,
 }
 
+impl OwnedPage {
+    /// A page, and where the next one begins.
+    pub const fn new(objects: Vec<OwnedObject>, next: Option<String>) -> Self {
+        Self { objects, next }
+    }
+}
+
 /// An object that carries our label.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnedObject {
     /// Its complete name.
     pub reference: ObjectReference,
@@ -89,6 +149,21 @@ pub struct OwnedObject {
     pub resource: Option<ProvisionedResourceId>,
     /// It is being deleted already.
     pub deleting: bool,
+}
+
+impl OwnedObject {
+    /// An object that stands and is not being deleted. Its name says which resource it belongs to.
+    pub fn new(reference: ObjectReference, uid: impl Into<String>, role: OwnedRole) -> Self {
+        let resource = XrName::id_of(reference.name());
+        Self { reference, uid: uid.into(), role, resource, deleting: false }
+    }
+
+    /// It is being deleted already.
+    #[must_use]
+    pub const fn being_deleted(mut self) -> Self {
+        self.deleting = true;
+        self
+    }
 }
 
 /// What an object of ours is.

@@ -10,6 +10,7 @@ use crate::error::PortError;
 
 /// Which object a request is about, so that it hits no other: not an older version, not a namesake.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct ObjectVersion {
     /// The object's uid.
     pub uid: String,
@@ -18,6 +19,11 @@ pub struct ObjectVersion {
 }
 
 impl ObjectVersion {
+    /// The object of that uid, at that version.
+    pub fn new(uid: impl Into<String>, resource_version: impl Into<String>) -> Self {
+        Self { uid: uid.into(), resource_version: resource_version.into() }
+    }
+
     /// The precondition that the object is still just this.
     pub fn unchanged(&self) -> Precondition {
         Precondition::Unchanged {
@@ -167,6 +173,7 @@ pub enum DryRun {
 
 /// One deletion.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct DeleteRequest<'a> {
     /// The Project on whose behalf.
     pub project: ProjectId,
@@ -174,6 +181,13 @@ pub struct DeleteRequest<'a> {
     pub target: &'a ObjectReference,
     /// Only if it is this one.
     pub uid: &'a str,
+}
+
+impl<'a> DeleteRequest<'a> {
+    /// A Project's object, if it is the one of that uid.
+    pub const fn new(project: ProjectId, target: &'a ObjectReference, uid: &'a str) -> Self {
+        Self { project, target, uid }
+    }
 }
 
 /// What became of a deletion.

@@ -61,7 +61,14 @@ struct Known {
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
     assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
-    labels: BTreeMap<ResourceId, BTreeMap<String, String>>,
+    labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
+}
+
+/// The value of a label, and whether it follows its Resource onto the cloud.
+#[derive(Debug)]
+struct Label {
+    value: String,
+    propagates: bool,
 }
 
 #[derive(Debug)]
@@ -101,9 +108,21 @@ impl MemoryNeighbours {
         self.lock().namespaces.insert(project, namespace);
     }
 
-    /// Labels a Resource.
+    /// Labels a Resource with something that follows it onto the cloud.
     pub fn label(&self, resource: ResourceId, key: impl Into<String>, value: impl Into<String>) {
-        self.lock().labels.entry(resource).or_default().insert(key.into(), value.into());
+        let label = Label { value: value.into(), propagates: true };
+        self.lock().labels.entry(resource).or_default().insert(key.into(), label);
+    }
+
+    /// Labels a Resource with something that stays here.
+    pub fn keep_label(
+        &self,
+        resource: ResourceId,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) {
+        let label = Label { value: value.into(), propagates: false };
+        self.lock().labels.entry(resource).or_default().insert(key.into(), label);
     }
 
     /// Cuts the broker off from its neighbours, or brings them back: an outage. Until then every resolver
@@ -188,6 +207,9 @@ impl AssignmentReader for MemoryNeighbours {
 #[async_trait]
 impl LabelTagResolver for MemoryNeighbours {
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
-        Ok(self.ask()?.labels.get(&resource).cloned().unwrap_or_default())
+        let known = self.ask()?;
+        let labels = known.labels.get(&resource).into_iter().flatten();
+        let follow = labels.filter(|(_, label)| label.propagates);
+        Ok(follow.map(|(key, label)| (key.clone(), label.value.clone())).collect())
     }
 }

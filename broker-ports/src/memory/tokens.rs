@@ -31,12 +31,9 @@ use crate::token_issuer::{Issue, IssueRequest, TokenIssuer, TokenState, TtlWindo
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
 /// let tokens = MemoryTokens::seeded(7, Arc::new(clock));
-/// let request = IssueRequest {
-///     resource: ProvisionedResourceId::new(Uuid::from_u128(1))?,
-///     ordinal: TokenOrdinal::FIRST,
-///     epoch: LeaseEpoch::new(1),
-///     ttl: Duration::from_secs(3_600),
-/// };
+/// let resource = ProvisionedResourceId::new(Uuid::from_u128(1))?;
+/// let hour = Duration::from_secs(3_600);
+/// let request = IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(1), hour);
 /// let Issue::Issued(token) = tokens.issue(&request).await? else { panic!("nobody consumed it") };
 /// let node = MemoryMesh::of(&tokens).enrol(token.plaintext.secret().expose_secret())?;
 /// assert_eq!(MemoryMesh::of(&tokens).consumer(token.id).unwrap().node, node);

@@ -1,42 +1,34 @@
 //! The shipped deregistrar: three seams in a row, and an error that says which one failed.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
-use uuid::Uuid;
 
 use super::NodeDeregistrar;
+use super::ids::{NodeId, PeerId};
 use crate::error::{FailureClass, PortError};
-
-/// A Node, by the mesh's own id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub Uuid);
-
-/// A Peer, by the mesh's own id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerId(pub Uuid);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Display for PeerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
 
 /// Who consumed a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Consumer {
     /// The Node.
     pub node: NodeId,
     /// It was deregistered.
     pub deregistered: bool,
+}
+
+impl Consumer {
+    /// A Node that is part of the mesh.
+    pub const fn registered(node: NodeId) -> Self {
+        Self { node, deregistered: false }
+    }
+
+    /// A Node that was deregistered.
+    pub const fn deregistered(node: NodeId) -> Self {
+        Self { node, deregistered: true }
+    }
 }
 
 /// The first seam: from a token to the Node that consumed it.

@@ -107,6 +107,7 @@ impl ListQuery {
 
 /// A page of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListPage {
     /// The resources, in the order of their ids.
     pub resources: Vec<ProvisionedResource>,
@@ -116,8 +117,20 @@ pub struct ListPage {
     pub watermark: Watermark,
 }
 
+impl ListPage {
+    /// A page, where the next one begins, and below which moment nothing was missed.
+    pub const fn new(
+        resources: Vec<ProvisionedResource>,
+        next: Option<ProvisionedResourceId>,
+        watermark: Watermark,
+    ) -> Self {
+        Self { resources, next, watermark }
+    }
+}
+
 /// Which part of everything that is not at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SweepQuery {
     /// Only those after this one.
     pub after: Option<ProvisionedResourceId>,
@@ -125,8 +138,23 @@ pub struct SweepQuery {
     pub limit: PageSize,
 }
 
+impl SweepQuery {
+    /// From the beginning.
+    pub const fn new(limit: PageSize) -> Self {
+        Self { after: None, limit }
+    }
+
+    /// Only those after one.
+    #[must_use]
+    pub const fn after(mut self, id: ProvisionedResourceId) -> Self {
+        self.after = Some(id);
+        self
+    }
+}
+
 /// A page of compact rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SweepPage {
     /// The rows, in the order of their ids.
     pub rows: Vec<CompactRow>,
@@ -136,9 +164,21 @@ pub struct SweepPage {
     pub now: OffsetDateTime,
 }
 
+impl SweepPage {
+    /// A page, where the next one begins, and the store's clock when it was read.
+    pub const fn new(
+        rows: Vec<CompactRow>,
+        next: Option<ProvisionedResourceId>,
+        now: OffsetDateTime,
+    ) -> Self {
+        Self { rows, next, now }
+    }
+}
+
 /// As much of a resource as a sweep needs to see that nothing has to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is documented at the aggregate's accessor of its name")]
+#[non_exhaustive]
 pub struct CompactRow {
     pub id: ProvisionedResourceId,
     pub project_id: ProjectId,
@@ -163,8 +203,70 @@ pub struct CompactRow {
     pub paused: bool,
 }
 
+impl CompactRow {
+    /// The row of a resource as it was declared, in a phase: at its first version, without token, substrate
+    /// or parameters, retained if it fails, and neither due, leased nor paused. A store sets what it knows
+    /// beyond that.
+    pub const fn new(
+        id: ProvisionedResourceId,
+        project_id: ProjectId,
+        resource_id: ResourceId,
+        blueprint_version_id: BlueprintVersionId,
+        cloud_credential_id: CloudCredentialId,
+        mesh_role: MeshRole,
+        phase: Phase,
+    ) -> Self {
+        Self {
+            id,
+            project_id,
+            resource_id,
+            blueprint_version_id,
+            cloud_credential_id,
+            phase,
+            version: Version::FIRST,
+            mesh_role,
+            on_failure: OnFailure::Retain,
+            bootstrap_token_id: None,
+            token_closed: false,
+            cluster: None,
+            references_digest: None,
+            parameters: None,
+            due_at: None,
+            lease_until: None,
+            paused: false,
+        }
+    }
+
+    /// The row of a resource, with everything that the aggregate knows. Due time, lease and pause are the
+    /// schedule's.
+    pub fn of(resource: &ProvisionedResource) -> Self {
+        let renders =
+            matches!(resource.phase(), Phase::Pending | Phase::Provisioning | Phase::Enrolling);
+        Self {
+            id: resource.id(),
+            project_id: resource.project_id(),
+            resource_id: resource.resource_id(),
+            blueprint_version_id: resource.blueprint_version_id(),
+            cloud_credential_id: resource.cloud_credential_id(),
+            phase: resource.phase(),
+            version: resource.version(),
+            mesh_role: resource.mesh_role(),
+            on_failure: resource.on_failure(),
+            bootstrap_token_id: resource.bootstrap_token_id(),
+            token_closed: resource.token_closed(),
+            cluster: resource.substrate().cluster().cloned(),
+            references_digest: resource.substrate().references_digest().copied(),
+            parameters: renders.then(|| resource.parameters().clone()),
+            due_at: None,
+            lease_until: None,
+            paused: false,
+        }
+    }
+}
+
 /// One line of the audit, as it was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AuditRecord {
     /// Its place in the whole audit; grows.
     pub sequence: u64,
@@ -178,11 +280,32 @@ pub struct AuditRecord {
     pub entry: AuditEntry,
 }
 
+impl AuditRecord {
+    /// A line, its place and time, and what a write of a row carried.
+    pub const fn new(
+        sequence: u64,
+        at: OffsetDateTime,
+        version: Option<Version>,
+        epoch: Option<LeaseEpoch>,
+        entry: AuditEntry,
+    ) -> Self {
+        Self { sequence, at, version, epoch, entry }
+    }
+}
+
 /// Which resources to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PurgeRequest {
     /// How long a resource must have been Deleted, by the store's clock.
     pub retention: Duration,
     /// How many at the most, so that no transaction grows without bound.
     pub limit: PageSize,
+}
+
+impl PurgeRequest {
+    /// Those that were Deleted for longer than the retention, up to a number.
+    pub const fn new(retention: Duration, limit: PageSize) -> Self {
+        Self { retention, limit }
+    }
 }

@@ -9,6 +9,7 @@ use crate::lease::LeaseEpoch;
 
 /// One write of the aggregate.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Write<'a> {
     /// The change; it names the version that it was made from.
     pub change: &'a Change,
@@ -58,8 +59,8 @@ pub enum WriteKind {
 
 impl WriteKind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Phase, Self::Token, Self::Closed, Self::Substrate, Self::DeletionIntent];
+    pub const ALL: &[Self] =
+        &[Self::Phase, Self::Token, Self::Closed, Self::Substrate, Self::DeletionIntent];
 
     /// Whether a change may be written this way onto a row in the stored phase. Asked after version and
     /// epoch were found to be right.
@@ -133,9 +134,17 @@ pub enum Created {
 
 /// What a request id stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredRequest {
     /// The resource.
     pub resource: ProvisionedResource,
     /// The digest of what was asked for.
     pub hash: RequestHash,
+}
+
+impl StoredRequest {
+    /// A resource and the digest of what was asked for.
+    pub const fn new(resource: ProvisionedResource, hash: RequestHash) -> Self {
+        Self { resource, hash }
+    }
 }

@@ -1,5 +1,9 @@
 //! What the cases of every suite are written with.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
 use crate::error::{FailureClass, PortError};
 use crate::testing::Violation;
 
@@ -44,4 +48,27 @@ pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Res
         }
         Err(_) => Ok(()),
     }
+}
+
+/// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a
+/// few times.
+pub(super) const MOST_POLLS: u32 = 24;
+
+/// Polls a call so many times, each time that it asks to be, and then drops it, as whoever runs out of patience
+/// does. Its answer, if it came to one.
+///
+/// What happens after how many polls is the adapter's affair. So a case drops a call after one poll, another
+/// after two, and so on, until one is answered.
+pub(super) async fn dropped_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
+    let mut call = pin!(call);
+    let mut left = polls;
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if left <= 1 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
 }

@@ -7,6 +7,7 @@
 mod applying;
 mod arming;
 mod deleting;
+mod dropping;
 mod home;
 mod inspecting;
 mod kinds;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::cases::suite_of;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterEvent};
 use crate::error::PortError;
 use crate::testing::{Case, Suite};
 
@@ -119,7 +120,20 @@ pub trait ClusterUnderTest: Send + Sync {
     /// Any ends the case as a violation.
     async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError>;
 
-    /// Vetoes the deletion of an object from now on, as a Usage does, in these words.
+    /// Says something about an object, as its controllers do.
+    ///
+    /// The default creates a core `Event` through [`create`](Self::create), which an API server takes.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Result<(), PortError> {
+        let live = self.object(about).await?.unwrap_or_default();
+        let (reference, event) = inspecting::core_event(about, &live, said, self.fresh_id())?;
+        self.create(&reference, &event).await
+    }
+
+    /// Vetoes the deletion of this one object from now on, as a Usage does, in these words.
     ///
     /// # Errors
     ///
@@ -237,6 +251,7 @@ fn writing<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_deletion_of_an_absent_kind_says_gone,
         a_second_deletion_is_accepted,
         a_veto_is_told_in_its_words,
+        a_veto_concerns_one_object,
         a_finalizer_of_others_holds,
         a_provider_config_goes_by_itself,
         a_forbidden_deletion_is_an_error,
@@ -259,6 +274,11 @@ fn writing<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         an_apply_into_an_absent_namespace_is_rejected,
         a_forbidden_apply_is_an_error,
         nothing_prints_a_token,
+    }));
+    cases.extend(suite_of!(dropping {
+        a_first_apply_that_was_dropped_is_whole_or_nothing,
+        an_arm_that_was_dropped_is_whole_or_nothing,
+        a_deletion_that_was_dropped_still_waits,
     }));
     cases
 }
@@ -287,9 +307,12 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         an_absent_kind_is_observed_as_absent,
         a_forbidden_kind_spoils_only_its_own,
         owned_objects_are_listed_to_the_end,
+        owned_pages_do_not_drift_while_objects_go,
         what_lost_our_label_is_not_listed,
+        a_forbidden_listing_is_an_error,
         a_change_gives_a_hint,
         a_deletion_gives_a_hint,
+        a_provider_config_gives_a_hint,
     }));
     cases.extend(suite_of!(inspecting {
         every_fact_is_reported,
@@ -297,6 +320,11 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_forbidden_fact_is_unknown,
         a_rival_manager_is_named,
         a_condition_repeats_no_token,
+        a_pause_and_a_deletion_are_reported,
+        a_namespace_that_goes_is_terminating,
+        composed_objects_are_found_three_ways,
+        events_come_newest_first,
+        an_event_repeats_no_token,
     }));
     cases.extend(suite_of!(outage {
         a_cluster_that_is_cut_off_never_answers_with_absence,

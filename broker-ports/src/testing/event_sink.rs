@@ -41,6 +41,7 @@ pub fn suite<W: EventSinkUnderTest + 'static>() -> Suite<W> {
         events_of_a_resource_keep_their_order,
         a_second_delivery_is_no_error,
         resources_arrive_side_by_side,
+        a_delivery_that_was_dropped_leaves_no_half_event,
         a_sink_that_is_cut_off_delivers_nothing,
     }))
 }

@@ -101,6 +101,11 @@ impl Faults {
         FaultLog(self.lock().log.clone())
     }
 
+    /// How often each method was called so far, whether or not something went wrong with it.
+    pub fn calls(&self) -> BTreeMap<(PortName, &'static str), u64> {
+        self.lock().calls.clone()
+    }
+
     /// From now on nothing goes wrong. What is under way still is.
     pub fn heal(&self) {
         self.lock().healed = true;

@@ -90,6 +90,7 @@ pub fn suite<W: NodeDeregistrarUnderTest + 'static>() -> Suite<W> {
         deregister_of_an_unconsumed_token_is_success,
         deregister_of_an_unknown_token_is_success,
         deregister_twice_is_once,
+        deregister_that_was_dropped_is_finished_by_the_next,
         a_deregistered_node_gets_no_peer,
         nodes_do_not_disturb_each_other,
         a_batch_equals_its_questions_in_order,

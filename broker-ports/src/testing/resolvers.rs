@@ -163,6 +163,17 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
     /// See the trait.
     async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError>;
 
+    /// Attaches labels to a Resource that do not propagate, beside those that it has.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn keep(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), PortError>;
+
     /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
     ///
     /// # Errors
@@ -221,6 +232,7 @@ pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
         a_resource_without_labels_has_none,
         a_resource_that_does_not_exist_has_none,
         labels_stay_with_their_resource,
+        labels_that_do_not_propagate_stay_here,
         labels_that_are_cut_off_are_never_empty,
     }))
 }

@@ -58,8 +58,10 @@ mod audit;
 mod bench;
 mod claim;
 mod create;
+mod dropping;
 mod guard;
 mod list;
+mod moments;
 mod outage;
 mod outbox;
 mod purge;
@@ -75,10 +77,11 @@ use broker_domain::Declaration;
 
 use super::cases::suite_of;
 use super::{Case, Suite, Violation};
+use crate::admitted::Admitted;
 use crate::audit::AuditSink;
 use crate::error::PortError;
 use crate::outbox::Outbox;
-use crate::repository::{AuditRecord, Repository};
+use crate::repository::{AuditRecord, Created, Repository};
 use crate::schedule::{Backoff, Schedule};
 
 type Outcome = Result<(), Violation>;
@@ -123,12 +126,57 @@ pub trait StoreUnderTest: Send + Sync {
     /// Any ends the case as a violation.
     async fn advance(&self, by: Duration) -> Result<(), PortError>;
 
+    /// Begins to store a declaration, in a transaction that stays open until the case commits it: the new row
+    /// is written and nobody sees it yet. Whoever can store in a transaction of the host's does it here.
+    ///
+    /// The default is for a store whose writes are one step, so that none of them can be seen half way:
+    /// everything happens at the commit.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn begin_create<'a>(
+        &'a self,
+        admitted: &Admitted,
+    ) -> Result<Box<dyn OpenTransaction + 'a>, PortError> {
+        Ok(Box::new(OneStep { repository: self.repository(), admitted: admitted.clone() }))
+    }
+
     /// Cuts the adapter off from its store for the rest of the case, as a network does that fails.
     ///
     /// # Errors
     ///
     /// Any ends the case as a violation.
     async fn cut_off(&self) -> Result<(), PortError>;
+}
+
+/// A transaction of [`StoreUnderTest::begin_create`].
+#[async_trait]
+pub trait OpenTransaction: Send {
+    /// Commits it.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn commit(self: Box<Self>) -> Result<(), PortError>;
+}
+
+/// A write that is one step, and happens when it is committed.
+struct OneStep<'a> {
+    repository: &'a dyn Repository,
+    admitted: Admitted,
+}
+
+#[async_trait]
+impl OpenTransaction for OneStep<'_> {
+    async fn commit(self: Box<Self>) -> Result<(), PortError> {
+        match self.repository.create(&self.admitted).await? {
+            Created::Stored => Ok(()),
+            other @ (Created::Replayed(_) | Created::Conflict) => {
+                Err(PortError::rejected(format!("a new declaration is answered {other:?}")))
+            }
+        }
+    }
 }
 
 /// Every promise of [`Repository`].
@@ -138,6 +186,10 @@ pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     cases.extend(suite_of!(outage {
         a_store_that_is_cut_off_never_answers_with_absence,
         a_store_that_is_cut_off_commits_nothing,
+    }));
+    cases.extend(suite_of!(dropping {
+        a_creation_that_was_dropped_is_whole_or_nothing,
+        a_change_that_was_dropped_is_whole_or_nothing,
     }));
     Suite::new(cases)
 }
@@ -188,7 +240,14 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_brake_is_audited_where_it_changes,
         whoever_listens_is_woken,
     }));
-    cases.extend(suite_of!(outage { a_schedule_that_is_cut_off_never_answers_with_absence }));
+    cases.extend(suite_of!(outage {
+        a_schedule_that_is_cut_off_never_answers_with_absence,
+        a_schedule_that_is_cut_off_changes_nothing,
+    }));
+    cases.extend(suite_of!(dropping {
+        a_claim_that_was_dropped_ends_by_itself,
+        a_pause_that_was_dropped_is_audited_once,
+    }));
     Suite::new(cases)
 }
 
@@ -208,6 +267,7 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_write_that_lost_its_race_leaves_no_event,
         only_events_that_were_acknowledged_for_long_are_purged,
         a_purge_of_events_takes_no_more_than_it_was_told,
+        a_skipped_event_is_purged_like_any_other,
         the_backlog_counts_what_waits,
     });
     cases.extend(suite_of!(set_aside {
@@ -219,6 +279,7 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         taking_up_nothing_changes_nothing,
     }));
     cases.extend(suite_of!(outage { an_outbox_that_is_cut_off_never_answers_with_absence }));
+    cases.extend(suite_of!(dropping { an_acknowledgement_that_was_dropped_is_taken_once }));
     Suite::new(cases)
 }
 
@@ -298,14 +359,21 @@ fn reading<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         an_empty_store_lists_nothing,
         filters_leave_out_the_others,
         pages_visit_each_once_while_rows_change,
+        pages_do_not_drift_while_rows_leave_the_filter,
         updated_since_leaves_out_what_did_not_change,
         following_the_watermark_misses_no_change,
         a_reader_beside_writers_misses_no_change,
         what_is_at_rest_is_not_swept,
         sweep_pages_visit_each_once,
+        sweep_pages_do_not_drift_while_rows_come_to_rest,
         a_compact_row_says_what_its_resource_says,
         a_compact_row_shows_due_time_lease_and_pause,
     });
+    cases.extend(suite_of!(moments {
+        times_keep_their_microseconds,
+        no_change_is_older_than_its_resource,
+        the_watermark_waits_for_open_transactions,
+    }));
     cases.extend(suite_of!(purge {
         history_is_oldest_first,
         histories_of_resources_are_apart,

@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::timeout;
 
 /// A promise that was broken, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,15 +62,27 @@ impl<W> Case<W> {
     }
 }
 
+/// How long a case may take unless its suite is told otherwise: many times what a slow adapter needs, so that
+/// only one that hangs ever gets there.
+pub const PATIENCE: Duration = Duration::from_mins(5);
+
 /// The cases of one port.
 pub struct Suite<W> {
     cases: Vec<Case<W>>,
+    patience: Duration,
 }
 
 impl<W> Suite<W> {
-    /// A suite of cases.
+    /// A suite of cases, each of which may take as long as [`PATIENCE`] has it.
     pub fn new(cases: Vec<Case<W>>) -> Self {
-        Self { cases }
+        Self { cases, patience: PATIENCE }
+    }
+
+    /// With another time for each case, its fresh world included.
+    #[must_use]
+    pub const fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The names of all cases.
@@ -76,13 +90,24 @@ impl<W> Suite<W> {
         self.cases.iter().map(Case::name)
     }
 
-    /// Runs every case in a fresh world; a case that fails or panics does not stop the others.
+    /// Runs every case in a fresh world. One that fails, panics or never ends does not stop the others: it is
+    /// named in the report with what became of it.
+    ///
+    /// It needs a Tokio runtime with time. What hangs is noticed where it waits; an adapter that blocks its
+    /// thread cannot be left behind.
     pub async fn run<F: Future<Output = W>>(&self, fresh: impl Fn() -> F) -> Report {
         let mut outcomes = Vec::with_capacity(self.cases.len());
         for case in &self.cases {
-            let world = fresh().await;
-            let outcome = AssertUnwindSafe((case.check)(&world)).catch_unwind().await;
-            let outcome = outcome.unwrap_or_else(|panic| Err(Violation::new(words(&*panic))));
+            let running = async {
+                let world = fresh().await;
+                (case.check)(&world).await
+            };
+            let ended = AssertUnwindSafe(timeout(self.patience, running)).catch_unwind().await;
+            let outcome = match ended {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => Err(Violation(format!("did not end within {:?}", self.patience))),
+                Err(panic) => Err(Violation(words(&*panic))),
+            };
             outcomes.push((case.name, outcome));
         }
         Report { outcomes }
@@ -144,5 +169,33 @@ impl fmt::Display for Report {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_panics_or_hangs_is_named_and_stops_nobody() {
+        let suite = Suite::new(vec![
+            Case::new("fails", |()| Box::pin(async { Err(Violation::new("no")) })),
+            Case::new("panics", |()| Box::pin(async { panic!("oh") })),
+            Case::new("hangs", |()| Box::pin(pending())),
+            Case::new("holds", |()| Box::pin(async { Ok(()) })),
+        ]);
+        let report = suite.with_patience(Duration::from_secs(7)).run(async || ()).await;
+        let expected = "BROKEN fails: no\nBROKEN panics: panicked: oh\n\
+                        BROKEN hangs: did not end within 7s\nok    holds\n";
+        assert_eq!(report.to_string(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_world_that_never_comes_fails_its_case() {
+        let suite = Suite::new(vec![Case::new("waits", |()| Box::pin(async { Ok(()) }))]);
+        let report = suite.run(pending::<()>).await;
+        assert_eq!(report.to_string(), "BROKEN waits: did not end within 300s\n");
     }
 }

@@ -1,6 +1,5 @@
 //! A resource on a simulated cluster, and what the broker would do for it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use broker_domain::{
@@ -120,17 +119,12 @@ impl Resource {
 
     pub(crate) fn xr_target(&self) -> XrTarget {
         let Identity { resource, project, .. } = self.identity;
-        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
     }
 
     pub(crate) fn target(&self) -> Target {
         let kind = ComposedKind { api_version: PART.0.to_owned(), kind: PART.1.to_owned() };
-        Target {
-            xr: self.xr_target(),
-            provider_config: self.config_reference(),
-            composed_kinds: Arc::new([kind]),
-            recorded: BTreeSet::new(),
-        }
+        Target::new(self.xr_target(), self.config_reference()).composing([kind])
     }
 
     pub(crate) fn reference(&self) -> ObjectReference {
@@ -209,13 +203,13 @@ impl Resource {
 
     pub(crate) async fn delete_config(&self, uid: &str) -> Deleted {
         let (project, target) = (self.identity.project, &self.config_reference());
-        self.cluster.delete(&DeleteRequest { project, target, uid }).await.unwrap()
+        self.cluster.delete(&DeleteRequest::new(project, target, uid)).await.unwrap()
     }
 
     pub(crate) async fn delete(&self) -> Deleted {
         let uid = &self.live().await.object.version().uid.clone();
         let (project, target) = (self.identity.project, &self.reference());
-        self.cluster.delete(&DeleteRequest { project, target, uid }).await.unwrap()
+        self.cluster.delete(&DeleteRequest::new(project, target, uid)).await.unwrap()
     }
 
     /// The composite resource, which stands.

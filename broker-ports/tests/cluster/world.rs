@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use broker_domain::{ClusterId, ObjectReference};
 use broker_ports::memory::{KindScope, ManualClock, MemoryCluster};
 use broker_ports::testing::cluster::{ClusterUnderTest, PlainKind, ServedKind};
-use broker_ports::{Cluster, PortError};
+use broker_ports::{Cluster, ClusterEvent, PortError};
 use broker_render::Xrd;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::flaws::{Flaw, Flawed};
+use crate::flawed::Flawed;
+use crate::flaws::Flaw;
 
 pub(crate) const IDENTITY: &str = "e3f5a1c2-0d4b-4c57-9f6e-1b2a3c4d5e6f";
 
@@ -120,6 +121,11 @@ impl ClusterUnderTest for World {
 
     async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError> {
         self.cluster.delete_in_background(target);
+        Ok(())
+    }
+
+    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Result<(), PortError> {
+        self.cluster.say(about, said.clone());
         Ok(())
     }
 

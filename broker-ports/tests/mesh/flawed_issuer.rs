@@ -27,6 +27,7 @@ pub(super) enum Flaw {
     ReusesTheToken,
     IssuesWithoutInvalidating,
     InvalidatesItsOwnOrdinalOnly,
+    LetsAnEpochAskOnce,
     AcceptsAnOlderEpoch,
     HasOneEpochForAll,
     ForgetsTheEpochOfConsumed,
@@ -77,7 +78,7 @@ struct Token {
     invalidated: bool,
 }
 
-const WINDOW: TtlWindow = TtlWindow { min: Duration::from_mins(1), max: TTL };
+const WINDOW: TtlWindow = TtlWindow::new(Duration::from_mins(1), TTL);
 
 impl FlawedIssuer {
     pub(super) fn with(flaw: Flaw) -> Self {
@@ -124,7 +125,7 @@ impl FlawedIssuer {
 
     /// What has to be true before a token is made; the answer if none is.
     fn admit(&self, books: &mut Books, request: &IssueRequest) -> Result<Option<Issue>, PortError> {
-        let IssueRequest { resource, ordinal, epoch, ttl } = *request;
+        let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         if !WINDOW.allows(ttl) && !self.has(Flaw::IgnoresTheWindow) {
             return Err(self.refuse());
         }
@@ -136,7 +137,11 @@ impl FlawedIssuer {
             Flaw::AcceptsAnOlderEpoch => None,
             _ => books.seen.get(&resource),
         };
-        if seen.is_some_and(|seen| epoch < *seen) {
+        let late = |seen: &LeaseEpoch| match self.flaw {
+            Flaw::LetsAnEpochAskOnce => epoch <= *seen,
+            _ => epoch < *seen,
+        };
+        if seen.is_some_and(late) {
             if self.has(Flaw::InvalidatesOnRejection) {
                 books.invalidate(resource, None);
             }
@@ -162,7 +167,7 @@ impl FlawedIssuer {
     }
 
     fn mint(&self, books: &mut Books, request: &IssueRequest) -> IssuedToken {
-        let IssueRequest { resource, ordinal, epoch, ttl } = *request;
+        let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         books.seen.insert(resource, epoch);
         let last = books.tokens.iter().rfind(|token| token.resource == resource);
         if let Some(last) = last.filter(|_| self.has(Flaw::ReusesTheToken)) {
@@ -189,7 +194,7 @@ impl FlawedIssuer {
 
 impl Token {
     fn issued(&self) -> IssuedToken {
-        IssuedToken { id: self.id, plaintext: BootstrapToken::new(self.plaintext.clone()) }
+        IssuedToken::new(self.id, BootstrapToken::new(self.plaintext.clone()))
     }
 }
 

@@ -5,6 +5,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -18,9 +19,16 @@ use broker_ports::{
     PeerResolver, PortError, Retired, TokenReader,
 };
 
+use super::half_way::half_way;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
+    RegistersWhatWasIssued,
+    RefusesEmptyBatches,
+    RetiresEverybody,
+    StaysUnderWayWhenDropped,
+    DeregistersConsumedTokensOnly,
     RegisteredNeedsAPeer,
     BatchIsSorted,
     BatchAnswersATokenOnce,
@@ -48,6 +56,7 @@ pub(super) struct FlawedMesh {
 struct FlawedChain {
     flaw: Flaw,
     chain: ChainedNodeDeregistrar,
+    under_way: AtomicBool,
 }
 
 struct Seams {
@@ -75,7 +84,8 @@ impl FlawedMesh {
         let seams =
             Arc::new(Seams { flaw, ids: SequentialIds::seeded(5), books: Mutex::default() });
         let chain = ChainedNodeDeregistrar::new(seams.clone(), seams.clone(), seams.clone());
-        Self { seams, deregistrar: FlawedChain { flaw, chain } }
+        let under_way = AtomicBool::default();
+        Self { seams, deregistrar: FlawedChain { flaw, chain, under_way } }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -118,6 +128,9 @@ impl TokenReader for Seams {
         &self,
         tokens: &[BootstrapTokenId],
     ) -> Result<Vec<Option<Consumer>>, PortError> {
+        if self.has(Flaw::RefusesEmptyBatches) && tokens.is_empty() {
+            return Err(PortError::rejected("nothing was asked"));
+        }
         let mut tokens = tokens.to_vec();
         if self.has(Flaw::BatchIsSorted) {
             tokens.sort_unstable();
@@ -134,6 +147,12 @@ impl TokenReader for Seams {
             if self.has(Flaw::UnknownTokensAreErrors) && !books.consumers.contains_key(&token) {
                 return Err(PortError::rejected("no such token"));
             }
+            if self.has(Flaw::RegistersWhatWasIssued)
+                && books.consumers.get(&token).is_some_and(Option::is_none)
+            {
+                answers.push(Some(Consumer::registered(NodeId::new(token.as_uuid())?)));
+                continue;
+            }
             let node = books.consumers.get(&token).copied().flatten();
             let consumer =
                 node.map(|id| (id, &books.nodes[&id])).filter(|(_, node)| match self.flaw {
@@ -142,8 +161,9 @@ impl TokenReader for Seams {
                     Flaw::BatchAnswersATokenOnce => asked.insert(token),
                     _ => true,
                 });
-            answers
-                .push(consumer.map(|(id, node)| Consumer { node: id, deregistered: node.marked }));
+            answers.push(consumer.map(|(id, node)| {
+                if node.marked { Consumer::deregistered(id) } else { Consumer::registered(id) }
+            }));
         }
         Ok(answers)
     }
@@ -168,6 +188,9 @@ impl PeerCommander for Seams {
             Err(_) if self.has(Flaw::RetiresInAnOutage) => return Ok(Retired::Done),
             books => books?,
         };
+        if self.has(Flaw::RetiresEverybody) {
+            books.nodes.values_mut().for_each(|node| node.peer = None);
+        }
         let node = books.nodes.get_mut(&node).unwrap();
         if self.has(Flaw::RetireWorksOnce) && node.marked {
             return Err(PortError::rejected("it left before"));
@@ -194,6 +217,17 @@ impl PeerCommander for Seams {
 #[async_trait]
 impl NodeDeregistrar for FlawedChain {
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        if self.flaw == Flaw::StaysUnderWayWhenDropped {
+            if self.under_way.load(Ordering::Relaxed) {
+                return Err(PortError::transient("somebody else is at it"));
+            }
+            half_way(|| self.under_way.store(true, Ordering::Relaxed)).await;
+        }
+        if self.flaw == Flaw::DeregistersConsumedTokensOnly
+            && !self.chain.node_registered(token).await?
+        {
+            return Err(PortError::rejected("nobody consumed it"));
+        }
         match (self.flaw, self.chain.deregister(token).await) {
             (Flaw::DeregisterSwallowsAnOutage, Err(error))
                 if error.class() == FailureClass::Transient =>
@@ -223,13 +257,13 @@ impl MeshAgents for FlawedMesh {
     }
 
     async fn enrolled_token(&self) -> Result<BootstrapTokenId, PortError> {
-        let node = NodeId(self.seams.ids.uuid());
+        let node = NodeId::new(self.seams.ids.uuid()).unwrap();
         self.books().nodes.insert(node, Node::default());
         Ok(self.issue(Some(node)))
     }
 
     async fn join(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
-        let fresh = PeerId(self.seams.ids.uuid());
+        let fresh = PeerId::new(self.seams.ids.uuid()).unwrap();
         let mut books = self.books();
         let node = books.node(token);
         let allowed = !node.marked || self.seams.has(Flaw::MarkedNodesJoin);

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, EventId, NotFound, ProjectId, ProvisionedResourceId,
+    BlueprintVersionId, CloudCredentialId, EventId, MeshRole, NotFound, ProjectId,
+    ProvisionedResourceId,
 };
 use broker_ports::memory::{RecordingEventSink, SequentialIds};
 use broker_ports::testing::clock::{ClockUnderTest, IdSourceUnderTest};
@@ -22,9 +23,11 @@ use broker_ports::{
     BlueprintResolver, BlueprintVersionView, Clock, CredentialResolver, CredentialView, Envelope,
     EventSink, FailureClass, IdSource, PortError,
 };
+use futures_util::FutureExt as _;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
+use super::half_way::half_way;
 use super::worlds::{Neighbourhood, start};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +38,21 @@ pub(super) enum Flaw {
     SinkDeliversBackwards,
     SinkRefusesASecondDelivery,
     SinkSaysDeliveredInAnOutage,
+    SinkWritesHalfWhenDropped,
     ClockShowsLocalTime,
     ClockStandsStill,
     IdsAreVersion4,
     IdsShrink,
     IdsRepeat,
     ReplicasShareASeed,
+    CredentialsLoseTheirPath,
     CredentialsLeakAcrossProjects,
     CredentialsNeedNoAssignment,
     WithdrawalIsIgnored,
     MissingCredentialIsAnError,
     NoAnswerIsNoCredential,
+    EveryBlueprintMakesANode,
+    OneUnreadableBlueprintSpoilsAll,
     UnreadableBlueprintIsAbsent,
     UnreadableBlueprintIsTransient,
     RejectionHidesTheDomainError,
@@ -79,14 +86,19 @@ impl EventSink for FlawedWorld {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         let before = self.sink.deliveries_of(envelope.resource);
         match self.flaw {
-            Flaw::SinkSaysYesAndDrops if envelope.sequence % 3 == 1 => return Ok(()),
             Flaw::SinkRefusesASecondDelivery if before.contains(envelope) => {
                 return Err(PortError::rejected("it was delivered before"));
             }
             Flaw::SinkPrintsJsonAgain => {
                 let value: serde_json::Value = serde_json::from_slice(&envelope.json).unwrap();
-                let json = value.to_string().into_bytes();
-                return self.sink.deliver(&Envelope { json, ..envelope.clone() }).await;
+                let mut envelope = envelope.clone();
+                envelope.json = value.to_string().into_bytes();
+                return self.sink.deliver(&envelope).await;
+            }
+            Flaw::SinkWritesHalfWhenDropped => {
+                let mut half = envelope.clone();
+                half.json.truncate(envelope.json.len() / 2);
+                half_way(|| drop(self.sink.deliver(&half).now_or_never())).await;
             }
             Flaw::SinkSaysDeliveredInAnOutage => {
                 let _lost = self.sink.deliver(envelope).await;
@@ -105,7 +117,11 @@ impl EventSinkUnderTest for FlawedWorld {
     }
 
     async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
-        let received = self.sink.deliveries_of(resource).into_iter().map(|envelope| envelope.json);
+        let mut received = self.sink.deliveries_of(resource);
+        if self.flaw == Flaw::SinkSaysYesAndDrops {
+            received.retain(|envelope| envelope.sequence % 3 != 1);
+        }
+        let received = received.into_iter().map(|envelope| envelope.json);
         Ok(match self.flaw {
             Flaw::SinkDeliversBackwards => received.rev().collect(),
             _ => received.collect(),
@@ -203,6 +219,10 @@ impl CredentialResolver for FlawedWorld {
                     None => Ok(None),
                 }
             }
+            (Some(found), Flaw::CredentialsLoseTheirPath) => {
+                let CredentialView { id, cloud_id, kv_mount, .. } = found;
+                Ok(Some(CredentialView::new(id, cloud_id, kv_mount, "")))
+            }
             (None, Flaw::CredentialsNeedNoAssignment) => {
                 self.neighbourhood.neighbours.assign(project, id);
                 truth.resolve(project, id).await
@@ -251,7 +271,24 @@ impl BlueprintResolver for FlawedWorld {
         id: BlueprintVersionId,
     ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
         let truth = BlueprintResolverUnderTest::resolver(&self.neighbourhood).resolve(id).await;
+        if truth.is_err() {
+            self.passed.fetch_add(1, Ordering::Relaxed);
+        }
         match (truth, self.flaw) {
+            (Ok(Some(view)), Flaw::EveryBlueprintMakesANode) => {
+                Ok(Some(Arc::new(BlueprintVersionView::new(
+                    view.id,
+                    Arc::clone(&view.xrd),
+                    Arc::clone(&view.parameter_schema),
+                    view.injection_strategy,
+                    MeshRole::Node,
+                ))))
+            }
+            (Ok(_), Flaw::OneUnreadableBlueprintSpoilsAll)
+                if self.passed.load(Ordering::Relaxed) > 0 =>
+            {
+                Err(PortError::rejected("the catalog cannot be read"))
+            }
             (Err(_), Flaw::UnreadableBlueprintIsAbsent) => Ok(None),
             (Err(_), Flaw::UnreadableBlueprintIsTransient) => Err(PortError::transient("later")),
             (Err(error), Flaw::RejectsBlueprintsInAnOutage)

@@ -6,9 +6,14 @@
 mod broken;
 mod chained;
 mod concurrency;
+#[path = "../common/coverage.rs"]
+mod coverage;
 mod flawed_issuer;
 mod flawed_mesh;
+mod flawed_neighbours;
 mod flawed_others;
+#[path = "../common/half_way.rs"]
+mod half_way;
 mod passing;
 mod transparent;
 mod worlds;

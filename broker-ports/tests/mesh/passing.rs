@@ -69,19 +69,15 @@ async fn an_outage_of_the_mesh_changes_nothing() {
         matches!(answer, Issue::Consumed { id } if id == token.id),
         "it was closed or replaced"
     );
-    assert_eq!(world.mesh.consumer(token.id), Some(Consumer { node, deregistered: false }));
+    assert_eq!(world.mesh.consumer(token.id), Some(Consumer::registered(node)));
 }
 
 #[tokio::test]
 async fn an_outage_of_the_sink_keeps_nothing() {
     let sink = RecordingEventSink::default();
-    let envelope = Envelope {
-        event_id: EventId::new(Uuid::from_u128(1)).unwrap(),
-        event_type: EventType::Ready,
-        resource: ProvisionedResourceId::new(Uuid::from_u128(2)).unwrap(),
-        sequence: 1,
-        json: b"{}".to_vec(),
-    };
+    let event_id = EventId::new(Uuid::from_u128(1)).unwrap();
+    let resource = ProvisionedResourceId::new(Uuid::from_u128(2)).unwrap();
+    let envelope = Envelope::new(event_id, EventType::Ready, resource, 1, b"{}".to_vec());
     sink.set_reachable(false);
     sink.deliver(&envelope).await.unwrap_err();
     assert!(sink.deliveries().is_empty());

@@ -60,12 +60,8 @@ impl MeshWorld {
     }
 
     pub(super) fn request(&self, epoch: u64) -> IssueRequest {
-        IssueRequest {
-            resource: self.ids.provisioned_resource_id(),
-            ordinal: TokenOrdinal::FIRST,
-            epoch: LeaseEpoch::new(epoch),
-            ttl: TTL,
-        }
+        let resource = self.ids.provisioned_resource_id();
+        IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(epoch), TTL)
     }
 
     /// A token of a resource of its own, with what an agent would be started with.
@@ -327,6 +323,17 @@ impl LabelTagResolverUnderTest for Neighbourhood {
             self.neighbours.label(resource, key, value);
         }
         Ok(resource)
+    }
+
+    async fn keep(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), PortError> {
+        for (key, value) in labels {
+            self.neighbours.keep_label(resource, key, value);
+        }
+        Ok(())
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -2,6 +2,10 @@
 //! see of the store at once could have been seen one after the other.
 
 mod broken;
+#[path = "../common/coverage.rs"]
+mod coverage;
+#[path = "../common/half_way.rs"]
+mod half_way;
 mod linearizability;
 mod world;
 

@@ -2,9 +2,9 @@
 
 use broker_app::{Passed, step::Ending};
 use broker_domain::{Action, MeshRole, OnFailure, Phase};
-use broker_ports::memory::Behaviour;
+use broker_ports::memory::{Behaviour, Verb};
 use broker_ports::testing::builders::id;
-use broker_ports::{AuditAction, NodeDeregistrar, Repository};
+use broker_ports::{AuditAction, NodeDeregistrar, PortName, Repository};
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
 
 #[tokio::test]
@@ -112,17 +112,115 @@ async fn deletion_leads_away_from_every_phase() {
 }
 
 #[tokio::test]
-async fn a_composite_resource_deleted_by_hand_is_made_again() {
-    for phase in [Phase::Provisioning, Phase::Enrolling, Phase::Ready] {
+async fn deletion_leads_away_from_failed_as_well() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "quota exceeded"));
+    world.until(declared.id(), Phase::Failed).await;
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    let gone = world.until(declared.id(), Phase::Deleted).await;
+    assert!(world.standing().is_empty());
+    assert_eq!(gone.failure().unwrap().reason().as_str(), "quota exceeded", "it stays on the row");
+}
+
+#[tokio::test]
+async fn asking_for_a_deletion_again_changes_nothing() {
+    for phase in [Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
         let world = World::new();
-        let resource = world.brought_to(phase, &declaration(NODE)).await;
-        let before = world.cluster.object(&world.xr(&resource)).unwrap();
-        world.cluster.delete_in_background(&world.xr(&resource));
-        let again = world.until(resource.id(), Phase::Ready).await;
-        let after = world.cluster.object(&world.xr(&resource)).unwrap();
-        assert_ne!(before.pointer("/metadata/uid"), after.pointer("/metadata/uid"), "{phase}");
-        assert_eq!(again.phase(), Phase::Ready);
+        let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        world.service.deprovision(&operator(), ready.id()).await.unwrap();
+        while world.get(ready.id()).await.phase() != phase {
+            world.round(ready.id()).await.unwrap();
+        }
+        let before = world.get(ready.id()).await;
+        let lines = world.store.audit_trail().len();
+        let again = world.service.deprovision(&operator(), ready.id()).await.unwrap();
+        assert_eq!((again, world.store.audit_trail().len()), (before, lines), "{phase}");
+        while world.get(ready.id()).await.phase() != Phase::Deleted {
+            world.round(ready.id()).await.unwrap();
+        }
+        assert!(world.standing().is_empty(), "{phase}");
     }
+}
+
+#[tokio::test]
+async fn a_composite_resource_deleted_by_hand_is_made_again() {
+    for blueprint in [NODE, STANDALONE] {
+        for phase in [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready] {
+            if blueprint == STANDALONE && phase == Phase::Enrolling {
+                continue;
+            }
+            let world = World::new();
+            let resource = world.brought_to(phase, &declaration(blueprint)).await;
+            if phase == Phase::Pending {
+                // The first pass applies, and the row stays in Pending until that is observed.
+                world.reconciler.reconcile(resource.id()).await.unwrap();
+                assert_eq!(world.get(resource.id()).await.phase(), Phase::Pending);
+            }
+            let before = world.cluster.object(&world.xr(&resource)).unwrap();
+            world.cluster.delete_in_background(&world.xr(&resource));
+            let again = world.until(resource.id(), Phase::Ready).await;
+            let after = world.cluster.object(&world.xr(&resource)).unwrap();
+            assert_ne!(before.pointer("/metadata/uid"), after.pointer("/metadata/uid"), "{phase}");
+            assert_eq!(again.phase(), Phase::Ready);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_composite_resource_deleted_by_hand_on_the_way_down_is_not_made_again() {
+    for phase in [Phase::Deregistering, Phase::Deprovisioning] {
+        let world = World::new();
+        let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        world.service.deprovision(&operator(), ready.id()).await.unwrap();
+        while world.get(ready.id()).await.phase() != phase {
+            world.round(ready.id()).await.unwrap();
+        }
+        world.cluster.delete_in_background(&world.xr(&ready));
+        world.cluster.settle(5);
+        assert!(!world.cluster.stands(&world.xr(&ready)));
+        let applies = world.cluster.requests(Verb::Patch);
+        world.until(ready.id(), Phase::Deleted).await;
+        assert_eq!(world.cluster.requests(Verb::Patch), applies, "{phase}");
+        assert!(world.standing().is_empty(), "{phase}");
+        let node = world.mesh.consumer(ready.bootstrap_token_id().unwrap()).unwrap();
+        assert!(node.deregistered, "{phase}: its Node was drained all the same");
+    }
+}
+
+#[tokio::test]
+async fn a_composite_resource_deleted_by_hand_leaves_a_failure_as_it_is() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "quota exceeded"));
+    let failed = world.until(declared.id(), Phase::Failed).await;
+    world.cluster.delete_in_background(&world.xr(&failed));
+    world.cluster.settle(5);
+    let (work, _) = world.sweep().await;
+    assert_eq!(work, []);
+    assert_eq!(world.round(failed.id()).await.unwrap(), Passed::NotClaimed);
+    assert_eq!(world.get(failed.id()).await, failed);
+    world.service.deprovision(&operator(), failed.id()).await.unwrap();
+    world.until(failed.id(), Phase::Deleted).await;
+    assert!(world.standing().is_empty());
+}
+
+#[tokio::test]
+async fn an_expired_token_is_not_replaced() {
+    let world = World::new();
+    let waiting = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    world.clock.advance(std::time::Duration::from_hours(2));
+    assert_eq!(world.tokens.live_token(waiting.id()), None, "it has expired");
+    let issued = world.faults.calls()[&(PortName::TokenIssuer, "issue")];
+    for _ in 0..3 {
+        world.round(waiting.id()).await.unwrap();
+    }
+    let still = world.get(waiting.id()).await;
+    assert_eq!(
+        (still.phase(), still.bootstrap_token_id()),
+        (Phase::Enrolling, waiting.bootstrap_token_id())
+    );
+    assert_eq!(world.faults.calls()[&(PortName::TokenIssuer, "issue")], issued);
 }
 
 #[tokio::test]

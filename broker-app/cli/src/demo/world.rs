@@ -74,9 +74,10 @@ impl World {
         let mesh = MemoryMesh::of(&tokens);
         let neighbours = MemoryNeighbours::default();
         let ids = SequentialIds::seeded(seed);
-        let ports = ReconcilerPorts {
+        let ports = ServicePorts {
             repository: Arc::new(store.clone()),
             schedule: Arc::new(store.clone()),
+            outbox: Arc::new(store.clone()),
             cluster: Arc::new(cluster.clone()),
             tokens: Arc::new(tokens),
             nodes: Arc::new(mesh.deregistrar()),
@@ -89,11 +90,12 @@ impl World {
             clock: shared,
             ids: Arc::new(ids.clone()),
         };
+        let reconciler_ports = ReconcilerPorts::from(&ports);
         let config = reconciler_config()?;
         let world = Self {
-            service: Service::new(service_ports(&ports, &store), service_config()?),
-            reconciler: Reconciler::new(ports.clone(), config.clone()),
-            sweeper: Sweeper::new(ports, config),
+            service: Service::new(ports, service_config()?),
+            reconciler: Reconciler::new(reconciler_ports.clone(), config.clone()),
+            sweeper: Sweeper::new(reconciler_ports, config),
             operator: operator()?,
             known: Known::minted(&ids)?,
             store,
@@ -238,26 +240,6 @@ impl Known {
 fn operator() -> Result<RequestContext, DomainError> {
     let actor = Actor::new("user:demo")?;
     Ok(RequestContext::new(actor, Scope::All, CorrelationId::new("demo")?))
-}
-
-fn service_ports(ports: &ReconcilerPorts, store: &MemoryStore) -> ServicePorts {
-    let ports = ports.clone();
-    ServicePorts {
-        repository: ports.repository,
-        schedule: ports.schedule,
-        outbox: Arc::new(store.clone()),
-        cluster: ports.cluster,
-        tokens: ports.tokens,
-        nodes: ports.nodes,
-        blueprints: ports.blueprints,
-        clouds: ports.clouds,
-        credentials: ports.credentials,
-        assignments: ports.assignments,
-        labels: ports.labels,
-        audit: ports.audit,
-        clock: ports.clock,
-        ids: ports.ids,
-    }
 }
 
 fn service_config() -> Result<ServiceConfig, DomainError> {

@@ -1,5 +1,6 @@
 //! Inspecting: every fact by itself, each with its own reason if it could not be learnt.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use broker_domain::ObjectReference;
@@ -88,11 +89,13 @@ impl State {
         self.request(caller, Verb::List, ("events.k8s.io/v1", "Event"), about)?;
         let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
         let said = self.events.iter().rev().filter(|(reference, _)| reference == about);
-        Ok(said
+        let mut said: Vec<_> = said
             .map(|(_, event)| ClusterEvent {
                 message: scrub(&event.message, &hidden),
                 ..event.clone()
             })
-            .collect())
+            .collect();
+        said.sort_by_key(|event| Reverse(event.at));
+        Ok(said)
     }
 }

@@ -155,7 +155,7 @@ impl State {
             Some(TokenState::Invalidated) => return Err(EnrolError::Invalidated),
             None => return Err(EnrolError::Unknown),
         }
-        let node = NodeId(self.ids.uuid());
+        let node = NodeId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
         self.nodes.insert(node, Node::default());
         if let Some(token) = self.tokens.get_mut(&id) {
             token.fate = Fate::Consumed { at: now, node };
@@ -167,7 +167,7 @@ impl State {
     }
 
     pub(super) fn join(&mut self, node: NodeId) -> Result<PeerId, JoinError> {
-        let fresh = PeerId(self.ids.uuid());
+        let fresh = PeerId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
         let node = self.nodes.get_mut(&node).ok_or(JoinError::Unknown)?;
         if node.deregistered {
             return Err(JoinError::Deregistered);

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use broker_domain::{Phase, ProvisionedResourceId};
+use broker_domain::ProvisionedResourceId;
 
 use super::state::{Row, State};
 use crate::repository::{
@@ -51,26 +51,10 @@ impl State {
 }
 
 fn compact(row: &Row) -> CompactRow {
-    let resource = &row.resource;
-    let renders =
-        matches!(resource.phase(), Phase::Pending | Phase::Provisioning | Phase::Enrolling);
     CompactRow {
-        id: resource.id(),
-        project_id: resource.project_id(),
-        resource_id: resource.resource_id(),
-        blueprint_version_id: resource.blueprint_version_id(),
-        cloud_credential_id: resource.cloud_credential_id(),
-        phase: resource.phase(),
-        version: resource.version(),
-        mesh_role: resource.mesh_role(),
-        on_failure: resource.on_failure(),
-        bootstrap_token_id: resource.bootstrap_token_id(),
-        token_closed: resource.token_closed(),
-        cluster: resource.substrate().cluster().cloned(),
-        references_digest: resource.substrate().references_digest().copied(),
-        parameters: renders.then(|| resource.parameters().clone()),
         due_at: row.slot.due_at,
         lease_until: row.slot.lease.as_ref().map(|(_, until)| *until),
         paused: row.slot.paused,
+        ..CompactRow::of(&row.resource)
     }
 }

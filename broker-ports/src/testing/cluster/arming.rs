@@ -9,11 +9,11 @@ use super::scene::{CANARY, Outcome, Scene, at, done};
 use crate::cluster::{Applied, ApplyRequest, Arming, Deleted};
 use crate::testing::cases::require;
 
-fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, &["metadata", "annotations", key])?.as_str()
 }
 
-fn holds_token(object: &Value) -> bool {
+pub(super) fn holds_token(object: &Value) -> bool {
     at(object, &["spec", "userData"])
         .and_then(Value::as_str)
         .is_some_and(|document| document.contains(CANARY))

@@ -102,7 +102,7 @@ pub(super) async fn a_deletion_in_an_absent_namespace_says_gone(
     let elsewhere = broker_domain::ProjectId::new(world.fresh_id())?;
     let subject = scene.machine()?.in_project(elsewhere);
     let (target, uid) = (subject.reference()?, "00000000-0000-4000-8000-000000000000");
-    let request = DeleteRequest { project: elsewhere, target: &target, uid };
+    let request = DeleteRequest::new(elsewhere, &target, uid);
     let answer = scene.cluster.delete(&request).await?;
     require(answer == Deleted::Gone, "nothing stands in an absent namespace")
 }
@@ -144,6 +144,20 @@ pub(super) async fn a_veto_is_told_in_its_words(world: &dyn ClusterUnderTest) ->
     require(!scene.live(&subject).await?.status.deleting, "a veto was overridden")
 }
 
+pub(super) async fn a_veto_concerns_one_object(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (in_use, neighbour) = (scene.machine()?, scene.machine()?);
+    for subject in [&in_use, &neighbour] {
+        scene.shell(subject).await?;
+    }
+    world.veto(&in_use.reference()?, "This resource is in-use by 1 usage(s)").await?;
+    let answer = delete(&scene, &in_use).await?;
+    require(matches!(answer, Deleted::Vetoed { .. }), "a veto is not told")?;
+    let answer = delete(&scene, &neighbour).await?;
+    require(answer == Deleted::Accepted, "a veto on one object holds another of its kind")?;
+    scene.until_gone(&neighbour.reference()?).await
+}
+
 pub(super) async fn a_finalizer_of_others_holds(world: &dyn ClusterUnderTest) -> Outcome {
     let scene = Scene::new(world).await?;
     let subject = scene.machine()?;
@@ -177,7 +191,7 @@ pub(super) async fn a_forbidden_deletion_is_an_error(world: &dyn ClusterUnderTes
     let subject = scene.machine()?;
     let version = scene.shell(&subject).await?;
     let target = subject.reference()?;
-    let request = DeleteRequest { project: scene.project, target: &target, uid: &version.uid };
+    let request = DeleteRequest::new(scene.project, &target, &version.uid);
     let nobody = world.limited_to(&[]).await?;
     match nobody.delete(&request).await {
         Err(error) => {
@@ -192,7 +206,7 @@ pub(super) async fn a_forbidden_deletion_is_an_error(world: &dyn ClusterUnderTes
     }
     let missing = scene.machine()?;
     let target = missing.reference()?;
-    let request = DeleteRequest { project: scene.project, target: &target, uid: &version.uid };
+    let request = DeleteRequest::new(scene.project, &target, &version.uid);
     require_rejected(nobody.delete(&request).await, "a forbidden deletion of what is absent")?;
     let object = scene.object(&subject.reference()?).await?;
     let deleting = at(&object, &["metadata", "deletionTimestamp"]).is_some();

@@ -1,14 +1,19 @@
 //! Inspection: every fact by itself, known or unknown, and no secret in any.
 
-use broker_domain::ProjectId;
-use broker_render::Precondition;
-use serde_json::json;
+use broker_domain::{ObjectReference, ProjectId};
+use broker_render::{Precondition, namespace};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
 
 use super::ClusterUnderTest;
 use super::kinds::{Blueprint, core_namespace};
-use super::scene::{CANARY, FINALIZER, Outcome, Scene, done};
-use crate::cluster::{ConditionStatus, NamespaceState, ObjectReport, XrReading};
+use super::scene::{CANARY, FINALIZER, Outcome, ROUNDS, Scene, done};
+use crate::cluster::{ClusterEvent, ConditionStatus, NamespaceState, ObjectReport, XrReading};
+use crate::error::PortError;
 use crate::testing::Violation;
+use crate::testing::builders::second;
 use crate::testing::cases::require;
 
 fn present(
@@ -125,4 +130,129 @@ pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -
     require(!format!("{reading:?}").contains(CANARY), "a reading prints the token")?;
     let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
     require(!format!("{seen:?}").contains(CANARY), "an observation prints the token")
+}
+
+pub(super) async fn a_pause_and_a_deletion_are_reported(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
+    let report = present("the composite resource", report)?;
+    require(report.paused, "a shell is not reported as paused")?;
+    require(report.armed.is_none(), "a shell is reported as armed")?;
+    require(report.deleting_since.is_none(), "what stands is reported as going")?;
+    scene.hold(&reference).await?;
+    world.delete_in_background(&reference).await?;
+    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
+    let report = present("the composite resource", report)?;
+    require(report.deleting_since.is_some(), "it is not said since when it goes")?;
+    scene.let_go(&reference).await
+}
+
+pub(super) async fn a_namespace_that_goes_is_terminating(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    // Its holder keeps it, and it keeps its namespace.
+    let part = subject.part("held")?;
+    scene.create_part(&subject, &part, json!([])).await?;
+    world.remove_namespace(namespace(scene.project).as_str()).await?;
+    for _ in 0..ROUNDS {
+        let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
+        if state == NamespaceState::Terminating {
+            return scene.let_go(&part).await;
+        }
+        require(state == NamespaceState::Active, "a namespace that is held is called absent")?;
+        world.settle().await;
+    }
+    Err(Violation::new("a namespace that is being deleted is called active"))
+}
+
+pub(super) async fn composed_objects_are_found_three_ways(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let referred = scene.composed(&subject).await?;
+    let (labelled, recorded) = (subject.part("labelled")?, subject.part("recorded")?);
+    scene.create_part(&subject, &labelled, json!([])).await?;
+    let unlabelled = |target: &ObjectReference| {
+        json!({
+            "apiVersion": target.api_version(), "kind": target.kind(), "spec": {},
+            "metadata": {"name": target.name(), "namespace": target.namespace()},
+        })
+    };
+    world.create(&recorded, &unlabelled(&recorded)).await?;
+    // Only the reference leads to this one.
+    let strip = json!({"metadata": {"labels": {"crossplane.io/composite": Value::Null}}});
+    world.patch("somebody", &referred, &strip).await?;
+    let target = subject.target()?.with_recorded([recorded.clone()].into());
+    let inspection = scene.cluster.inspect(&target).await?;
+    let mut found = Vec::new();
+    for (name, report) in inspection.composed {
+        present("a composed object", report)?;
+        found.push(name);
+    }
+    found.sort();
+    let mut expected = vec![referred, labelled, recorded];
+    expected.sort();
+    require(found == expected, "composed objects are not found in all three ways, once each")
+}
+
+/// What is said some seconds after a fixed moment.
+fn said(at: i64, message: impl Into<String>) -> ClusterEvent {
+    ClusterEvent::new(Some(second(at)), "ComposeResources", message).as_warning()
+}
+
+pub(super) async fn events_come_newest_first(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (subject, neighbour) = (scene.machine()?, scene.machine()?);
+    for subject in [&subject, &neighbour] {
+        scene.shell(subject).await?;
+    }
+    world.say(&neighbour.reference()?, &said(25, "about a neighbour")).await?;
+    for at in [20, 10, 30] {
+        world.say(&subject.reference()?, &said(at, format!("said at {at}"))).await?;
+    }
+    let events = scene.cluster.inspect(&subject.target()?).await?.events?;
+    let expected: Vec<_> = [30, 20, 10].map(|at| said(at, format!("said at {at}"))).into();
+    require(events == expected, &format!("instead of the newest first, there is {events:?}"))
+}
+
+pub(super) async fn an_event_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.armed(&subject).await?;
+    let words = format!("the cloud refused {CANARY}");
+    world.say(&subject.reference()?, &said(10, words)).await?;
+    let events = scene.cluster.inspect(&subject.target()?).await?.events?;
+    let text = format!("{events:?}");
+    require(text.contains("the cloud refused"), "what was said is not reported")?;
+    require(!text.contains(CANARY), "an event repeats the token")
+}
+
+/// An event as an API server stores it. That of an object without a namespace stands in `default`.
+pub(super) fn core_event(
+    about: &ObjectReference,
+    live: &Value,
+    said: &ClusterEvent,
+    id: Uuid,
+) -> Result<(ObjectReference, Value), PortError> {
+    let ClusterEvent { at, reason, message, warning } = said;
+    let within = about.namespace().unwrap_or("default");
+    let reference =
+        ObjectReference::new("v1", "Event", format!("{}.{}", about.name(), id), Some(within))?;
+    let at = at.unwrap_or(OffsetDateTime::UNIX_EPOCH).format(&Rfc3339).map_err(|error| {
+        PortError::rejected("the time of an event cannot be written").with_source(error)
+    })?;
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": reference.name(), "namespace": within},
+        "involvedObject": {
+            "apiVersion": about.api_version(), "kind": about.kind(), "name": about.name(),
+            "namespace": about.namespace(), "uid": live["metadata"]["uid"],
+        },
+        "reason": reason, "message": message, "type": if *warning { "Warning" } else { "Normal" },
+        "count": 1, "firstTimestamp": at, "lastTimestamp": at,
+        "source": {"component": "contract"},
+    });
+    Ok((reference, event))
 }

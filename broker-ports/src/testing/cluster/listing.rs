@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use broker_domain::ProvisionedResourceId;
+use broker_domain::{ObjectReference, ProvisionedResourceId};
 use broker_render::{Armed, MANAGED_BY_LABEL, Precondition};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::cluster::{
 };
 use crate::error::{FailureClass, PortError};
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{require, require_rejected};
 
 /// A hint is allowed to take its time, but a watch that says nothing for so long says nothing at all.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,16 +105,22 @@ pub(super) async fn a_forbidden_kind_spoils_only_its_own(world: &dyn ClusterUnde
     Err(Violation::new("a forbidden kind spoils the others"))
 }
 
-async fn list(scene: &Scene<'_>) -> Result<BTreeMap<String, OwnedObject>, Violation> {
+fn owned(scene: &Scene<'_>) -> Result<OwnedQuery, Violation> {
     let config = config();
-    let mut query = OwnedQuery {
-        kinds: OwnedKinds {
-            xrds: vec![scene.machine()?.xrd(), scene.resource(Blueprint::Estate)?.xrd()],
-            provider_configs: vec![(config.api_version, config.kind)],
-        },
-        after: None,
-    };
-    let mut found = BTreeMap::new();
+    let xrds = vec![scene.machine()?.xrd(), scene.resource(Blueprint::Estate)?.xrd()];
+    Ok(OwnedQuery::new(OwnedKinds::new(xrds, vec![(config.api_version, config.kind)])))
+}
+
+async fn list(scene: &Scene<'_>) -> Result<BTreeMap<String, OwnedObject>, Violation> {
+    list_from(scene, owned(scene)?, BTreeMap::new()).await
+}
+
+/// Follows the pages to their end, beside what was found before.
+async fn list_from(
+    scene: &Scene<'_>,
+    mut query: OwnedQuery,
+    mut found: BTreeMap<String, OwnedObject>,
+) -> Result<BTreeMap<String, OwnedObject>, Violation> {
     for _ in 0..1_000 {
         let page = scene.cluster.list_owned(&query).await?;
         for object in page.objects {
@@ -153,6 +159,56 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
         require(object.deleting == (reference == going), "what goes is not told from what stays")?;
     }
     scene.let_go(going).await
+}
+
+/// Whoever counts objects instead of remembering the last one leaves some out when others go.
+pub(super) async fn owned_pages_do_not_drift_while_objects_go(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let mut standing = Vec::new();
+    for _ in 0..9 {
+        let subject = scene.machine()?;
+        scene.shell(&subject).await?;
+        standing.push(subject.reference()?);
+    }
+    let query = owned(&scene)?;
+    let first = scene.cluster.list_owned(&query).await?;
+    let names = |object: OwnedObject| (object.reference.to_string(), object);
+    let found: BTreeMap<_, _> = first.objects.into_iter().map(names).collect();
+    let listed = |target: &ObjectReference| found.contains_key(&target.to_string());
+    let going: Vec<_> = standing.iter().filter(|target| listed(target)).take(2).cloned().collect();
+    for target in &going {
+        world.delete_in_background(target).await?;
+        scene.until_gone(target).await?;
+    }
+    let Some(next) = first.next else {
+        return require(standing.iter().all(listed), "the only page leaves an object out");
+    };
+    let found = list_from(&scene, query.after(next), found).await?;
+    for target in standing.iter().filter(|target| !going.contains(target)) {
+        let listed = found.contains_key(&target.to_string());
+        require(listed, &format!("{target} stood throughout and is not listed"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_forbidden_listing_is_an_error(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    scene.shell(&scene.machine()?).await?;
+    let query = owned(&scene)?;
+    let nobody = world.limited_to(&[]).await?;
+    require_rejected(nobody.list_owned(&query).await, "a forbidden listing")?;
+    // Pages may end between kinds: what is forbidden shows at the latest at the end.
+    let limited = world.limited_to(&[Blueprint::Machine.kind(), Blueprint::Estate.kind()]).await?;
+    let mut query = query;
+    for _ in 0..1_000 {
+        match limited.list_owned(&query).await {
+            Ok(page) if page.next.is_some() => query.after = page.next,
+            last => return require_rejected(last, "a listing of which one kind is forbidden"),
+        }
+    }
+    Err(Violation::new("the pages never end"))
 }
 
 pub(super) async fn what_lost_our_label_is_not_listed(world: &dyn ClusterUnderTest) -> Outcome {
@@ -197,5 +253,17 @@ pub(super) async fn a_deletion_gives_a_hint(world: &dyn ClusterUnderTest) -> Out
     scene.shell(&subject).await?;
     let mut hints = scene.cluster.hints().await?;
     world.delete_in_background(&subject.reference()?).await?;
+    hint(&mut hints, subject.identity.resource).await
+}
+
+pub(super) async fn a_provider_config_gives_a_hint(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let mut hints = scene.cluster.hints().await?;
+    done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
+    hint(&mut hints, subject.identity.resource).await?;
+    drop(hints);
+    let mut hints = scene.cluster.hints().await?;
+    world.delete_in_background(&subject.target()?.provider_config).await?;
     hint(&mut hints, subject.identity.resource).await
 }

@@ -24,7 +24,7 @@ pub(super) async fn a_cluster_that_is_cut_off_never_answers_with_absence(
     for subject in [&stands, &missing] {
         require_outage(scene.cluster.read(&subject.target()?).await, "read")?;
     }
-    let query = OwnedQuery { kinds, after: None };
+    let query = OwnedQuery::new(kinds);
     require_outage(scene.cluster.list_owned(&query).await, "list_owned")?;
     require_outage(scene.cluster.identity().await, "identity")
 }

@@ -1,10 +1,11 @@
 //! Field ownership: what is ours follows what we send, what is not ours stays.
 
-use broker_render::{is_applied, owned_digest};
+use broker_render::{Digest, is_applied, owned_digest};
 use serde_json::{Value, json};
 
 use super::ClusterUnderTest;
 use super::scene::{Outcome, ROUNDS, Scene, at, done};
+use super::subject::Subject;
 use crate::cluster::{CachedXr, ObjectVersion};
 use crate::testing::Violation;
 use crate::testing::cases::require;
@@ -104,21 +105,32 @@ pub(super) async fn the_owned_digest_changes_with_drift(world: &dyn ClusterUnder
     let scene = Scene::new(world).await?;
     let subject = scene.machine()?;
     scene.shell(&subject).await?;
+    let sent = subject.shell(1)?.digest();
+    until_digest(&scene, &subject, "what was sent never shows", |owned| owned == sent).await?;
     let drift = [
         json!({"spec": {"parameters": {"size": "large"}}}),
         json!({"spec": {"parameters": {"size": Value::Null}}}),
     ];
     for patch in drift {
         world.patch("somebody", &subject.reference()?, &patch).await?;
-        for round in 0.. {
-            let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
-            let seen = seen.into_iter().next().transpose()?;
-            match seen {
-                Some(CachedXr::Seen { owned, .. }) if owned != subject.shell(1)?.digest() => break,
-                _ if round < ROUNDS => world.settle().await,
-                _ => return Err(Violation::new("drift never shows in the digest")),
-            }
-        }
+        until_digest(&scene, &subject, "drift never shows", |owned| owned != sent).await?;
     }
     Ok(())
+}
+
+/// Waits until an observation shows a digest that is wanted.
+async fn until_digest(
+    scene: &Scene<'_>,
+    subject: &Subject,
+    otherwise: &str,
+    wanted: impl Fn(Digest) -> bool + Send + Sync,
+) -> Outcome {
+    for _ in 0..ROUNDS {
+        let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
+        match seen.into_iter().next().transpose()? {
+            Some(CachedXr::Seen { owned, .. }) if wanted(owned) => return Ok(()),
+            Some(_) | None => scene.world.settle().await,
+        }
+    }
+    Err(Violation::new(format!("{otherwise} in the digest of an observation")))
 }

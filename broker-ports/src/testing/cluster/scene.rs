@@ -154,7 +154,7 @@ impl<'w> Scene<'w> {
         target: &ObjectReference,
         uid: &str,
     ) -> Result<Deleted, PortError> {
-        self.cluster.delete(&DeleteRequest { project: self.project, target, uid }).await
+        self.cluster.delete(&DeleteRequest::new(self.project, target, uid)).await
     }
 
     pub(super) async fn read(&self, subject: &Subject) -> Result<Reading, Violation> {

@@ -64,7 +64,7 @@ impl Subject {
 
     pub(super) fn xr_target(&self) -> XrTarget {
         let Identity { resource, project, .. } = self.identity;
-        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
     }
 
     pub(super) fn target(&self) -> Result<Target, Violation> {

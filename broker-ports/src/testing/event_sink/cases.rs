@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::EventSinkUnderTest;
 use crate::event_sink::Envelope;
 use crate::testing::Violation;
-use crate::testing::cases::{require, require_outage};
+use crate::testing::cases::{MOST_POLLS, dropped_after, require, require_outage};
 
 type Outcome = Result<(), Violation>;
 
@@ -64,6 +64,30 @@ pub(super) async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest
     Ok(())
 }
 
+pub(super) async fn a_delivery_that_was_dropped_leaves_no_half_event(
+    world: &dyn EventSinkUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let envelopes = [envelope(polls.into(), 1)?, envelope(polls.into(), 2)?];
+        let answer = dropped_after(polls, world.sink().deliver(&envelopes[0])).await;
+        // The relay tries again, and goes on.
+        for envelope in &envelopes {
+            world.sink().deliver(envelope).await?;
+        }
+        let received = world.received(envelopes[0].resource).await?;
+        let sent = envelopes.map(|envelope| envelope.json);
+        require(received.iter().all(|bytes| sent.contains(bytes)), "half an event arrived")?;
+        // What was dropped may land late and so once more; what counts is when each came first.
+        let first = sent.map(|bytes| received.iter().position(|received| *received == bytes));
+        let in_order = matches!(first, [Some(one), Some(two)] if one < two);
+        require(in_order, "after a dropped delivery the events are not there in their order")?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn a_sink_that_is_cut_off_delivers_nothing(
     world: &dyn EventSinkUnderTest,
 ) -> Outcome {
@@ -100,5 +124,5 @@ fn envelope(resource: u64, sequence: u64) -> Result<Envelope, Violation> {
         r#"{{"specversion":"1.0","id":"{event_id}","subject":"{resource}","data":{sequence}}}"#
     );
     let event_type = EventType::Ready;
-    Ok(Envelope { event_id, event_type, resource, sequence, json: json.into_bytes() })
+    Ok(Envelope::new(event_id, event_type, resource, sequence, json.into_bytes()))
 }

@@ -52,7 +52,7 @@ pub enum Answered {
     Second,
 }
 
-/// How many of a thousand calls go wrong, in which way.
+/// How many of a thousand calls go wrong, in which way: a thousand in all, at the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Odds {
     /// [`Fault::BeforeEffect`].
@@ -92,6 +92,12 @@ impl Odds {
             ..Self::NONE
         }
     }
+
+    /// How many of a thousand calls go wrong in any way.
+    fn of_a_thousand(self) -> u32 {
+        let Self { before_effect, after_effect, delay, duplicate, stale_read, delay_by: _ } = self;
+        [before_effect, after_effect, delay, duplicate, stale_read].map(u32::from).iter().sum()
+    }
 }
 
 /// Which calls go wrong.
@@ -125,7 +131,14 @@ impl FaultPlan {
 
     /// Every call takes its chance. The nth call of a method meets the same fault in every run with this
     /// seed, whatever happens on other ports meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// When the odds come to more than a thousand of a thousand: some faults would have no chance at all.
+    #[track_caller]
     pub fn seeded(seed: u64, odds: Odds) -> Self {
+        let sum = odds.of_a_thousand();
+        assert!(sum <= 1_000, "the odds come to {sum} of 1,000 calls; use 1,000 at the most");
         Self { script: Vec::new(), seeded: Some((seed, odds)) }
     }
 

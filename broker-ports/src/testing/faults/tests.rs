@@ -50,7 +50,7 @@ impl Bench {
 
     fn request(&self) -> IssueRequest {
         let (resource, epoch) = (self.resource, LeaseEpoch::new(1));
-        IssueRequest { resource, ordinal: TokenOrdinal::FIRST, epoch, ttl: HOUR }
+        IssueRequest::new(resource, TokenOrdinal::FIRST, epoch, HOUR)
     }
 
     async fn issue(&self) -> BootstrapTokenId {
@@ -267,8 +267,19 @@ fn a_script_of_a_stale_write_is_refused() {
 }
 
 #[test]
+fn odds_of_a_thousand_are_certainty() {
+    let _ = FaultPlan::seeded(7, Odds::evenly(200));
+}
+
+#[test]
+#[should_panic(expected = "the odds come to 1005 of 1,000 calls; use 1,000 at the most")]
+fn odds_beyond_a_thousand_are_refused() {
+    let _ = FaultPlan::seeded(7, Odds::evenly(201));
+}
+
+#[test]
 fn every_port_can_be_wrapped_but_the_two_that_cannot_fail() {
-    for port in PortName::ALL {
+    for port in PortName::ALL.iter().copied() {
         let fails = !matches!(port, PortName::Clock | PortName::IdSource);
         assert_eq!(!super::ports::methods_of(port).is_empty(), fails, "{port}");
     }

@@ -4,7 +4,7 @@ use broker_domain::BootstrapTokenId;
 
 use super::{NodeDeregistrarUnderTest, unknown_token};
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{MOST_POLLS, dropped_after, require};
 
 type Outcome = Result<(), Violation>;
 
@@ -74,6 +74,25 @@ pub(super) async fn deregister_twice_is_once(world: &dyn NodeDeregistrarUnderTes
         world.deregistrar().deregister(token).await?;
         require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
         unregistered(world, token, "a deregistered Node").await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn deregister_that_was_dropped_is_finished_by_the_next(
+    world: &dyn NodeDeregistrarUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let token = world.enrolled_token().await?;
+        require(world.join(token).await?, "a Node that enrolled may not join")?;
+        let answer = dropped_after(polls, world.deregistrar().deregister(token)).await;
+        // Somewhere on its way, with a Peer or without one; the next call brings it to the end.
+        world.deregistrar().deregister(token).await?;
+        require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
+        unregistered(world, token, "a deregistered Node").await?;
+        require(!world.join(token).await?, "a deregistered Node joined")?;
+        if answer.is_some() {
+            break;
+        }
     }
     Ok(())
 }

@@ -205,6 +205,20 @@ pub(super) async fn labels_stay_with_their_resource(
     Ok(())
 }
 
+pub(super) async fn labels_that_do_not_propagate_stay_here(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let follow = labels(&[("team", "payments")]);
+    let resource = world.resource(&follow).await?;
+    world.keep(resource, &labels(&[("cost-centre", "4711")])).await?;
+    let found = world.resolver().resolve(resource).await?;
+    require(found == follow, &format!("instead of {follow:?}, {found:?} are found"))?;
+    let quiet = world.resource(&BTreeMap::new()).await?;
+    world.keep(quiet, &labels(&[("cost-centre", "4711")])).await?;
+    let found = world.resolver().resolve(quiet).await?;
+    require(found.is_empty(), &format!("a resource whose labels stay here has {found:?}"))
+}
+
 pub(super) async fn labels_that_are_cut_off_are_never_empty(
     world: &dyn LabelTagResolverUnderTest,
 ) -> Outcome {

@@ -190,7 +190,7 @@ impl dyn StoreUnderTest + '_ {
         id: ProvisionedResourceId,
     ) -> Result<Option<Lease>, Violation> {
         let target = ClaimTarget::One(id);
-        let request = ClaimRequest { worker: worker(name), target, lease_for: HOUR };
+        let request = ClaimRequest::new(worker(name), target, HOUR);
         let mut leases = self.schedule().claim(&request).await?;
         require(leases.len() <= 1, "one resource was asked for, and more were claimed")?;
         Ok(leases.pop())
@@ -209,7 +209,7 @@ impl dyn StoreUnderTest + '_ {
     /// Claims what is due in a lane, for an hour.
     pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Result<Vec<Lease>, Violation> {
         let target = ClaimTarget::Due { lane, limit: rows(limit) };
-        let request = ClaimRequest { worker: worker("due"), target, lease_for: HOUR };
+        let request = ClaimRequest::new(worker("due"), target, HOUR);
         Ok(self.schedule().claim(&request).await?)
     }
 
@@ -248,7 +248,7 @@ impl dyn StoreUnderTest + '_ {
         name: &str,
         limit: u16,
     ) -> Result<Vec<ClaimedEvent>, Violation> {
-        let request = ClaimEvents { worker: worker(name), limit: rows(limit), claim_for: HOUR };
+        let request = ClaimEvents::new(worker(name), rows(limit), HOUR);
         Ok(self.outbox().claim_events(&request).await?)
     }
 

@@ -32,7 +32,7 @@ async fn listed(
 
 /// Follows a sweep to its end.
 async fn swept(world: &dyn StoreUnderTest, limit: u16) -> Result<Vec<CompactRow>, Violation> {
-    let mut query = SweepQuery { after: None, limit: rows(limit) };
+    let mut query = SweepQuery::new(rows(limit));
     let mut seen = Vec::new();
     loop {
         let page = world.repository().sweep_page(&query).await?;
@@ -113,6 +113,58 @@ pub(super) async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnd
         world.commit(WriteKind::DeletionIntent, &deletion(&ahead, 100 + round)?).await?;
     }
     same("the pages visit", &seen, &(1..=6).map(id).collect())
+}
+
+/// Whoever counts rows instead of remembering the last one visits too few when visited rows leave the filter,
+/// and too many when others come in behind.
+pub(super) async fn pages_do_not_drift_while_rows_leave_the_filter(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=9 {
+        let phase = if number == 2 { Phase::Provisioning } else { Phase::Pending };
+        world.stored(&resource().numbered(number).in_phase(phase)).await?;
+    }
+    let query = ListQuery::new(rows(2)).in_phase(Phase::Pending);
+    let first = world.repository().list(&query).await?;
+    let mut seen: Vec<_> = first.resources.iter().map(ProvisionedResource::id).collect();
+    for number in [1, 3] {
+        let visited = world.get(id(number)).await?;
+        world.commit(WriteKind::Phase, &to(&visited, Phase::Provisioning, number)?).await?;
+    }
+    let next = first.next.ok_or(Violation::new("there are more rows than a page holds"))?;
+    seen.extend(listed(world, query.clone().after(next)).await?);
+    let throughout: Vec<_> = [1, 3, 4, 5, 6, 7, 8, 9].map(id).to_vec();
+    same("when visited rows leave, the pages visit", &seen, &throughout)?;
+
+    let first = world.repository().list(&query).await?;
+    let mut seen: Vec<_> = first.resources.iter().map(ProvisionedResource::id).collect();
+    for number in [1, 2, 3] {
+        let back = world.get(id(number)).await?;
+        world.commit(WriteKind::Phase, &to(&back, Phase::Pending, 100 + number)?).await?;
+    }
+    let next = first.next.ok_or(Violation::new("there are more rows than a page holds"))?;
+    seen.extend(listed(world, query.after(next)).await?);
+    let throughout: Vec<_> = [4, 5, 6, 7, 8, 9].map(id).to_vec();
+    same("when rows come in behind, the pages visit", &seen, &throughout)
+}
+
+pub(super) async fn sweep_pages_do_not_drift_while_rows_come_to_rest(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=7 {
+        world.stored(&resource().numbered(number).deprovisioning()).await?;
+    }
+    let mut query = SweepQuery::new(rows(2));
+    let mut seen = Vec::new();
+    for round in 1.. {
+        let page = world.repository().sweep_page(&query).await?;
+        seen.extend(page.rows.iter().map(|row| row.id));
+        let Some(next) = page.next else { break };
+        query = query.after(next);
+        let visited = world.get(id(round)).await?;
+        world.commit(WriteKind::Phase, &to(&visited, Phase::Deleted, round)?).await?;
+    }
+    same("the pages visit", &seen, &(1..=7).map(id).collect())
 }
 
 pub(super) async fn updated_since_leaves_out_what_did_not_change(
@@ -253,7 +305,7 @@ pub(super) async fn a_compact_row_shows_due_time_lease_and_pause(
     world.pass(&at_ease, &went_well()).await?;
     world.hold("a", held.id()).await?;
     world.schedule().set_paused(paused.id(), true, &attribution()).await?;
-    let page = world.repository().sweep_page(&SweepQuery { after: None, limit: rows(10) }).await?;
+    let page = world.repository().sweep_page(&SweepQuery::new(rows(10))).await?;
     let shown: Vec<_> = page
         .rows
         .iter()

@@ -7,8 +7,8 @@ use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
 use crate::outbox::{ClaimEvents, Resume};
 use crate::repository::{ListQuery, PurgeRequest, SweepQuery, WriteKind};
-use crate::schedule::{ClaimRequest, ClaimTarget, Due};
-use crate::testing::builders::{attribution, cluster, resource, rows, worker};
+use crate::schedule::{Brake, ClaimRequest, ClaimTarget, Due};
+use crate::testing::builders::{attribution, cluster, resource, rows, second, worker};
 use crate::testing::cases::require_outage;
 
 pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
@@ -24,10 +24,10 @@ pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
         "get_by_request",
     )?;
     require_outage(repository.list(&ListQuery::new(rows(10))).await, "list")?;
-    let sweep = SweepQuery { after: None, limit: rows(10) };
+    let sweep = SweepQuery::new(rows(10));
     require_outage(repository.sweep_page(&sweep).await, "sweep_page")?;
     require_outage(repository.history(stored.id()).await, "history")?;
-    let purge = PurgeRequest { retention: HOUR, limit: rows(10) };
+    let purge = PurgeRequest::new(HOUR, rows(10));
     require_outage(repository.purge_deleted(&purge).await, "purge_deleted")?;
     require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
 }
@@ -38,7 +38,7 @@ pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnd
     let admitted = resource().numbered(2).admitted();
     world.cut_off().await?;
     require_outage(world.repository().create(&admitted).await, "create")?;
-    for kind in WriteKind::ALL {
+    for kind in WriteKind::ALL.iter().copied() {
         require_outage(world.attempt(kind, &change, None).await, &format!("{kind:?}"))?;
     }
     Ok(())
@@ -49,15 +49,29 @@ pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let schedule = world.schedule();
-    let lease = world.hold("a", stored.id()).await?;
     world.cut_off().await?;
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
-    let request = ClaimRequest { worker: worker("a"), target, lease_for: HOUR };
+    let request = ClaimRequest::new(worker("a"), target, HOUR);
     require_outage(schedule.claim(&request).await, "claim")?;
     require_outage(schedule.entry(stored.id()).await, "entry")?;
     require_outage(schedule.brake(&cluster(1)).await, "brake")?;
+    // A listener that nothing can reach would wait for ever and think that nothing happens.
+    require_outage(schedule.wakeups().await.map(drop), "wakeups")
+}
+
+pub(super) async fn a_schedule_that_is_cut_off_changes_nothing(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let (schedule, by) = (world.schedule(), attribution());
+    let lease = world.hold("a", stored.id()).await?;
+    world.cut_off().await?;
     require_outage(schedule.schedule(stored.id(), Due::Now).await, "schedule")?;
-    require_outage(schedule.set_paused(stored.id(), true, &attribution()).await, "set_paused")?;
+    require_outage(schedule.set_paused(stored.id(), true, &by).await, "set_paused")?;
+    let brake = Brake { absent: 11, expected: 100, since: second(3) };
+    for brake in [Some(&brake), None] {
+        require_outage(schedule.set_brake(&cluster(1), brake, &by).await, "set_brake")?;
+    }
     let outcome = went_well();
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
@@ -69,11 +83,12 @@ pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
     let event = world.claim_event("relay").await?;
     let outbox = world.outbox();
     world.cut_off().await?;
-    let request = ClaimEvents { worker: worker("a"), limit: rows(1), claim_for: HOUR };
+    let request = ClaimEvents::new(worker("a"), rows(1), HOUR);
     require_outage(outbox.claim_events(&request).await, "claim_events")?;
     require_outage(outbox.acknowledge_event(&event.claim).await, "acknowledge_event")?;
     require_outage(outbox.set_aside_event(&event.claim, "away").await, "set_aside_event")?;
     let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
     require_outage(resumed, "resume_events")?;
+    require_outage(outbox.purge_events(HOUR, rows(1)).await, "purge_events")?;
     require_outage(outbox.backlog().await, "backlog")
 }

@@ -7,9 +7,9 @@ use futures_util::future::try_join_all;
 
 use super::bench::{HOUR, LONG, same, to};
 use super::{Outcome, StoreUnderTest};
-use crate::outbox::{Acknowledged, ClaimEvents};
+use crate::outbox::{Acknowledged, ClaimEvents, Resume};
 use crate::repository::{WriteKind, Written};
-use crate::testing::builders::{id, project, resource, rows, worker};
+use crate::testing::builders::{attribution, id, project, resource, rows, worker};
 use crate::testing::cases::require;
 use crate::wire;
 
@@ -210,6 +210,24 @@ pub(super) async fn a_purge_of_events_takes_no_more_than_it_was_told(
         same("so many were purged", &purged, &expected)?;
     }
     Ok(())
+}
+
+pub(super) async fn a_skipped_event_is_purged_like_any_other(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let event = world.claim_event("relay").await?;
+    let taken = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
+    same("setting aside is answered", &taken, &Acknowledged::Done)?;
+    world.advance(LONG).await?;
+    let purge = world.outbox().purge_events(HOUR, rows(10));
+    same("of what was set aside it purged", &purge.await?, &0)?;
+    world.outbox().resume_events(stored.id(), Resume::Skip, &attribution()).await?;
+    let purge = world.outbox().purge_events(HOUR, rows(10));
+    same("of what was just skipped it purged", &purge.await?, &0)?;
+    world.advance(LONG).await?;
+    let purge = world.outbox().purge_events(HOUR, rows(10));
+    same("of what was skipped long ago it purged", &purge.await?, &1)
 }
 
 pub(super) async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {

@@ -196,7 +196,7 @@ pub(super) async fn a_purge_takes_no_more_than_it_was_told(world: &dyn StoreUnde
     world.advance(LONG).await?;
     let mut counts = Vec::new();
     for _ in 0..4 {
-        let request = PurgeRequest { retention: HOUR, limit: rows(2) };
+        let request = PurgeRequest::new(HOUR, rows(2));
         counts.push(world.repository().purge_deleted(&request).await?.len());
     }
     same("it purged, one time after the other,", &counts, &vec![2, 2, 1, 0])
@@ -211,7 +211,7 @@ pub(super) async fn a_purged_resource_is_gone(world: &dyn StoreUnderTest) -> Out
     same("by its id there is", &repository.get_by_id(stored.id()).await?, &None)?;
     let listed = repository.list(&ListQuery::new(rows(10))).await?.resources;
     same("the list has", &listed, &vec![])?;
-    let swept = repository.sweep_page(&SweepQuery { after: None, limit: rows(10) }).await?.rows;
+    let swept = repository.sweep_page(&SweepQuery::new(rows(10))).await?.rows;
     same("the sweep has", &swept, &vec![])?;
     same("the schedule has", &world.schedule().entry(stored.id()).await?, &None)
 }

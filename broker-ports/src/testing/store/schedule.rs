@@ -74,7 +74,7 @@ pub(super) async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest
 }
 
 fn brake(absent: u64) -> Brake {
-    Brake { absent, expected: 100, since: second(3) }
+    Brake::new(absent, 100, second(3))
 }
 
 pub(super) async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTest) -> Outcome {

@@ -9,9 +9,11 @@ use broker_ports::{
     Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
     PortError, Resume, SetAside,
 };
+use futures_util::FutureExt as _;
 
 use super::Broken;
 use super::flaws::Flaw;
+use crate::half_way::half_way;
 
 impl Broken {
     /// Takes events out of the outbox that nobody will ever see, until one comes that may be seen.
@@ -20,11 +22,7 @@ impl Broken {
         unseen: impl Fn(&ClaimedEvent) -> bool,
     ) -> Result<(), PortError> {
         loop {
-            let request = ClaimEvents {
-                worker: worker("flaw"),
-                limit: PageSize::MAX,
-                claim_for: Duration::ZERO,
-            };
+            let request = ClaimEvents::new(worker("flaw"), PageSize::MAX, Duration::ZERO);
             let events = self.world.store.claim_events(&request).await?;
             let (unseen, seen): (Vec<_>, Vec<_>) =
                 events.into_iter().partition(|event| unseen(event));
@@ -84,6 +82,10 @@ impl Outbox for Broken {
     }
 
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
+        if self.flaw == Flaw::AcknowledgesHalfWhenDropped {
+            let aside = || self.world.store.set_aside_event(claim, "half way").now_or_never();
+            half_way(|| drop(aside())).await;
+        }
         match self.flaw {
             Flaw::EventsOutOfOrder => return Ok(Acknowledged::Done),
             Flaw::KeepsTheLosersEvent if claim.worker == worker("ghost") => {
@@ -91,11 +93,7 @@ impl Outbox for Broken {
             }
             Flaw::LosesClaimsByTime => {
                 // A second claim by the same worker finds the first one over, if it is.
-                let again = ClaimEvents {
-                    worker: worker("flaw"),
-                    limit: PageSize::MAX,
-                    claim_for: Duration::ZERO,
-                };
+                let again = ClaimEvents::new(worker("flaw"), PageSize::MAX, Duration::ZERO);
                 self.world.store.claim_events(&again).await?;
             }
             _ => {}
@@ -126,6 +124,7 @@ impl Outbox for Broken {
         by: &Attribution,
     ) -> Result<Option<SetAside>, PortError> {
         let how = if self.flaw == Flaw::SkipsOnRetry { Resume::Skip } else { how };
+        self.note(|notes| notes.skipped += u64::from(how == Resume::Skip));
         self.world.store.resume_events(id, how, by).await
     }
 
@@ -137,13 +136,20 @@ impl Outbox for Broken {
         if self.flaw == Flaw::PurgesWaitingEvents {
             self.swallow(|_| true).await?;
         }
-        self.world.store.purge_events(retention, limit).await
+        let purged = self.world.store.purge_events(retention, limit).await;
+        match self.flaw {
+            Flaw::PurgesEventsInAnOutage => purged.or(Ok(0)),
+            Flaw::KeepsSkippedEvents => {
+                Ok(purged?.saturating_sub(self.note(|notes| notes.skipped)))
+            }
+            _ => purged,
+        }
     }
 
     async fn backlog(&self) -> Result<Backlog, PortError> {
         let backlog = self.world.store.backlog().await?;
         match self.flaw {
-            Flaw::ForgetsWhatIsSetAside => Ok(Backlog { set_aside: 0, ..backlog }),
+            Flaw::ForgetsWhatIsSetAside => Ok(backlog.with_set_aside(0)),
             _ => Ok(backlog),
         }
     }

@@ -4,19 +4,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{
-    Declaration, Error, Parameters, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
-    RequestId, Substrate, Version,
+    Change, Declaration, Error, Parameters, Phase, ProjectId, ProvisionedResource,
+    ProvisionedResourceId, RequestId, Substrate,
 };
 use broker_ports::testing::builders::{attribution, id, resource, worker};
 use broker_ports::{
-    Admitted, Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, ClaimedEvent, Created,
-    EventClaim, FailureClass, LeaseEpoch, ListPage, ListQuery, Outbox, PageSize, PassOutcome,
-    PortError, PurgeRequest, Repository, Resume, Schedule, ScheduleEntry, StoredRequest, SweepPage,
-    SweepQuery, Watermark, Write, WriteKind, Written, wire,
+    Admitted, Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, ClaimedEvent,
+    Clock as _, Created, EventClaim, FailureClass, LeaseEpoch, ListPage, ListQuery, Outbox,
+    PageSize, PassOutcome, PortError, PurgeRequest, Repository, Resume, Schedule, ScheduleEntry,
+    StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written, wire,
 };
+use futures_util::FutureExt as _;
+use time::OffsetDateTime;
 
 use super::Broken;
 use super::flaws::Flaw;
+use crate::half_way::half_way;
 
 impl Broken {
     async fn correct(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
@@ -47,7 +50,9 @@ impl Broken {
         if self.refuses_because_of_its_lease(kind, write).await? {
             return Ok(Written::LeaseLost);
         }
-        let write = Write { epoch: self.epoch(write).await?, ..*write };
+        let epoch = self.epoch(write).await?;
+        let mut write = *write;
+        write.epoch = epoch;
         match self.correct(kind, &write).await {
             Ok(Written::Stale) => self.after_stale(kind, &write).await,
             Ok(Written::Committed) if self.flaw == Flaw::DeletionIsNotDue => {
@@ -101,13 +106,15 @@ impl Broken {
                 self.world.store.record(&entry).await?;
             }
             Flaw::KeepsTheLosersEvent => {
-                let ghost = write.change.event().map(|event| ClaimedEvent {
-                    claim: EventClaim { event_id: event.id(), worker: worker("ghost"), attempt: 1 },
-                    resource: id,
-                    sequence: event.sequence(),
-                    event_type: event.event_type(),
-                    occurred_at: event.occurred_at(),
-                    payload: wire::encode(event),
+                let ghost = write.change.event().map(|event| {
+                    ClaimedEvent::new(
+                        EventClaim::new(event.id(), worker("ghost"), 1),
+                        id,
+                        event.sequence(),
+                        event.event_type(),
+                        event.occurred_at(),
+                        wire::encode(event),
+                    )
                 });
                 self.note(|notes| notes.ghosts.extend(ghost));
             }
@@ -126,7 +133,15 @@ impl Broken {
             return Ok(Written::Stale);
         };
         let change = stored.record_token(token, wanted.token_ordinal(), wanted.updated_at())?;
-        self.correct(kind, &Write { change: &change, ..*write }).await
+        let mut write = *write;
+        write.change = &change;
+        self.correct(kind, &write).await
+    }
+
+    /// The audit line of a change that is not made.
+    fn audit_alone(&self, action: AuditAction, change: &Change) {
+        let entry = AuditEntry::new(action, attribution()).about(change.resource().id());
+        let _ = self.world.store.record(&entry).now_or_never();
     }
 
     async fn put_off(&self, resource: &ProvisionedResource) -> Result<(), PortError> {
@@ -145,6 +160,9 @@ impl Broken {
 #[async_trait]
 impl Repository for Broken {
     async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+        if self.flaw == Flaw::CreatesHalfWhenDropped {
+            half_way(|| self.audit_alone(AuditAction::Declared, admitted.change())).await;
+        }
         let resource = admitted.change().resource();
         let nameless = Declaration::new(
             resource.project_id(),
@@ -217,39 +235,17 @@ impl Repository for Broken {
     }
 
     async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
-        let mut page = self.world.store.list(query).await?;
-        match self.flaw {
-            Flaw::SkipsARowBetweenPages => {
-                page.next = page.next.map(|next| id(next.as_uuid().as_u128() + 1));
-            }
-            Flaw::WatermarkTooNew => {
-                page.watermark = Watermark::new(page.watermark.at() + Duration::from_secs(1));
-            }
-            Flaw::ListsAGhost if page.resources.is_empty() => {
-                page.resources.push(resource().build());
-            }
-            Flaw::WatermarkNeverMoves => {
-                page.watermark = Watermark::new(time::OffsetDateTime::UNIX_EPOCH);
-            }
-            _ => {}
-        }
-        Ok(page)
+        self.flawed_list(query).await
     }
 
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
-        let mut page = self.world.store.sweep_page(query).await?;
-        match self.flaw {
-            Flaw::EndsWithTheFirstPage => page.next = None,
-            Flaw::SweepsWithoutVersions => {
-                page.rows.iter_mut().for_each(|row| row.version = Version::FIRST);
-            }
-            Flaw::SweepsWithoutRollbacks => page.rows.retain(|row| row.phase != Phase::Failed),
-            _ => {}
-        }
-        Ok(page)
+        self.flawed_sweep(query).await
     }
 
     async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        if self.flaw == Flaw::WritesHalfWhenDropped {
+            half_way(|| self.audit_alone(AuditAction::PhaseChanged, write.change)).await;
+        }
         self.flawed_write(WriteKind::Phase, write).await
     }
 
@@ -336,6 +332,14 @@ impl Broken {
         let mut row = resource.snapshot();
         match self.flaw {
             Flaw::KeepsTheCallersTime => row.updated_at = row.phase_entered_at,
+            Flaw::StampsBeforeTheDeclaration => {
+                row.updated_at = row.updated_at.min(self.world.clock.now());
+            }
+            Flaw::KeepsMilliseconds => {
+                let coarse = |at: OffsetDateTime| at.truncate_to_millisecond();
+                row.created_at = coarse(row.created_at);
+                row.phase_entered_at = coarse(row.phase_entered_at);
+            }
             Flaw::LosesTheParameters => row.parameters = Parameters::default(),
             Flaw::LosesTheSubstrate => row.substrate = Substrate::default(),
             _ => {}

@@ -10,18 +10,15 @@ use broker_ports::{
     Lease, LeaseEpoch, ListQuery, PageSize, PassOutcome, PortError, Released, Repository, Schedule,
     ScheduleEntry, Wakeups,
 };
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 
 use super::Broken;
 use super::flaws::Flaw;
+use crate::half_way::half_way;
 
 /// A claim on one resource, out of the case's sight.
 pub(super) fn by_name(id: ProvisionedResourceId) -> ClaimRequest {
-    ClaimRequest {
-        worker: worker("flaw"),
-        target: ClaimTarget::One(id),
-        lease_for: Duration::from_secs(1),
-    }
+    ClaimRequest::new(worker("flaw"), ClaimTarget::One(id), Duration::from_secs(1))
 }
 
 impl Broken {
@@ -30,14 +27,8 @@ impl Broken {
         let ClaimTarget::One(id) = request.target else { return Ok(Vec::new()) };
         let Some(entry) = self.world.store.entry(id).await? else { return Ok(Vec::new()) };
         let Some((_, until)) = entry.lease else { return Ok(Vec::new()) };
-        Ok(vec![Lease {
-            resource: id,
-            epoch: entry.epoch,
-            worker: request.worker.clone(),
-            until,
-            attempts: entry.attempts,
-            takeover: false,
-        }])
+        let lease = Lease::new(id, entry.epoch, request.worker.clone(), until);
+        Ok(vec![lease.with_attempts(entry.attempts)])
     }
 
     /// A lease on what is paused.
@@ -63,7 +54,7 @@ impl Broken {
             return self.world.store.claim(request).await;
         };
         let target = ClaimTarget::Due { lane, limit: PageSize::MAX };
-        let everything = ClaimRequest { target, ..request.clone() };
+        let everything = ClaimRequest::new(request.worker.clone(), target, request.lease_for);
         let mut leases = self.world.store.claim(&everything).await?;
         leases.sort_by_key(|lease| lease.resource);
         let all = leases.clone();
@@ -83,14 +74,9 @@ impl Broken {
         let (Some(row), Some(entry)) = (row, self.world.store.entry(id).await?) else {
             return Ok(Vec::new());
         };
-        Ok(Vec::from_iter(row.at_rest().then(|| Lease {
-            resource: id,
-            epoch: entry.epoch,
-            worker: request.worker.clone(),
-            until: entry.now + request.lease_for,
-            attempts: entry.attempts,
-            takeover: false,
-        })))
+        let until = entry.now + request.lease_for;
+        let lease = Lease::new(id, entry.epoch, request.worker.clone(), until);
+        Ok(Vec::from_iter(row.at_rest().then(|| lease.with_attempts(entry.attempts))))
     }
 
     /// The claim that this store makes of the one that was asked for.
@@ -106,6 +92,16 @@ impl Broken {
         request
     }
 
+    /// A claim of which only the epoch is left.
+    fn raise_the_epoch(&self, request: &ClaimRequest) {
+        let store = &self.world.store;
+        let leases = store.claim(request).now_or_never();
+        for lease in leases.and_then(Result::ok).unwrap_or_default() {
+            let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
+            let _ = store.release(&lease, Version::FIRST, &outcome).now_or_never();
+        }
+    }
+
     async fn set_all_due(&self) -> Result<(), PortError> {
         let everything = ListQuery::new(PageSize::MAX);
         for resource in self.world.store.list(&everything).await?.resources {
@@ -117,7 +113,7 @@ impl Broken {
     /// Takes a lease again at once, for whoever gave it back.
     async fn take_again(&self, lease: &Lease, lease_for: Duration) -> Result<(), PortError> {
         let target = ClaimTarget::One(lease.resource);
-        let request = ClaimRequest { worker: lease.worker.clone(), target, lease_for };
+        let request = ClaimRequest::new(lease.worker.clone(), target, lease_for);
         self.world.store.claim(&request).await?;
         Ok(())
     }
@@ -141,8 +137,8 @@ impl Broken {
         let mut leases = Vec::new();
         for lane in [Lane::Teardown, Lane::Converge] {
             let target = ClaimTarget::Due { lane, limit };
-            leases
-                .extend(self.world.store.claim(&ClaimRequest { target, ..request.clone() }).await?);
+            let request = ClaimRequest::new(request.worker.clone(), target, request.lease_for);
+            leases.extend(self.world.store.claim(&request).await?);
         }
         Ok(leases)
     }
@@ -157,14 +153,7 @@ impl Broken {
     /// Ends the lease that somebody holds.
     async fn end(&self, id: ProvisionedResourceId, entry: &ScheduleEntry) -> Result<(), PortError> {
         let Some((worker, until)) = entry.lease.clone() else { return Ok(()) };
-        let lease = Lease {
-            resource: id,
-            epoch: entry.epoch,
-            worker,
-            until,
-            attempts: entry.attempts,
-            takeover: false,
-        };
+        let lease = Lease::new(id, entry.epoch, worker, until).with_attempts(entry.attempts);
         let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
         self.world.store.release(&lease, Version::FIRST, &outcome).await?;
         Ok(())
@@ -174,6 +163,9 @@ impl Broken {
 #[async_trait]
 impl Schedule for Broken {
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        if self.flaw == Flaw::ClaimsHalfWhenDropped {
+            half_way(|| self.raise_the_epoch(request)).await;
+        }
         let one_at_a_time =
             matches!(request.target, ClaimTarget::Due { limit, .. } if limit.get() == 1);
         match self.flaw {
@@ -303,6 +295,10 @@ impl Schedule for Broken {
         paused: bool,
         by: &Attribution,
     ) -> Result<bool, PortError> {
+        if self.flaw == Flaw::PausesHalfWhenDropped {
+            let entry = AuditEntry::new(AuditAction::Paused, by.clone()).about(id);
+            half_way(|| drop(self.world.store.record(&entry).now_or_never())).await;
+        }
         let before = self.world.store.entry(id).await?;
         let there = self.world.store.set_paused(id, paused, by).await?;
         match (self.flaw, before) {
@@ -338,12 +334,17 @@ impl Schedule for Broken {
         if self.flaw == Flaw::OverwritesTheBrake {
             self.world.store.set_brake(cluster, None, by).await?;
         }
-        self.world.store.set_brake(cluster, brake, by).await
+        let set = self.world.store.set_brake(cluster, brake, by).await;
+        if self.flaw == Flaw::BrakesInAnOutage { set.or(Ok(())) } else { set }
     }
 
     async fn wakeups(&self) -> Result<Wakeups, PortError> {
         match self.flaw {
             Flaw::WakesNobody => Ok(Box::pin(stream::empty())),
+            Flaw::ListensInAnOutage => {
+                let heard = self.world.store.wakeups().await;
+                heard.or_else(|_| Ok(Box::pin(stream::pending())))
+            }
             _ => self.world.store.wakeups().await,
         }
     }

@@ -1,4 +1,8 @@
 //! Stores that look first and lock later, to see that the checker finds them out.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a race concerns a few methods; everywhere else a store with it behaves"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,15 +10,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{
-    ClusterId, Declaration, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
-    Version,
+    ClusterId, Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
+    RequestId, Version,
 };
 use broker_ports::memory::MemoryStore;
 use broker_ports::{
     Acknowledged, Admitted, Attribution, AuditRecord, Backlog, Brake, ClaimEvents, ClaimRequest,
-    ClaimTarget, ClaimedEvent, Created, Due, EventClaim, Lease, ListPage, ListQuery, Outbox,
+    ClaimTarget, ClaimedEvent, Created, Due, EventClaim, Lane, Lease, ListPage, ListQuery, Outbox,
     PageSize, PassOutcome, PortError, PurgeRequest, Released, Repository, Resume, Schedule,
-    ScheduleEntry, SetAside, StoredRequest, SweepPage, SweepQuery, Wakeups, Write, Written,
+    ScheduleEntry, SetAside, StoredRequest, SweepPage, SweepQuery, Wakeups, Write, WriteKind,
+    Written,
 };
 use tokio::task::yield_now;
 
@@ -29,11 +34,30 @@ pub(super) enum Race {
     RequestId,
     /// It answers a second look from what it remembers of the first.
     CachedRead,
+    /// It compares the version of what is to be put on record, lets others in, and writes.
+    Record,
+    /// It looks what is due, lets others in, and hands all of it out.
+    Due,
+    /// It reads a page row by row, and lets others in between.
+    Sweep,
+    /// It looks what is Deleted, lets others in, and says that all of it that is gone went now.
+    Purge,
+    /// It removes events a second time, and counts the first only.
+    EventPurge,
 }
 
 impl Race {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Version, Self::Lease, Self::RequestId, Self::CachedRead];
+    pub(super) const ALL: [Self; 9] = [
+        Self::Version,
+        Self::Lease,
+        Self::RequestId,
+        Self::CachedRead,
+        Self::Record,
+        Self::Due,
+        Self::Sweep,
+        Self::Purge,
+        Self::EventPurge,
+    ];
 }
 
 pub(super) struct Racy {
@@ -47,16 +71,93 @@ impl Racy {
         Self { store, race, remembered: Mutex::default() }
     }
 
-    async fn write_late(&self, write: &Write<'_>) -> Result<Written, PortError> {
+    async fn write_late(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
         let wanted = write.change.resource();
         let seen = self.store.get_by_id(wanted.id()).await?;
         if seen.is_none_or(|seen| seen.version() != write.change.expected_version()) {
             return Ok(Written::Stale);
         }
         yield_now().await;
-        let written = self.store.update_phase(write).await?;
+        let written = self.write(kind, write).await?;
         // By now the version is another one. This store does not look again.
         Ok(if written == Written::Stale { Written::Committed } else { written })
+    }
+
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        match kind {
+            WriteKind::Phase => self.store.update_phase(write).await,
+            WriteKind::Token => self.store.record_token(write).await,
+            WriteKind::Closed => self.store.record_closed(write).await,
+            WriteKind::Substrate => self.store.record_substrate(write).await,
+            WriteKind::DeletionIntent => self.store.record_deletion_intent(write).await,
+        }
+    }
+
+    async fn record(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        match self.race {
+            Race::Record => self.write_late(kind, write).await,
+            _ => self.write(kind, write).await,
+        }
+    }
+
+    async fn claim_due_late(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        let ClaimTarget::Due { lane, .. } = request.target else {
+            return self.store.claim(request).await;
+        };
+        let page = self.store.sweep_page(&SweepQuery::new(PageSize::MAX)).await?;
+        let teardown = lane == Lane::Teardown;
+        let due = page.rows.into_iter().filter(|row| {
+            let free = row.lease_until.is_none() && !row.paused;
+            free && row.due_at.is_some() && row.phase.is_teardown() == teardown
+        });
+        let due: Vec<_> = due.map(|row| row.id).collect();
+        let mut entries = Vec::new();
+        for id in due {
+            entries.extend(self.store.entry(id).await?.map(|entry| (id, entry)));
+        }
+        yield_now().await;
+        let mut leases = self.store.claim(request).await?;
+        for (id, entry) in entries {
+            let missed = leases.iter().all(|lease| lease.resource != id);
+            // Somebody else has it by now. This store does not look again.
+            let taken = self.store.entry(id).await?.is_some_and(|now| now.lease.is_some());
+            if missed && taken {
+                let until = entry.now + request.lease_for;
+                leases.push(Lease::new(id, entry.epoch.next(), request.worker.clone(), until));
+            }
+        }
+        Ok(leases)
+    }
+
+    async fn sweep_late(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+        let mut one = SweepQuery::new(PageSize::new(1)?);
+        one.after = query.after;
+        let mut page = self.store.sweep_page(&one).await?;
+        while let Some(next) = page.next {
+            yield_now().await;
+            one = one.after(next);
+            let more = self.store.sweep_page(&one).await?;
+            page.rows.extend(more.rows);
+            (page.next, page.now) = (more.next, more.now);
+        }
+        Ok(page)
+    }
+
+    async fn purge_late(
+        &self,
+        request: &PurgeRequest,
+    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+        let query = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
+        let seen = self.store.list(&query).await?.resources;
+        yield_now().await;
+        let mut purged = self.store.purge_deleted(request).await?;
+        for resource in seen {
+            let id = resource.id();
+            if !purged.contains(&id) && self.store.get_by_id(id).await?.is_none() {
+                purged.push(id);
+            }
+        }
+        Ok(purged)
     }
 
     async fn claim_late(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
@@ -70,14 +171,8 @@ impl Racy {
         if !leases.is_empty() {
             return Ok(leases);
         }
-        Ok(vec![Lease {
-            resource: id,
-            epoch: entry.epoch.next(),
-            worker: request.worker.clone(),
-            until: entry.now + request.lease_for,
-            attempts: 0,
-            takeover: false,
-        }])
+        let until = entry.now + request.lease_for;
+        Ok(vec![Lease::new(id, entry.epoch.next(), request.worker.clone(), until)])
     }
 
     async fn create_late(&self, admitted: &Admitted) -> Result<Created, PortError> {
@@ -108,7 +203,7 @@ impl Repository for Racy {
     async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
         match self.race {
             Race::RequestId => self.create_late(admitted).await,
-            Race::Version | Race::Lease | Race::CachedRead => self.store.create(admitted).await,
+            _ => self.store.create(admitted).await,
         }
     }
 
@@ -139,28 +234,29 @@ impl Repository for Racy {
     }
 
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
-        self.store.sweep_page(query).await
+        match self.race {
+            Race::Sweep => self.sweep_late(query).await,
+            _ => self.store.sweep_page(query).await,
+        }
     }
 
     async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError> {
         match self.race {
-            Race::Version => self.write_late(write).await,
-            Race::Lease | Race::RequestId | Race::CachedRead => {
-                self.store.update_phase(write).await
-            }
+            Race::Version => self.write_late(WriteKind::Phase, write).await,
+            _ => self.store.update_phase(write).await,
         }
     }
 
     async fn record_token(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.store.record_token(write).await
+        self.record(WriteKind::Token, write).await
     }
 
     async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.store.record_closed(write).await
+        self.record(WriteKind::Closed, write).await
     }
 
     async fn record_substrate(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.store.record_substrate(write).await
+        self.record(WriteKind::Substrate, write).await
     }
 
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
@@ -183,7 +279,10 @@ impl Repository for Racy {
         &self,
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
-        self.store.purge_deleted(request).await
+        match self.race {
+            Race::Purge => self.purge_late(request).await,
+            _ => self.store.purge_deleted(request).await,
+        }
     }
 }
 
@@ -192,7 +291,8 @@ impl Schedule for Racy {
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
         match self.race {
             Race::Lease => self.claim_late(request).await,
-            Race::Version | Race::RequestId | Race::CachedRead => self.store.claim(request).await,
+            Race::Due => self.claim_due_late(request).await,
+            _ => self.store.claim(request).await,
         }
     }
 
@@ -268,7 +368,12 @@ impl Outbox for Racy {
     }
 
     async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
-        self.store.purge_events(retention, limit).await
+        let purged = self.store.purge_events(retention, limit).await?;
+        if self.race == Race::EventPurge {
+            yield_now().await;
+            self.store.purge_events(retention, limit).await?;
+        }
+        Ok(purged)
     }
 
     async fn backlog(&self) -> Result<Backlog, PortError> {

@@ -1,28 +1,29 @@
 //! Many tasks that do random things with one store, and write down what they see.
 
+mod choose;
+mod perform;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use broker_domain::{Change, Phase, ProvisionedResource, Stamp};
-use broker_ports::testing::builders::{
-    DeclarationBuilder, attribution, declaration, id, resource, rows, stamp, worker,
-};
+use broker_domain::{Phase, ProvisionedResource};
+use broker_ports::testing::builders::{DeclarationBuilder, declaration, resource, rows, worker};
 use broker_ports::{
-    Acknowledged, ClaimEvents, ClaimRequest, ClaimTarget, Created, EventClaim, Lease, LeaseEpoch,
-    ListQuery, Outbox, PassOutcome, PortError, Released, Repository, Schedule, Write, Written,
+    Acknowledged, ClaimEvents, Created, EventClaim, Lease, Outbox, Repository, Schedule, Write,
+    WriteKind, Written,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
 use super::checker::Entry;
-use super::model::{Answer, Call, Number};
+use super::model::{Model, Number, Row};
 
 pub(super) const TASKS: u64 = 32;
 const CALLS_PER_TASK: u64 = 3;
-const SLOTS: u8 = 3;
-const HOUR: Duration = Duration::from_hours(1);
+/// The request ids that the tasks share. The last three stand for something from the beginning.
+const SLOTS: u8 = 6;
+const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
 /// No call here has a reason to fail, whatever the others do.
 const ANSWERS: &str = "the store answers";
 
@@ -41,8 +42,13 @@ impl Ports {
     }
 }
 
-/// One history.
-pub(super) async fn run(seed: u64, ports: Ports) -> Vec<Entry> {
+/// One history, and what stood before it: three resources on their last steps, so that some of the few calls of a
+/// history get to the end.
+pub(super) async fn run(seed: u64, ports: Ports) -> (Vec<Entry>, Model) {
+    let mut beginning = Model::default();
+    prepare(&ports, &mut beginning, 3, Phase::Deprovisioning, 3).await;
+    prepare(&ports, &mut beginning, 4, Phase::Deleted, 3).await;
+    prepare(&ports, &mut beginning, 5, Phase::Deleted, 4).await;
     let time = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for number in 0..TASKS {
@@ -59,7 +65,44 @@ pub(super) async fn run(seed: u64, ports: Ports) -> Vec<Entry> {
     }
     let mut history: Vec<Entry> = tasks.join_all().await.into_iter().flatten().collect();
     history.sort_by_key(|entry| entry.called);
-    history
+    (history, beginning)
+}
+
+/// Stores a resource that is nearly gone, with so many of its events told, in the store and in the model.
+async fn prepare(ports: &Ports, model: &mut Model, slot: u8, phase: Phase, told: u64) {
+    let number = 1_000 + Number::from(slot);
+    let builder = resource().numbered(number).standalone().declared_as(worded(slot, 0));
+    let builder = builder.in_phase(phase);
+    let created = ports.repository.create(&builder.admitted()).await.expect(ANSWERS);
+    assert_eq!(created, Created::Stored);
+    let by = broker_ports::testing::builders::attribution();
+    let then = builder.life().then;
+    for (kind, change) in &then {
+        let write = Write::by_caller(change, &by);
+        let written = match kind {
+            WriteKind::Phase => ports.repository.update_phase(&write).await,
+            WriteKind::Closed => ports.repository.record_closed(&write).await,
+            WriteKind::DeletionIntent => ports.repository.record_deletion_intent(&write).await,
+            WriteKind::Token | WriteKind::Substrate => panic!("a standalone one without substrate"),
+        };
+        assert_eq!(written.expect(ANSWERS), Written::Committed);
+    }
+    for _ in 0..told {
+        let request = ClaimEvents::new(worker("before"), rows(1_000), std::time::Duration::ZERO);
+        let events = ports.outbox.claim_events(&request).await.expect(ANSWERS);
+        let own = events.iter().find(|event| event.resource == builder.id());
+        let claim = &own.expect("it has an event to tell").claim;
+        let taken = ports.outbox.acknowledge_event(claim).await.expect(ANSWERS);
+        assert_eq!(taken, Acknowledged::Done);
+    }
+    let row = Row {
+        version: builder.build().version().get(),
+        phase,
+        events: builder.build().event_sequence(),
+        acknowledged: told,
+        ..Row::declared()
+    };
+    model.prepare(slot, number, row, then.len() + 1);
 }
 
 /// One task, with what it has learnt so far.
@@ -96,198 +139,12 @@ impl Task {
         }
     }
 
-    fn choose(&mut self, name: Number) -> Call {
-        let slot = self.random.random_range(0..SLOTS);
-        let Some(known) = self.known.clone() else {
-            return match self.random.random_range(0..6) {
-                0..3 => {
-                    Call::Create { slot, number: name, wording: self.random.random_range(0..2) }
-                }
-                3..5 => Call::Lookup { slot },
-                _ => Call::List,
-            };
-        };
-        let (number, version) = (number_of(&known), known.version().get());
-        match self.random.random_range(0..12) {
-            0 => Call::Lookup { slot },
-            1 => Call::List,
-            2 => Call::History { number },
-            3 => Call::Pause { number, paused: self.random.random() },
-            4 => Call::ClaimEvents,
-            5 | 6 => Call::Claim { number },
-            7 if self.lease.is_some() => {
-                let epoch = self.lease.as_ref().map_or(0, |lease| lease.epoch.get());
-                Call::Release { number: self.leased(), epoch }
-            }
-            8 if !self.claims.is_empty() => {
-                let (number, sequence, _) = self.claims[0];
-                Call::Acknowledge { number, sequence }
-            }
-            9 if known.phase() != Phase::Deregistering => Call::Delete { number, version },
-            _ => self.choose_advance(&known, number, version),
-        }
-    }
-
-    fn choose_advance(
-        &mut self,
-        known: &ProvisionedResource,
-        number: Number,
-        version: u64,
-    ) -> Call {
-        let to = match known.phase() {
-            Phase::Pending => Phase::Provisioning,
-            Phase::Provisioning => Phase::Ready,
-            Phase::Ready => Phase::Pending,
-            Phase::Enrolling
-            | Phase::Failed
-            | Phase::Deregistering
-            | Phase::Deprovisioning
-            | Phase::Deleted => return Call::History { number },
-        };
-        let own = self.lease.as_ref().filter(|_| self.leased() == number);
-        Call::Advance { number, version, to, epoch: own.map(|lease| lease.epoch.get()) }
-    }
-
-    fn leased(&self) -> Number {
-        self.lease.as_ref().map_or(0, |lease| lease.resource.as_uuid().as_u128())
-    }
-
-    async fn perform(&mut self, call: &Call, name: Number) -> Answer {
-        match call {
-            Call::Create { slot, wording, .. } => self.create(*slot, *wording, name).await,
-            Call::Lookup { slot } => self.look_up(*slot).await,
-            Call::Advance { to, epoch, .. } => self.advance(*to, *epoch, name).await,
-            Call::Delete { .. } => self.delete(name).await,
-            Call::Claim { number } => self.claim(*number).await,
-            Call::Release { .. } => self.release().await,
-            Call::Pause { number, paused } => {
-                let (by, id) = (attribution(), id(*number));
-                let there = self.ports.schedule.set_paused(id, *paused, &by).await;
-                Answer::ThereIs(there.expect(ANSWERS))
-            }
-            Call::List => {
-                let query = ListQuery::new(rows(1_000));
-                let page = self.ports.repository.list(&query).await.expect(ANSWERS);
-                let listed = page.resources.iter();
-                Answer::Listed(listed.map(|row| (number_of(row), row.version().get())).collect())
-            }
-            Call::History { number } => {
-                let history = self.ports.repository.history(id(*number)).await;
-                Answer::Lines(history.expect(ANSWERS).len())
-            }
-            Call::ClaimEvents => self.claim_events().await,
-            Call::Acknowledge { .. } => {
-                let (_, _, claim) = self.claims.remove(0);
-                match self.ports.outbox.acknowledge_event(&claim).await.expect(ANSWERS) {
-                    Acknowledged::Done => Answer::Done,
-                    Acknowledged::ClaimLost => Answer::ClaimLost,
-                }
-            }
-        }
-    }
-
-    async fn create(&mut self, slot: u8, wording: u8, name: Number) -> Answer {
-        let builder = resource().numbered(name).standalone().declared_as(worded(slot, wording));
-        match self.ports.repository.create(&builder.admitted()).await.expect(ANSWERS) {
-            Created::Stored => {
-                self.known = Some(builder.build());
-                Answer::Stored
-            }
-            Created::Replayed(first) => {
-                let (number, version) = (number_of(&first), first.version().get());
-                self.known = Some(*first);
-                Answer::Replayed { number, version }
-            }
-            Created::Conflict => Answer::Conflict,
-        }
-    }
-
-    async fn look_up(&mut self, slot: u8) -> Answer {
-        let declaration = worded(slot, 0).build();
-        let request = declaration.request_id.expect("a slot has a request id");
-        let found = self.ports.repository.get_by_request(declaration.project_id, &request).await;
-        Answer::Found(found.expect(ANSWERS).map(|found| {
-            let resource = found.resource;
-            let seen = (number_of(&resource), resource.version().get(), resource.phase());
-            self.known = Some(resource);
-            seen
-        }))
-    }
-
-    async fn advance(&mut self, to: Phase, epoch: Option<u64>, name: Number) -> Answer {
-        let change = self.known().advance(to, stamp_of(name));
-        let change = change.expect("a legal step").expect("another phase");
-        let by = attribution();
-        let epoch = epoch.map(LeaseEpoch::new);
-        let write = Write { epoch, ..Write::by_caller(&change, &by) };
-        let written = self.ports.repository.update_phase(&write).await;
-        self.learn(&written, change)
-    }
-
-    async fn delete(&mut self, name: Number) -> Answer {
-        let change = self.known().request_deletion(stamp_of(name));
-        let change = change.expect("it is not leaving yet");
-        let by = attribution();
-        let write = Write::by_caller(&change, &by);
-        let written = self.ports.repository.record_deletion_intent(&write).await;
-        self.learn(&written, change)
-    }
-
-    fn learn(&mut self, written: &Result<Written, PortError>, change: Change) -> Answer {
-        match written {
-            Ok(Written::Committed) => {
-                self.known = Some(change.into_resource());
-                Answer::Committed
-            }
-            Ok(Written::Stale) => Answer::Stale,
-            Ok(Written::LeaseLost) => Answer::LeaseLost,
-            Err(_) => Answer::Refused,
-        }
-    }
-
     fn known(&self) -> &ProvisionedResource {
         self.known.as_ref().expect("it only writes what it has read")
     }
 
-    async fn claim(&mut self, number: Number) -> Answer {
-        let request = ClaimRequest {
-            worker: worker(&format!("task-{}", self.number)),
-            target: ClaimTarget::One(id(number)),
-            lease_for: HOUR,
-        };
-        let lease = self.ports.schedule.claim(&request).await.expect(ANSWERS).pop();
-        let epoch = lease.as_ref().map(|lease| lease.epoch.get());
-        self.lease = lease.or(self.lease.take());
-        Answer::Leased(epoch)
-    }
-
-    /// Gives the lease back and keeps it in mind: a task may come a second time with what it has no more.
-    async fn release(&mut self) -> Answer {
-        let lease = self.lease.clone().expect("it only gives back what it had");
-        let seen = self.known().version();
-        let outcome = PassOutcome::Succeeded { due_in: None };
-        match self.ports.schedule.release(&lease, seen, &outcome).await.expect(ANSWERS) {
-            Released::Done => Answer::Done,
-            Released::LeaseLost => Answer::LeaseLost,
-        }
-    }
-
-    async fn claim_events(&mut self) -> Answer {
-        let name = format!("task-{}", self.number);
-        let request = ClaimEvents { worker: worker(&name), limit: rows(1_000), claim_for: HOUR };
-        let mut claimed: Vec<_> = self
-            .ports
-            .outbox
-            .claim_events(&request)
-            .await
-            .expect(ANSWERS)
-            .into_iter()
-            .map(|event| (event.resource.as_uuid().as_u128(), event.sequence, event.claim))
-            .collect();
-        claimed.sort_by_key(|(number, sequence, _)| (*number, *sequence));
-        let events = claimed.iter().map(|(number, sequence, _)| (*number, *sequence)).collect();
-        self.claims.extend(claimed);
-        Answer::Events(events)
+    fn leased(&self) -> Number {
+        self.lease.as_ref().map_or(0, |lease| lease.resource.as_uuid().as_u128())
     }
 }
 
@@ -300,9 +157,4 @@ fn worded(slot: u8, wording: u8) -> DeclarationBuilder {
 
 fn number_of(resource: &ProvisionedResource) -> Number {
     resource.id().as_uuid().as_u128()
-}
-
-/// An event id that no other call uses.
-fn stamp_of(name: Number) -> Stamp {
-    stamp(1_000_000 + name, 100)
 }

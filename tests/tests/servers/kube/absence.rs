@@ -70,7 +70,7 @@ async fn a_version_that_is_no_longer_served_hides_nothing() {
     let (why, error) = cause(fixture.apply(subject.xr().shell(2), version.unchanged()).await);
     assert_eq!(why, Cause::KindAbsent, "{error}");
     let target = subject.reference();
-    let request = DeleteRequest { project: fixture.project, target: &target, uid: &version.uid };
+    let request = DeleteRequest::new(fixture.project, &target, &version.uid);
     assert_eq!(fixture.port.delete(&request).await.unwrap(), Deleted::Accepted);
     until("it to be gone", || async {
         let xr = fixture.port.read(&subject.target()).await.unwrap().xr;

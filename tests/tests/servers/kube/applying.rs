@@ -40,7 +40,7 @@ async fn an_apply_that_comes_too_late_changes_nothing() {
     assert_eq!(fixture.object(&reference).await, None);
 
     let namesake = fixture.shell(&subject).await;
-    let chance = ObjectVersion { uid: first.uid.clone(), ..namesake.clone() };
+    let chance = ObjectVersion::new(&first.uid, &namesake.resource_version);
     let rows = [
         ("the name is taken", Precondition::Absent, Applied::Conflict),
         ("another object, another version", second.unchanged(), Applied::Conflict),

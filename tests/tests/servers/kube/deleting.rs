@@ -11,7 +11,7 @@ use super::world::api;
 
 async fn delete(fixture: &Fixture, subject: &Subject, uid: &str) -> Deleted {
     let target = subject.reference();
-    let request = DeleteRequest { project: fixture.project, target: &target, uid };
+    let request = DeleteRequest::new(fixture.project, &target, uid);
     fixture.port.delete(&request).await.unwrap()
 }
 
@@ -114,7 +114,7 @@ async fn a_life_from_shell_to_gone_asks_for_nothing_that_is_not_ours() {
     fixture.port.observe_many(&[subject.xr_target()]).await.unwrap();
     assert_eq!(delete(&fixture, &subject, &version.uid).await, Deleted::Accepted);
     let target = subject.target().provider_config;
-    let request = DeleteRequest { project: fixture.project, target: &target, uid: &config.uid };
+    let request = DeleteRequest::new(fixture.project, &target, &config.uid);
     assert_eq!(fixture.port.delete(&request).await.unwrap(), Deleted::Accepted);
     until("everything to be gone", || async {
         let reading = fixture.port.read(&subject.target()).await.unwrap();

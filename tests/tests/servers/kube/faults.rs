@@ -184,7 +184,7 @@ async fn deleting(fault: Fault, told: Told) {
     let resource = faulty.world.resource();
     let uid = resource.start(&faulty.direct).await.uid;
     let target = resource.reference();
-    let request = DeleteRequest { project: resource.identity.project, target: &target, uid: &uid };
+    let request = DeleteRequest::new(resource.identity.project, &target, &uid);
     let _held = faulty.strike(fault, |request| request.verb == "DELETE").await;
     told.check(&faulty.cluster.delete(&request).await.unwrap_err());
     assert_eq!(faulty.sent("DELETE"), usize::from(!refused), "it was not sent once");

@@ -1,7 +1,6 @@
 //! What the tests of single facts begin with: a Project with its namespace, kinds of our own, the adapter,
 //! and what the broker would render.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
@@ -255,17 +254,13 @@ impl Subject {
 
     pub(super) fn xr_target(&self) -> XrTarget {
         let Identity { resource, project, .. } = self.identity;
-        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
     }
 
     pub(super) fn target(&self) -> Target {
         let PlainKind { api_version, kind, .. } = part_kind();
-        Target {
-            xr: self.xr_target(),
-            provider_config: self.provider_config().reference().clone(),
-            composed_kinds: Arc::new([ComposedKind { api_version, kind }]),
-            recorded: BTreeSet::new(),
-        }
+        Target::new(self.xr_target(), self.provider_config().reference().clone())
+            .composing([ComposedKind { api_version, kind }])
     }
 
     pub(super) fn reference(&self) -> ObjectReference {

@@ -183,15 +183,13 @@ async fn live_and_die(cluster: &KubeCluster, world: &World, resource: &Resource)
     assert!(matches!(reading.xr, XrReading::Present(_)));
     cluster.inspect(&target).await.unwrap().events.unwrap();
     cluster.observe_many(&[resource.xr_target()]).await.unwrap().remove(0).unwrap();
-    let kinds = OwnedKinds {
-        xrds: vec![Arc::clone(&world.xrd)],
-        provider_configs: vec![(format!("{}/v1beta1", world.group), "ProviderConfig".to_owned())],
-    };
-    cluster.list_owned(&OwnedQuery { kinds, after: None }).await.unwrap();
+    let configs = vec![(format!("{}/v1beta1", world.group), "ProviderConfig".to_owned())];
+    let kinds = OwnedKinds::new(vec![Arc::clone(&world.xrd)], configs);
+    cluster.list_owned(&OwnedQuery::new(kinds)).await.unwrap();
 
     let project = resource.identity.project;
     let gone = |uid: String, target: ObjectReference| async move {
-        let request = DeleteRequest { project, target: &target, uid: &uid };
+        let request = DeleteRequest::new(project, &target, &uid);
         assert_eq!(cluster.delete(&request).await.unwrap(), Deleted::Accepted);
     };
     gone(shell.uid, resource.reference()).await;
@@ -244,13 +242,13 @@ async fn another_projects_namespace_cannot_be_written() {
     let shell = wanted.request(wanted.shell(), Precondition::Absent);
     forbidden(cluster.apply(&shell).await.unwrap_err());
     let target = stands.reference();
-    let delete = DeleteRequest { project: other.project, target: &target, uid: &version.uid };
+    let delete = DeleteRequest::new(other.project, &target, &version.uid);
     forbidden(cluster.delete(&delete).await.unwrap_err());
     // It may look, which is what finding orphans takes.
     assert!(matches!(cluster.read(&stands.target(&[])).await.unwrap().xr, XrReading::Present(_)));
 
     // Not even for a Project that it may write for: such a request is never made.
-    let astray = DeleteRequest { project: bound.machines.project, ..delete };
+    let astray = DeleteRequest::new(bound.machines.project, &target, &version.uid);
     let error = cluster.delete(&astray).await.unwrap_err();
     assert!(error.to_string().contains("is not at home"), "{error}");
     let left = other.machines().list(&ListParams::default()).await.unwrap();

@@ -57,7 +57,7 @@ async fn an_arm_lands_late() {
 }
 
 fn shell() -> ObjectVersion {
-    ObjectVersion { uid: "u".into(), resource_version: "7".into() }
+    ObjectVersion::new("u", "7")
 }
 
 fn arm() -> ApplyRequest {

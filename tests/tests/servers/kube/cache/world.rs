@@ -1,7 +1,6 @@
 //! A kind of its own, a Project with its namespace, and a resource that nobody asked for yet: what the tests
 //! of the cache, of faults, of rights and of the request budget begin with.
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -189,7 +188,7 @@ impl Resource {
 
     pub(crate) fn xr_target(&self) -> XrTarget {
         let Identity { resource, project, .. } = self.identity;
-        XrTarget { resource, project, xrd: Arc::clone(&self.xrd) }
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
     }
 
     pub(crate) fn reference(&self) -> ObjectReference {
@@ -198,12 +197,8 @@ impl Resource {
 
     /// Everything of the resource; a kind that is composed may be named.
     pub(crate) fn target(&self, composed: &[ComposedKind]) -> Target {
-        Target {
-            xr: self.xr_target(),
-            provider_config: self.provider_config().reference().clone(),
-            composed_kinds: composed.into(),
-            recorded: BTreeSet::new(),
-        }
+        Target::new(self.xr_target(), self.provider_config().reference().clone())
+            .composing(composed)
     }
 
     fn rendered(&self, render: impl FnOnce(&broker_render::Xr<'_>) -> Manifest) -> Manifest {

@@ -51,7 +51,7 @@ async fn a_node_keeps_its_peer_until_it_leaves() {
 #[tokio::test]
 async fn a_node_is_told_why_it_may_not_join() {
     let world = World::fresh().await;
-    let nobody = NodeId(Uuid::from_u128(0x00dd));
+    let nobody = NodeId::new(Uuid::from_u128(0x00dd)).unwrap();
     let refused = world.mesh.join(nobody).await.unwrap_err();
     assert!(matches!(refused, JoinError::Unknown), "{refused}");
     let refused = world.mesh.retire(nobody, None).await.unwrap_err();

@@ -16,7 +16,7 @@ struct Holder(Transaction<'static, Postgres>);
 impl Holder {
     async fn of_node(pool: &PgPool, node: NodeId) -> Self {
         let mut holder = Self(pool.begin().await.unwrap());
-        holder.does("SELECT FROM plexsphere.nodes WHERE id = $1 FOR UPDATE", node.0).await;
+        holder.does("SELECT FROM plexsphere.nodes WHERE id = $1 FOR UPDATE", node.as_uuid()).await;
         holder
     }
 
@@ -136,7 +136,7 @@ async fn a_retire_that_waited_sees_the_peer_that_joined_meanwhile() {
     let world = World::fresh().await;
     let node = enrolled(&world).await;
     let mut holder = Holder::of_node(world.pool(), node).await;
-    holder.does("INSERT INTO plexsphere.peers (node_id) VALUES ($1)", node.0).await;
+    holder.does("INSERT INTO plexsphere.peers (node_id) VALUES ($1)", node.as_uuid()).await;
     let retire = world.mesh.retire(node, None);
     let (retired, ()) = tokio::join!(retire, holder.commit_when_waited_for(world.pool()));
     assert_eq!(retired.unwrap(), Retired::PeerAppeared);
@@ -153,7 +153,7 @@ async fn a_node_that_waited_to_join_sees_that_it_was_deregistered_meanwhile() {
     let node = enrolled(&world).await;
     let mut holder = Holder::of_node(world.pool(), node).await;
     let mark = "UPDATE plexsphere.nodes SET deregistered_at = clock_timestamp() WHERE id = $1";
-    holder.does(mark, node.0).await;
+    holder.does(mark, node.as_uuid()).await;
     let (joined, ()) =
         tokio::join!(world.mesh.join(node), holder.commit_when_waited_for(world.pool()));
     let refused = joined.unwrap_err();

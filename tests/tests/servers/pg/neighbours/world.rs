@@ -77,7 +77,7 @@ impl World {
         resource: ProvisionedResourceId,
     ) -> Result<IssueRequest, PortError> {
         let ttl = self.tokens.ttl_window().await?.max;
-        Ok(IssueRequest { resource, ordinal: TokenOrdinal::FIRST, epoch: LeaseEpoch::new(1), ttl })
+        Ok(IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(1), ttl))
     }
 
     async fn close_pool(&self) -> Result<(), PortError> {

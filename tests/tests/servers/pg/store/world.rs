@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::Declaration;
-use broker_pg::PgStore;
-use broker_ports::testing::store::StoreUnderTest;
-use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
+use broker_pg::{PgStore, create_in};
+use broker_ports::testing::store::{OpenTransaction, StoreUnderTest};
+use broker_ports::{
+    Admitted, AuditRecord, AuditSink, Backoff, Created, Outbox, PortError, Repository, Schedule,
+};
 use broker_tests::{TestDatabase, TestPostgres};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
@@ -108,6 +110,16 @@ fn in_the_world(error: sqlx::Error) -> PortError {
     PortError::transient("the test's own statement failed").with_source(error)
 }
 
+/// A transaction of the host's in which a declaration was stored.
+struct HostTransaction(sqlx::Transaction<'static, sqlx::Postgres>);
+
+#[async_trait]
+impl OpenTransaction for HostTransaction {
+    async fn commit(self: Box<Self>) -> Result<(), PortError> {
+        self.0.commit().await.map_err(in_the_world)
+    }
+}
+
 #[async_trait]
 impl StoreUnderTest for World {
     fn repository(&self) -> &dyn Repository {
@@ -155,6 +167,19 @@ impl StoreUnderTest for World {
             transaction.commit().await
         };
         moved.await.map_err(in_the_world)
+    }
+
+    async fn begin_create<'a>(
+        &'a self,
+        admitted: &Admitted,
+    ) -> Result<Box<dyn OpenTransaction + 'a>, PortError> {
+        let mut host = self.pool().begin().await.map_err(in_the_world)?;
+        match create_in(&mut host, admitted).await? {
+            Created::Stored => Ok(Box::new(HostTransaction(host))),
+            Created::Replayed(_) | Created::Conflict => {
+                Err(PortError::rejected("it was stored before"))
+            }
+        }
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -24,7 +24,7 @@ impl World {
     ) -> Result<NodeId, PortError> {
         let select = "SELECT consumed_by_node_id FROM plexsphere.bootstrap_tokens WHERE id = $1";
         let select = sqlx::query_scalar(select).bind(token.as_uuid());
-        Ok(NodeId(self.insert(select).await?))
+        Ok(NodeId::new(self.insert(select).await?)?)
     }
 }
 
@@ -94,7 +94,11 @@ impl MeshAgents for World {
         let select = "SELECT EXISTS (SELECT FROM plexsphere.peers \
                       WHERE node_id = $1 AND left_at IS NULL)";
         let node = self.node_of(token).await?;
-        sqlx::query_scalar(select).bind(node.0).fetch_one(self.pool()).await.map_err(in_the_world)
+        sqlx::query_scalar(select)
+            .bind(node.as_uuid())
+            .fetch_one(self.pool())
+            .await
+            .map_err(in_the_world)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

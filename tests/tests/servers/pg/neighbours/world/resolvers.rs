@@ -166,6 +166,20 @@ impl LabelTagResolverUnderTest for World {
         Ok(resource)
     }
 
+    async fn keep(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), PortError> {
+        for (key, value) in labels {
+            let insert = "INSERT INTO plexsphere.resource_labels \
+                          (resource_id, key, value, propagates) VALUES ($1, $2, $3, false)";
+            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
+            insert.execute(self.pool()).await.map_err(in_the_world)?;
+        }
+        Ok(())
+    }
+
     async fn cut_off(&self) -> Result<(), PortError> {
         self.close_pool().await
     }

@@ -1,0 +1,184 @@
+//! A catalog on disk: one directory per blueprint, read within bounds and checked before anybody uses it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use broker_render::MAX_DOCUMENT_BYTES;
+use broker_render::catalog::{self, Blueprint, Files, Severity};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A catalog without errors.
+pub(crate) struct Catalog {
+    pub(crate) blueprints: Vec<Checked>,
+}
+
+/// A blueprint that was checked, and the bytes that it was read from.
+pub(crate) struct Checked {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) xrd: Vec<u8>,
+    pub(crate) composition: Vec<u8>,
+}
+
+/// One problem, in the form of one line.
+struct Line {
+    severity: Severity,
+    slug: String,
+    file: &'static str,
+    message: String,
+}
+
+/// Everything that was found in a directory.
+#[derive(Default)]
+struct Findings {
+    blueprints: Vec<Checked>,
+    lines: Vec<Line>,
+}
+
+/// The files of a blueprint.
+const FILES: [catalog::File; 3] =
+    [catalog::File::Metadata, catalog::File::Xrd, catalog::File::Composition];
+
+/// Checks a directory and prints every problem.
+pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Failure> {
+    let findings = examine(directory)?;
+    if output.is_human() {
+        findings.lines.iter().try_for_each(|line| output.text(&line.text()))?;
+    }
+    let blueprints: Vec<_> = findings
+        .blueprints
+        .iter()
+        .map(|Checked { blueprint, .. }| {
+            json!({
+                "slug": blueprint.slug,
+                "version": blueprint.version,
+                "mesh_role": blueprint.mesh_role.as_str(),
+                "kind": blueprint.xrd.kind(),
+            })
+        })
+        .collect();
+    let problems: Vec<_> = findings
+        .lines
+        .iter()
+        .map(|line| {
+            json!({
+                "severity": line.severity.as_str(),
+                "slug": line.slug,
+                "file": line.file,
+                "message": line.message,
+            })
+        })
+        .collect();
+    let sentence = match blueprints.len() {
+        1 => "1 blueprint can be published".to_owned(),
+        number => format!("{number} blueprints can be published"),
+    };
+    output.done(&sentence, &json!({"blueprints": blueprints, "problems": problems}))?;
+    findings.without_errors(directory).map(drop)
+}
+
+/// Reads a directory, for a command that needs all of its blueprints.
+///
+/// # Errors
+///
+/// [`Failure::Catalog`] when there is any error; `told` gets every problem first.
+pub(crate) fn read(
+    directory: &Path,
+    told: &mut dyn FnMut(&str) -> io::Result<()>,
+) -> Result<Catalog, Failure> {
+    let findings = examine(directory)?;
+    findings.lines.iter().try_for_each(|line| told(&line.text()))?;
+    findings.without_errors(directory)
+}
+
+impl Line {
+    fn text(&self) -> String {
+        let Self { severity, slug, file, message } = self;
+        format!("{}: {slug}/{file}: {message}", severity.as_str())
+    }
+}
+
+impl Findings {
+    fn without_errors(self, directory: &Path) -> Result<Catalog, Failure> {
+        let path = directory.to_owned();
+        let errors = self.lines.iter().filter(|line| line.severity == Severity::Error).count();
+        match (errors, self.blueprints.is_empty()) {
+            (0, false) => Ok(Catalog { blueprints: self.blueprints }),
+            (0, true) => Err(Failure::EmptyCatalog { path }),
+            (errors, _) => Err(Failure::Catalog { path, errors }),
+        }
+    }
+
+    fn add(&mut self, slug: &str, directory: &Path) -> Result<(), Failure> {
+        let mut files = [const { Vec::new() }; 3];
+        let mut complete = true;
+        for (file, bytes) in FILES.into_iter().zip(&mut files) {
+            if let Some(found) = contents(&directory.join(file.as_str()))? {
+                *bytes = found;
+                continue;
+            }
+            complete = false;
+            self.lines.push(Line {
+                severity: Severity::Error,
+                slug: slug.to_owned(),
+                file: file.as_str(),
+                message: "is missing".to_owned(),
+            });
+        }
+        if !complete {
+            return Ok(());
+        }
+        let [metadata, xrd, composition] = files;
+        let read = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
+        let (blueprint, problems) = catalog::check(slug, read);
+        self.lines.extend(problems.into_iter().map(|problem| Line {
+            severity: problem.severity,
+            slug: problem.slug,
+            file: problem.file.as_str(),
+            message: problem.message,
+        }));
+        if let Some(blueprint) = blueprint {
+            self.blueprints.push(Checked { blueprint, metadata, xrd, composition });
+        }
+        Ok(())
+    }
+}
+
+/// Every directory in it that is not hidden, in the order of their names. Other files are somebody else's.
+fn examine(directory: &Path) -> Result<Findings, Failure> {
+    let unreadable = |source| Failure::File { path: directory.to_owned(), source };
+    let mut slugs = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() && !name.starts_with('.') {
+            slugs.push((name, entry.path()));
+        }
+    }
+    slugs.sort();
+    let mut findings = Findings::default();
+    for (slug, path) in slugs {
+        findings.add(&slug, &path)?;
+    }
+    Ok(findings)
+}
+
+/// A file's bytes, one more than a document may have at the most; `None` if there is none.
+fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let unreadable = |source| Failure::File { path: path.to_owned(), source };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! docs/cli.md: what cannot be seen in a help text, and then every help text.
+
+use super::definition;
+
+/// Wide enough for the longest sentence between two breaks, and the same on every terminal.
+const HELP_WIDTH: usize = 100;
+
+/// The whole page.
+pub(crate) fn reference() -> String {
+    let mut page = include_str!("reference.md").to_owned();
+    let mut program = definition().term_width(HELP_WIDTH).disable_help_subcommand(true);
+    program.build();
+    push(&mut page, &mut program, "provisioning-broker");
+    page
+}
+
+/// A command's help, and that of the commands below it.
+fn push(page: &mut String, command: &mut clap::Command, name: &str) {
+    for part in ["\n### `", name, "`\n\n```text\n"] {
+        page.push_str(part);
+    }
+    for line in command.render_long_help().to_string().trim_end().lines() {
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page.push_str("```\n");
+    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
+        let name = format!("{name} {}", below.get_name());
+        push(page, below, &name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The page says everything that the parser knows, and its examples are what the program prints.
+
+use std::collections::BTreeSet;
+
+use broker_ports::memory::Behaviour;
+use serde_json::Value;
+
+use super::*;
+use crate::settings;
+use crate::testing::World;
+
+/// The examples of a kind of answer: the JSON blocks below a heading.
+fn examples(page: &str, heading: &str) -> Vec<Value> {
+    let section = page.split_once(&format!("\n#### {heading}\n")).expect(heading).1;
+    let section = section.split("\n#").next().unwrap();
+    let blocks = section.split("```json\n").skip(1);
+    blocks.map(|block| serde_json::from_str(block.split("```").next().unwrap()).unwrap()).collect()
+}
+
+fn keys(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn every_command_flag_and_variable_is_on_the_page() {
+    let page = reference();
+    assert_eq!(page, reference());
+    let mut commands = vec![("provisioning-broker".to_owned(), definition())];
+    while let Some((name, command)) = commands.pop() {
+        assert!(page.contains(&format!("\n### `{name}`\n")), "{name}");
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            if let Some(flag) = argument.get_long() {
+                assert!(page.contains(&format!("--{flag}")), "{name} --{flag}");
+            }
+        }
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            commands.push((format!("{name} {}", below.get_name()), below.clone()));
+        }
+    }
+    for variable in settings::VARIABLES {
+        assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
+    }
+    assert!(!page.contains("`provisioning-broker docs`"), "what is hidden stays hidden");
+}
+
+#[test]
+fn the_examples_have_the_keys_of_the_answers() {
+    let page = reference();
+    let world = World::new(Behaviour::failing_after(1, "quota exceeded"));
+    let id = world.declare();
+    world.settle(id);
+    let id = id.to_string();
+
+    let shown = &examples(&page, "A resource")[0];
+    let got = world.broker(&["get", &id, "--output=json"]).json();
+    assert_eq!(keys(shown), keys(&got));
+    assert_eq!(keys(&shown["failure"]), keys(&got["failure"]));
+    assert_eq!(keys(&shown["composed"][0]), keys(&got["composed"][0]));
+    assert_eq!(keys(&shown["provider_config"]), keys(&got["provider_config"]));
+
+    let listed = world.broker(&["list", "--output=json"]).json();
+    assert_eq!(keys(&examples(&page, "`list`")[0]), keys(&listed));
+
+    let migrations = world.broker(&["migrate", "status", "--output=json"]).json();
+    let shown = &examples(&page, "`migrate`")[0];
+    assert_eq!(keys(shown), keys(&migrations));
+    assert_eq!(keys(&shown["migrations"][0]), keys(&migrations["migrations"][0]));
+
+    let done = examples(&page, "What operators do by hand");
+    let verbs: [&[&str]; 4] =
+        [&["pause", &id], &["release-brake", "c"], &["resume-events", &id], &["scrub-audit", &id]];
+    assert_eq!(done.len(), verbs.len());
+    for (shown, verb) in done.iter().zip(verbs) {
+        let said = world.broker(&[verb, &["--output=json"]].concat()).json();
+        assert_eq!(keys(shown), keys(&said), "{verb:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! What the values of flags may be. Each refusal says what is allowed.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use broker_domain::{OnFailure, Phase};
+use broker_ports::Watermark;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tracing_subscriber::EnvFilter;
+
+use crate::demo::Pace;
+
+const RESOURCES: RangeInclusive<u16> = 1..=200;
+
+/// Beyond these nothing can be followed any more, or would ever end.
+const SPEEDS: RangeInclusive<f64> = 0.1..=100.0;
+
+/// A look more often than this is an attack, one more seldom no watching.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);
+
+/// Nobody waits for longer than a week.
+const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
+
+/// What is gone sooner cannot be asked for by anybody who was away.
+const LEAST_RETENTION: Duration = Duration::from_hours(1);
+
+pub(super) fn seed(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("use a whole number from 0 to {}", u32::MAX))
+}
+
+pub(super) fn resources(text: &str) -> Result<u16, String> {
+    let (least, most) = (RESOURCES.start(), RESOURCES.end());
+    let number = text.parse().ok().filter(|number| RESOURCES.contains(number));
+    number.ok_or_else(|| format!("use a whole number from {least} to {most}"))
+}
+
+pub(super) fn pace(text: &str) -> Result<Pace, String> {
+    if text == "max" {
+        return Ok(Pace::Max);
+    }
+    let (least, most) = (SPEEDS.start(), SPEEDS.end());
+    let times = text.parse().ok().filter(|times| SPEEDS.contains(times));
+    times.map(Pace::Times).ok_or_else(|| format!("use a number from {least} to {most}, or max"))
+}
+
+/// An id. What it is the id of stands in the flag's name.
+pub(super) fn id<T: TryFrom<uuid::Uuid>>(text: &str) -> Result<T, String> {
+    let id = uuid::Uuid::try_parse(text).ok().and_then(|id| T::try_from(id).ok());
+    id.ok_or_else(|| {
+        "use a UUID that is not nil, such as 0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57".to_owned()
+    })
+}
+
+pub(super) fn phase(text: &str) -> Result<Phase, String> {
+    let named = Phase::ALL.into_iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("use one of {}", Phase::ALL.map(Phase::as_str).join(", ")))
+}
+
+pub(super) fn on_failure(text: &str) -> Result<OnFailure, String> {
+    OnFailure::try_from(text).map_err(|_| "use retain or rollback".to_owned())
+}
+
+pub(super) fn moment(text: &str) -> Result<Watermark, String> {
+    let moment = OffsetDateTime::parse(text, &Rfc3339).map(Watermark::new);
+    moment.map_err(|_| "use a time of RFC 3339, such as 2026-09-21T13:33:20Z".to_owned())
+}
+
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).ok();
+    let time = time.filter(|time| !time.is_zero() && *time <= LONGEST_WAIT);
+    time.ok_or_else(|| "use a duration of more than zero and up to 7days, such as 30m".to_owned())
+}
+
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).ok().filter(|time| INTERVALS.contains(time));
+    time.ok_or_else(|| "use a duration from 100ms to 10m, such as 2s".to_owned())
+}
+
+pub(super) fn retention(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).ok().filter(|time| *time >= LEAST_RETENTION);
+    time.ok_or_else(|| "use a duration of 1h or more, such as 90days".to_owned())
+}
+
+pub(super) fn migration(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "use the number of a migration, or 0".to_owned())
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    let valid = EnvFilter::builder().parse(text).is_ok();
+    let allowed = "use a level (error, warn, info, debug, trace), or TARGET=LEVEL, by commas";
+    if valid { Ok(text.to_owned()) } else { Err(allowed.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_numbers_within_bounds_or_max() {
+        assert_eq!(pace("max"), Ok(Pace::Max));
+        assert_eq!(pace("0.1"), Ok(Pace::Times(0.1)));
+        assert_eq!(pace("100"), Ok(Pace::Times(100.0)));
+        for refused in ["0", "0.09", "100.1", "-1", "inf", "NaN", "", "fast", "Max"] {
+            assert_eq!(
+                pace(refused).unwrap_err(),
+                "use a number from 0.1 to 100, or max",
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_phase_may_be_written_small() {
+        assert_eq!(phase("ready"), Ok(Phase::Ready));
+        assert_eq!(phase("Deregistering"), Ok(Phase::Deregistering));
+    }
+}

@@ -1,0 +1,128 @@
+//! Stage 6, emit: events over HTTP. Each envelope is one POST, and a 2xx says that it was taken.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_ports::{Envelope, EventSink, PortError};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::settings::EventUrl;
+
+/// The media type of an envelope in structured mode.
+const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
+
+/// As much of an answer's body is read as it takes to keep the connection; nobody looks at it.
+const MOST_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Posts envelopes to a URL.
+pub(crate) struct HttpEventSink {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    url: EventUrl,
+    deadline: Duration,
+}
+
+impl HttpEventSink {
+    /// A sink that waits no longer than the deadline for each delivery.
+    ///
+    /// # Errors
+    ///
+    /// When the URL is `https` and the machine has no certificates to trust.
+    pub(crate) fn new(url: EventUrl, deadline: Duration) -> io::Result<Self> {
+        let mut trusted = RootCertStore::empty();
+        // Plain `http` needs no certificates, and a machine may have none.
+        if url.uri().scheme_str() == Some("https") {
+            let found = rustls_native_certs::load_native_certs();
+            if trusted.add_parsable_certificates(found.certs).0 == 0 {
+                return Err(io::Error::other("the machine has no certificates to trust"));
+            }
+        }
+        Self::trusting(trusted, url, deadline)
+    }
+
+    fn trusting(trusted: RootCertStore, url: EventUrl, deadline: Duration) -> io::Result<Self> {
+        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        let mut http = HttpConnector::new();
+        http.enforce_http(false); // The connector around it knows both.
+        // A connection that is not there in half of the time is known not to have delivered anything.
+        http.set_connect_timeout(Some(deadline / 2));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, url, deadline })
+    }
+
+    async fn post(&self, envelope: &Envelope) -> Result<(), PortError> {
+        let request = Request::post(self.url.uri())
+            .header(CONTENT_TYPE, CLOUD_EVENT)
+            .body(Full::new(Bytes::copy_from_slice(&envelope.json)))
+            .map_err(|error| {
+                PortError::rejected("the event cannot be made into a request").with_source(error)
+            })?;
+        let answer = self.client.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                PortError::transient(format!("cannot connect to {}", self.url)).with_source(error)
+            } else {
+                let broke = format!("the connection to {} broke", self.url);
+                PortError::unknown(broke).with_source(error)
+            }
+        })?;
+        let verdict = self.verdict(&answer);
+        // Only to keep the connection: what was said stands in the status.
+        let _ = Limited::new(answer.into_body(), MOST_ANSWER_BYTES).collect().await;
+        verdict
+    }
+
+    fn verdict<B>(&self, answer: &Response<B>) -> Result<(), PortError> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let message = format!("{} answered {status}", self.url);
+        let may_work_later =
+            matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+        if status.is_client_error() && !may_work_later {
+            return Err(PortError::rejected(message));
+        }
+        let error = PortError::transient(message);
+        Err(match retry_after(answer.headers()) {
+            Some(wait) => error.with_retry_after(wait),
+            None => error,
+        })
+    }
+}
+
+#[async_trait]
+impl EventSink for HttpEventSink {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        tokio::time::timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
+            let patience = humantime::format_duration(self.deadline);
+            Err(PortError::unknown(format!("{} did not answer within {patience}", self.url)))
+        })
+    }
+}
+
+/// Seconds; a date is not worth a clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}

@@ -1,0 +1,209 @@
+//! The sink against a server on loopback: the port's contract, and what becomes of each kind of answer.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response as AxumResponse};
+use axum::routing::post;
+use broker_domain::{EventType, ProvisionedResourceId};
+use broker_ports::FailureClass;
+use broker_ports::testing::builders::id;
+use broker_ports::testing::event_sink::{EventSinkUnderTest, suite};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+use crate::settings::{EVENT_URL, Settings};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn event_url(text: String) -> EventUrl {
+    let environment = BTreeMap::from([(EVENT_URL.to_owned(), text)]);
+    Settings::read(&environment).unwrap().event_url.unwrap()
+}
+
+fn sink_to(address: SocketAddr, deadline: Duration) -> HttpEventSink {
+    HttpEventSink::new(event_url(format!("http://{address}/hook?key=hush")), deadline).unwrap()
+}
+
+fn envelope() -> Envelope {
+    Envelope::new(id(1), EventType::Ready, id(2), 1, b"{}".to_vec())
+}
+
+/// What arrived, whole: headers were checked on the way.
+type Arrived = Arc<Mutex<Vec<Bytes>>>;
+
+async fn take(State(arrived): State<Arrived>, headers: HeaderMap, body: Bytes) -> AxumResponse {
+    if headers.get(CONTENT_TYPE).is_none_or(|given| given != CLOUD_EVENT) {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
+    }
+    arrived.lock().unwrap().push(body);
+    StatusCode::ACCEPTED.into_response()
+}
+
+struct World {
+    sink: HttpEventSink,
+    arrived: Arrived,
+    /// Dropping the sender tells the server to close every connection; the task ends with the last one.
+    server: Mutex<Option<(oneshot::Sender<()>, JoinSet<()>)>>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let sink = sink_to(listener.local_addr().unwrap(), PATIENCE);
+        let arrived = Arrived::default();
+        let router = Router::new().route("/hook", post(take)).with_state(arrived.clone());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let stopped = async { stopped.await.unwrap_or_default() };
+            axum::serve(listener, router).with_graceful_shutdown(stopped).await.unwrap();
+        });
+        Self { sink, arrived, server: Mutex::new(Some((stop, server))) }
+    }
+}
+
+#[async_trait]
+impl EventSinkUnderTest for World {
+    fn sink(&self) -> &dyn EventSink {
+        &self.sink
+    }
+
+    async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
+        let subject = resource.to_string();
+        let arrived = self.arrived.lock().unwrap();
+        // An envelope that a case made odd names no resource, and is the only one then.
+        let of_resource = |body: &&Bytes| {
+            let text = String::from_utf8_lossy(body);
+            text.contains(&subject) || !text.contains("specversion")
+        };
+        Ok(arrived.iter().filter(of_resource).map(|body| body.to_vec()).collect())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        let server = self.server.lock().unwrap().take();
+        if let Some((stop, mut server)) = server {
+            drop(stop);
+            server.join_next().await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_of_an_event_sink() {
+    suite().run(World::new).await.assert_passed();
+}
+
+/// A server that reads a request and answers with these bytes, or never.
+async fn answering(answer: Option<&'static str>) -> (HttpEventSink, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // A deadline that no answer runs into, and short for the one that never comes.
+    let deadline = if answer.is_some() { PATIENCE } else { Duration::from_millis(200) };
+    let sink = sink_to(listener.local_addr().unwrap(), deadline);
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let _ = connection.read(&mut request).await;
+            match answer {
+                Some(answer) => connection.write_all(answer.as_bytes()).await.unwrap(),
+                None => std::future::pending().await,
+            }
+        }
+    });
+    (sink, server)
+}
+
+#[tokio::test]
+async fn an_answer_decides_whether_it_is_tried_again() {
+    let rows = [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None),
+        ("HTTP/1.1 204 No Content\r\n\r\n", None),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 404 Not Found\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 410 Gone\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 408 Request Timeout\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 429 Too Many Requests\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 500 Internal Server Error\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 503 Service Unavailable\r\n\r\n", Some(FailureClass::Transient)),
+        // Nothing is followed: whoever moved has to say so to the operator.
+        ("HTTP/1.1 302 Found\r\nlocation: /other\r\n\r\n", Some(FailureClass::Transient)),
+        // It was sent, and nobody knows what became of it.
+        ("", Some(FailureClass::Unknown)),
+        ("not HTTP\r\n\r\n", Some(FailureClass::Unknown)),
+    ];
+    for (answer, expected) in rows {
+        let (sink, _server) = answering(Some(answer)).await;
+        let delivered = sink.deliver(&envelope()).await;
+        assert_eq!(delivered.as_ref().err().map(PortError::class), expected, "{answer:?}");
+        if let Err(error) = delivered {
+            let line = broker_app::one_line(&error);
+            assert!(!line.contains("hush") && !line.contains('\n'), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_answer_at_all_is_unknown_and_no_connection_is_transient() {
+    let (sink, _server) = answering(None).await;
+    let error = sink.deliver(&envelope()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Unknown);
+    assert!(error.to_string().ends_with("did not answer within 200ms"), "{error}");
+
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = sink_to(nobody, PATIENCE).deliver(&envelope()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Transient);
+    assert_eq!(error.to_string(), format!("cannot connect to http://{nobody}"));
+}
+
+#[tokio::test]
+async fn the_other_side_may_ask_to_be_left_alone() {
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
+    let (sink, _server) = answering(Some(answer)).await;
+    let error = sink.deliver(&envelope()).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(17)));
+}
+
+#[tokio::test]
+async fn https_is_spoken_with_those_who_are_trusted_and_nobody_else() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    let key = made.signing_key.serialize_der().try_into().unwrap();
+    let config = ServerConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            // A client that trusts nobody hangs up.
+            let Ok(mut connection) = acceptor.accept(connection).await else { continue };
+            let mut request = [0; 4096];
+            let _ = connection.read(&mut request).await;
+            connection.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        }
+    });
+    let url = event_url(format!("https://localhost:{port}/hook"));
+    let mut trusted = RootCertStore::empty();
+    trusted.add(certificate).unwrap();
+    let sink = HttpEventSink::trusting(trusted, url.clone(), PATIENCE).unwrap();
+    sink.deliver(&envelope()).await.unwrap();
+
+    let sink = HttpEventSink::trusting(RootCertStore::empty(), url, PATIENCE).unwrap();
+    let error = sink.deliver(&envelope()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Transient, "{}", broker_app::one_line(&error));
+}

@@ -1,0 +1,208 @@
+//! How a command ends that does not end well: one line with a reason code, and an exit code.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use broker_app::BootError;
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+
+use crate::demo::DemoError;
+use crate::parameters::ValuesError;
+use crate::settings::SettingsError;
+
+/// How a command ended, for whoever called it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// As it should.
+    Done,
+    /// With an error.
+    Error,
+    /// The command line cannot be understood.
+    Usage,
+    /// What was waited for did not come within the deadline; it still may.
+    NotFinished,
+    /// What was waited for will never come.
+    FailedTerminally,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line cannot be understood.
+    #[error("{0}")]
+    Usage(String),
+    /// The environment cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The broker refused, or could not.
+    #[error(transparent)]
+    Broker(#[from] broker_app::Error),
+    /// A replica did not start.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// Postgres or the cluster could not be set up to be asked.
+    #[error("cannot use {what}")]
+    Compose {
+        what: &'static str,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The parameter values cannot be used.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// A file or directory cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A catalog has errors; each was printed.
+    #[error("{path} cannot be published: {errors} of its problems are errors")]
+    Catalog { path: PathBuf, errors: usize },
+    /// A catalog has no blueprint.
+    #[error("{path} holds no blueprint; use a directory with one directory per blueprint")]
+    EmptyCatalog { path: PathBuf },
+    /// A catalog contradicts what was published before.
+    #[error("the catalog was refused")]
+    CatalogRefused {
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Time was up first.
+    #[error("{id} is {phase} after {}; it goes on without this command", humantime::format_duration(*.within))]
+    NotFinished { id: ProvisionedResourceId, phase: Phase, within: Duration },
+    /// It will never be what was waited for.
+    #[error("{id} is {phase} and will not become {wanted}{}", why(.failure.as_deref()))]
+    Never { id: ProvisionedResourceId, phase: Phase, wanted: Phase, failure: Option<String> },
+    /// Health and metrics cannot be served.
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: std::net::SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    /// The process cannot be set up.
+    #[error("cannot {doing}")]
+    Process {
+        doing: &'static str,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The demo failed.
+    #[error(transparent)]
+    Demo(#[from] DemoError),
+    /// Nobody takes the output.
+    #[error("cannot write the output")]
+    Output(#[from] io::Error),
+}
+
+fn why(failure: Option<&str>) -> String {
+    failure.map_or_else(String::new, |failure| format!(": {failure}"))
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Error => 1,
+            Self::Usage => 2,
+            Self::NotFinished => 3,
+            Self::FailedTerminally => 4,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+impl Failure {
+    /// What was waited for will never come.
+    pub(crate) fn never(resource: &ProvisionedResource, wanted: Phase) -> Self {
+        let failure = resource.failure();
+        Self::Never {
+            id: resource.id(),
+            phase: resource.phase(),
+            wanted,
+            failure: failure
+                .map(|failure| format!("it failed in {}: {}", failure.step(), failure.reason())),
+        }
+    }
+
+    /// The stable code that programs branch on. Those of the broker are its own.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::Settings(_) => "environment_invalid",
+            Self::Broker(error) | Self::Boot(BootError::Infrastructure(error)) => error.reason(),
+            Self::Boot(BootError::Trouble { reason, .. }) => reason,
+            Self::Boot(_) => "boot_refused",
+            Self::Compose { .. } => "setup_failed",
+            Self::Values(error) if error.is_usage() => "usage",
+            Self::Values(_) => "values_invalid",
+            Self::File { .. } => "file_unreadable",
+            Self::Catalog { .. } | Self::EmptyCatalog { .. } => "catalog_invalid",
+            Self::CatalogRefused { .. } => "catalog_refused",
+            Self::NotFinished { .. } => "not_finished",
+            Self::Never { .. } => "failed_terminally",
+            Self::Listen { .. } => "listen_failed",
+            Self::Process { .. } => "process_failed",
+            Self::Demo(_) => "demo_failed",
+            Self::Output(_) => "output_failed",
+        }
+    }
+
+    /// What the process ends with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            // Whoever read along has seen enough, as in `… | head`.
+            Self::Output(gone) | Self::Demo(DemoError::Output(gone))
+                if gone.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                Exit::Done
+            }
+            Self::Usage(_) => Exit::Usage,
+            Self::Values(error) if error.is_usage() => Exit::Usage,
+            Self::NotFinished { .. } => Exit::NotFinished,
+            Self::Never { .. } => Exit::FailedTerminally,
+            Self::Settings(_)
+            | Self::Broker(_)
+            | Self::Boot(_)
+            | Self::Compose { .. }
+            | Self::Values(_)
+            | Self::File { .. }
+            | Self::Catalog { .. }
+            | Self::EmptyCatalog { .. }
+            | Self::CatalogRefused { .. }
+            | Self::Listen { .. }
+            | Self::Process { .. }
+            | Self::Demo(_)
+            | Self::Output(_) => Exit::Error,
+        }
+    }
+
+    /// The line for the standard error.
+    pub(crate) fn line(&self) -> String {
+        format!("error[{}]: {}", self.reason(), in_one_line(self))
+    }
+}
+
+/// An error with its sources. Not every library leaves it to its source to say what that says.
+pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+        source = cause.source();
+    }
+    line.replace('\n', " ")
+}

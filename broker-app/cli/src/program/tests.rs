@@ -1,0 +1,479 @@
+//! Command lines in a world of their own: what they print, what they refuse, and how they end.
+
+use broker_ports::memory::Behaviour;
+use serde_json::{Value, json};
+
+use crate::failure::Exit;
+use crate::settings;
+use crate::testing::{DECLARATION, Said, World};
+
+const STORE: (&str, &str) = (settings::DSN, "postgres://broker@localhost/broker");
+
+fn world() -> World {
+    World::new(Behaviour::ready_after(1))
+}
+
+fn provision<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    [&["provision"], &DECLARATION[..4], rest].concat()
+}
+
+#[test]
+fn a_resource_is_declared_shown_listed_and_deleted() {
+    let world = world();
+    let id = world.declare();
+    let text = id.to_string();
+    world.settle(id);
+
+    let got = world.broker(&["get", &text, "--output=json"]).json();
+    assert_eq!((&got["phase"], &got["at_rest"]), (&json!("Ready"), &json!(false)));
+    assert_eq!(got["parameters"], json!({"size": "small"}));
+    assert_eq!(got["cluster_id"], json!("cluster-1"));
+
+    let listed = world.broker(&["list", "--output=json"]).json();
+    assert_eq!(listed["resources"], json!([got]));
+    let since = listed["watermark"].as_str().unwrap();
+    let deleting = world.broker(&["deprovision", &text, "--output=json"]).json();
+    assert_eq!(deleting["phase"], json!("Deregistering"));
+    let changed = world.broker(&["list", "--updated-since", since, "--output=json"]).json();
+    assert_eq!(changed["resources"], json!([deleting]));
+
+    world.settle(id);
+    let gone = world.broker(&["get", &text, "--output=json"]).json();
+    assert_eq!((&gone["phase"], &gone["composed"]), (&json!("Deleted"), &json!([])));
+}
+
+#[test]
+fn lists_are_filtered() {
+    let world = world();
+    world.declare();
+    let number = |filters: &[&str]| {
+        let said = world.broker(&[&["list", "--output=json"], filters].concat());
+        said.json()["resources"].as_array().unwrap().len()
+    };
+    assert_eq!(number(&[]), 1);
+    assert_eq!(number(&["--phase=pending"]), 1);
+    assert_eq!(number(&["--phase=Ready"]), 0);
+    assert_eq!(number(&[DECLARATION[0]]), 1);
+    assert_eq!(number(&["--project=00000000-0000-0000-0000-000000000009"]), 0);
+    assert_eq!(number(&["--updated-since=2099-01-01T00:00:00Z"]), 0);
+    assert_eq!(world.broker(&["list", "--phase=Ready"]).out, "no resources\n");
+}
+
+#[test]
+fn people_get_tables_without_colour_or_trailing_space() {
+    let world = world();
+    let id = world.declare().to_string();
+    let list = world.broker(&["list"]).out;
+    let lines: Vec<_> = list.lines().collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    let headings: Vec<_> = lines[0].split_whitespace().collect();
+    assert_eq!(headings, ["ID", "PROJECT", "PHASE", "SINCE", "ROLE", "NOTE"]);
+    let cells: Vec<_> = lines[1].split_whitespace().collect();
+    assert_eq!(cells[0], id);
+    assert_eq!(cells[2..], ["Pending", "2023-11-14T22:13:20Z", "standalone"]);
+
+    let get = world.broker(&["get", &id]).out;
+    assert!(get.lines().any(|line| line.ends_with(r#"{"size":"small"}"#)), "{get}");
+    for text in [list, get] {
+        assert!(!text.contains('\x1b'));
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text:?}");
+    }
+}
+
+#[test]
+fn waiting_ends_with_its_own_exit_codes() {
+    let ready = world();
+    let id = ready.declare();
+    let wait = [&["provision", "--wait"], &DECLARATION[..]].concat();
+    let short = [&wait[..], &["--timeout=20ms"]].concat();
+    let said = ready.broker(&short);
+    assert_eq!((said.exit, said.exit.code()), (Exit::NotFinished, 3));
+    assert_eq!(
+        said.err,
+        format!(
+            "error[not_finished]: {id} is Pending after 20ms; it goes on without this command\n"
+        )
+    );
+    ready.settle(id);
+    let said = ready.broker(&wait);
+    assert_eq!((said.exit.code(), said.err.as_str()), (0, ""));
+
+    let failing = World::new(Behaviour::failing_after(1, "quota exceeded"));
+    failing.settle(failing.declare());
+    let said = failing.broker(&wait);
+    assert_eq!(said.exit.code(), 4);
+    assert!(said.err.ends_with("it failed in Provisioning: quota exceeded\n"), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1);
+}
+
+#[test]
+fn parameters_come_from_a_file_the_standard_input_and_flags() {
+    let world = world();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "size: small\ndisk: {gb: 10}\n").unwrap();
+    let parameters = |said: Said| said.json()["parameters"].clone();
+    let path = file.path().to_str().unwrap();
+    let from_file = provision(&["--output=json", "--values", path, "--set", "disk.gb=20"]);
+    assert_eq!(parameters(world.broker(&from_file)), json!({"size": "small", "disk": {"gb": 20}}));
+    let from_stdin = provision(&["--output=json", "--values=-"]);
+    let said = world.broker_in(&[STORE], r#"{"size": "large"}"#, &from_stdin);
+    assert_eq!(parameters(said), json!({"size": "large"}));
+}
+
+#[test]
+fn a_repeated_request_is_free_and_another_under_its_name_is_refused() {
+    let world = world();
+    let first = world.declare();
+    assert_eq!(world.declare(), first);
+    let other = provision(&["--set=size=large", "--request-id=r1"]);
+    let said = world.broker(&other);
+    assert_eq!(said.exit, Exit::Error);
+    assert_eq!(
+        said.err,
+        "error[idempotency_conflict]: request id r1 was already used in project \
+         00000000-0000-0000-0000-000000000001 with another declaration\n"
+    );
+}
+
+#[test]
+fn operators_steer_and_are_told_what_was_done() {
+    let world = world();
+    let id = world.declare();
+    let text = id.to_string();
+    let done = |arguments: &[&str]| world.broker(&[arguments, &["--output=json"]].concat()).json();
+    assert_eq!(done(&["pause", &text]), json!({"id": text, "done": "paused"}));
+    assert_eq!(done(&["resume", &text]), json!({"id": text, "done": "resumed"}));
+    assert_eq!(done(&["reconcile-now", &text]), json!({"id": text, "done": "reconcile_requested"}));
+    assert_eq!(
+        done(&["release-brake", "cluster-1"]),
+        json!({"cluster_id": "cluster-1", "done": "brake_released"})
+    );
+    assert_eq!(
+        done(&["resume-events", &text]),
+        json!({"id": text, "done": "nothing_set_aside", "event": null})
+    );
+    done(&["deprovision", &text]);
+    let given_up = done(&["abandon", &text, "--reason=the cloud is gone"]);
+    assert_eq!((&given_up["phase"], &given_up["abandoned"]), (&json!("Deleted"), &json!(true)));
+    assert_eq!(
+        done(&["scrub-audit", &text]),
+        json!({"id": text, "done": "audit_scrubbed", "lines": 1})
+    );
+    assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
+}
+
+#[test]
+fn an_event_that_was_set_aside_is_taken_up_by_its_id() {
+    let world = world();
+    let id = world.declare();
+    let event = set_aside(&world);
+    let said = world.broker(&["resume-events", &id.to_string(), "--skip", "--output=json"]).json();
+    assert_eq!(
+        said,
+        json!({
+            "id": id.to_string(),
+            "done": "events_skipped",
+            "event": {
+                "event_id": event,
+                "event_type": "broker.ProvisionedResourceRequested",
+                "reason": "410 Gone",
+            },
+        })
+    );
+}
+
+/// Sets the world's first event aside, as a relay would; answers its id.
+fn set_aside(world: &World) -> String {
+    use broker_ports::testing::builders::worker;
+    use broker_ports::{ClaimEvents, Outbox, PageSize};
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let request =
+            ClaimEvents::new(worker("relay"), PageSize::MAX, std::time::Duration::from_secs(1));
+        let events = world.store.claim_events(&request).await.unwrap();
+        world.store.set_aside_event(&events[0].claim, "410 Gone").await.unwrap();
+        events[0].claim.event_id.to_string()
+    })
+}
+
+#[test]
+fn the_audit_says_who_and_in_which_command() {
+    let world = world();
+    let id = world.declare().to_string();
+    world.broker(&["pause", &id, "--actor=user:7f3a", "--correlation-id=ticket-9"]);
+    world.broker(&["resume", &id]);
+    let trail = world.store.audit_trail();
+    let by = |record: &broker_ports::AuditRecord| {
+        let by = &record.entry.attribution;
+        (by.actor.to_string(), by.correlation_id.to_string())
+    };
+    let [.., paused, resumed] = trail.as_slice() else { panic!("two lines") };
+    assert_eq!(by(paused), ("user:7f3a".to_owned(), "ticket-9".to_owned()));
+    let (actor, correlation_id) = by(resumed);
+    assert_eq!(actor, "user:cli");
+    assert!(correlation_id.starts_with("cli-"), "{correlation_id}");
+}
+
+#[test]
+fn migrations_are_shown_after_each_command() {
+    let world = world();
+    let applied = |arguments: &[&str]| -> Vec<bool> {
+        let said = world.broker(&[&["migrate"], arguments, &["--output=json"]].concat()).json();
+        let migrations = said["migrations"].as_array().unwrap().clone();
+        migrations.iter().map(|migration| migration["applied_at"] != Value::Null).collect()
+    };
+    assert_eq!(applied(&["up"]), [true, true]);
+    assert_eq!(applied(&["down", "--to=0"]), [false, false]);
+    assert_eq!(applied(&["status"]), [true, false]);
+    assert_eq!(
+        world.broker(&["migrate", "status"]).out,
+        " VERSION  NAME    APPLIED\n 1        first   2023-11-14T22:13:21Z\n 2        second  pending\n"
+    );
+}
+
+/// Every bad flag, file and environment: the exact line, and exit code 1 or 2.
+#[test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+fn what_is_wrong_is_said_in_one_line() {
+    const UUID: &str = "use a UUID that is not nil, such as 0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
+    const WAIT: &str = "use a duration of more than zero and up to 7days, such as 30m";
+    const ID: &str = "00000000-0000-0000-0000-000000000077";
+    let world = world();
+    let usage = |line: &str| (Exit::Usage, format!("error[usage]: {line}"));
+    let error = |reason: &str, line: &str| (Exit::Error, format!("error[{reason}]: {line}"));
+    let bad = |flag: &str, value: &str, allowed: &str| {
+        usage(&format!("invalid value '{value}' for '{flag}': {allowed}"))
+    };
+    let rows: Vec<(Vec<&str>, (Exit, String))> = vec![
+        (
+            vec!["lst"],
+            usage("unrecognized subcommand 'lst'; tip: a similar subcommand exists: 'list'"),
+        ),
+        (vec!["--loud"], usage("unexpected argument '--loud' found")),
+        (vec!["get"], usage("the following required arguments were not provided: <ID>")),
+        (vec!["get", "web-1"], bad("<ID>", "web-1", UUID)),
+        (
+            vec!["get", "00000000-0000-0000-0000-000000000000"],
+            bad("<ID>", "00000000-0000-0000-0000-000000000000", UUID),
+        ),
+        (
+            vec!["get", ID, "--output=yaml"],
+            usage("invalid value 'yaml' for '--output <FORMAT>' [possible values: human, json]"),
+        ),
+        (
+            vec!["get", ID, "--actor=jane@example.org"],
+            bad(
+                "--actor <ID>",
+                "jane@example.org",
+                "actor: holds '@'; use an opaque id of 1 to 128 visible ASCII characters without @",
+            ),
+        ),
+        (
+            vec!["get", ID, "--actor="],
+            bad(
+                "--actor <ID>",
+                "",
+                "actor: is empty; use an opaque id of 1 to 128 visible ASCII characters without @",
+            ),
+        ),
+        (
+            vec!["get", ID, "--correlation-id=a b"],
+            bad(
+                "--correlation-id <ID>",
+                "a b",
+                "correlation_id: holds ' '; use 1 to 128 visible ASCII characters",
+            ),
+        ),
+        (
+            vec!["get", ID],
+            error(
+                "provisioned_resource_not_found",
+                &format!("provisioned resource {ID} does not exist"),
+            ),
+        ),
+        (
+            vec!["list", "--phase=Hibernating"],
+            bad(
+                "--phase <PHASE>",
+                "Hibernating",
+                "use one of Pending, Provisioning, Enrolling, Ready, Failed, Deregistering, Deprovisioning, Deleted",
+            ),
+        ),
+        (vec!["list", "--project=1"], bad("--project <ID>", "1", UUID)),
+        (
+            vec!["list", "--updated-since=yesterday"],
+            bad(
+                "--updated-since <TIME>",
+                "yesterday",
+                "use a time of RFC 3339, such as 2026-09-21T13:33:20Z",
+            ),
+        ),
+        (
+            vec!["list", "--watch", "--interval=1ms"],
+            bad("--interval <TIME>", "1ms", "use a duration from 100ms to 10m, such as 2s"),
+        ),
+        (
+            vec!["list", "--interval=1s"],
+            usage("the following required arguments were not provided: --watch"),
+        ),
+        (
+            vec!["deprovision", ID, "--timeout=1s"],
+            usage("the following required arguments were not provided: --wait"),
+        ),
+        (vec!["deprovision", ID, "--wait", "--timeout=0s"], bad("--timeout <TIME>", "0s", WAIT)),
+        (
+            vec!["deprovision", ID, "--wait", "--timeout=8days"],
+            bad("--timeout <TIME>", "8days", WAIT),
+        ),
+        (
+            vec!["abandon", ID],
+            usage("the following required arguments were not provided: --reason <TEXT>"),
+        ),
+        (
+            vec!["abandon", ID, "--reason="],
+            usage("a value is required for '--reason <TEXT>' but none was supplied"),
+        ),
+        (
+            vec!["release-brake", ""],
+            bad("<CLUSTER>", "", "cluster_id: is not a uid; use 1 to 128 visible ASCII characters"),
+        ),
+        (vec!["migrate", "sideways"], usage("unrecognized subcommand 'sideways'")),
+        (
+            vec!["migrate", "down"],
+            usage("the following required arguments were not provided: --to <VERSION>"),
+        ),
+        (
+            vec!["migrate", "down", "--to=-1"],
+            bad("--to <VERSION>", "-1", "use the number of a migration, or 0"),
+        ),
+        (
+            vec!["run", "--log=loud,,=x"],
+            bad(
+                "--log <FILTER>",
+                "loud,,=x",
+                "use a level (error, warn, info, debug, trace), or TARGET=LEVEL, by commas",
+            ),
+        ),
+        (
+            vec!["run", "--retention=1m"],
+            bad("--retention <TIME>", "1m", "use a duration of 1h or more, such as 90days"),
+        ),
+        (
+            vec!["completions", "ksh93"],
+            usage(
+                "invalid value 'ksh93' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]",
+            ),
+        ),
+        (
+            provision(&["--set", "size"]),
+            usage("--set number 1: use PATH=VALUE, such as size.disk=20"),
+        ),
+        (
+            provision(&["--set=size=a", "--set=size=b"]),
+            usage("--set size: is set twice; set it once"),
+        ),
+        (
+            provision(&["--set=disk[0]=1"]),
+            usage("--set number 1: a list cannot be set by index; give the whole list by --values"),
+        ),
+        (
+            provision(&["--values=/nowhere/values.yaml"]),
+            error(
+                "file_unreadable",
+                "cannot read /nowhere/values.yaml: No such file or directory (os error 2)",
+            ),
+        ),
+        (provision(&["--values=-"]), error("values_invalid", "--values: is empty")),
+        (
+            provision(&["--on-failure=delete"]),
+            bad("--on-failure <POLICY>", "delete", "use retain or rollback"),
+        ),
+        (
+            provision(&["--request-id=a b"]),
+            bad(
+                "--request-id <ID>",
+                "a b",
+                "request_id: holds ' '; use 1 to 128 visible ASCII characters",
+            ),
+        ),
+        (
+            provision(&[]),
+            error("parameter_values_invalid", "parameter values are invalid: size: is required"),
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (arguments, (exit, line)) in &rows {
+        let said = world.broker(arguments);
+        if said.exit != *exit || said.err != format!("{line}\n") || !said.out.is_empty() {
+            wrong.push(format!("{arguments:?}: {said:?}, and not {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(rows.len(), 35, "with the variables of the environment, far more than forty");
+}
+
+#[test]
+fn a_bad_environment_stops_every_command_that_reads_it() {
+    let world = world();
+    let commands: [&[&str]; 4] = [
+        &["list"],
+        &["migrate", "status"],
+        &["run"],
+        &["get", "00000000-0000-0000-0000-000000000077"],
+    ];
+    for command in commands {
+        let said = world.broker_in(&[STORE, (settings::LISTEN, "8090")], "", command);
+        assert_eq!(
+            (said.exit, said.err.as_str()),
+            (
+                Exit::Error,
+                "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_LISTEN is \"8090\"; use an \
+                 IP address and a port, such as 127.0.0.1:8090\n"
+            ),
+            "{command:?}"
+        );
+        assert_eq!(world.broker_in(&[(settings::DSN, "hush")], "", command).exit, Exit::Error);
+    }
+    let said = world.broker_in(&[], "", &["list"]);
+    assert_eq!(
+        said.err,
+        "error[environment_invalid]: PLEXSPHERE_DSN is empty; use a connection string such as \
+         postgres://USER@HOST:5432/DATABASE\n"
+    );
+}
+
+#[test]
+fn help_version_completions_and_reference_are_answers() {
+    let world = world();
+    let version = world.broker(&["--version"]);
+    assert_eq!(version.out, format!("provisioning-broker {}\n", env!("CARGO_PKG_VERSION")));
+    let help = world.broker(&["provision", "--help"]);
+    assert_eq!((help.exit, help.err.as_str()), (Exit::Done, ""));
+    assert!(help.out.contains("--set <PATH=VALUE>"), "{}", help.out);
+    let nothing = world.broker(&[]);
+    assert_eq!((nothing.exit, nothing.out.as_str()), (Exit::Usage, ""));
+    assert!(nothing.err.contains("Usage: provisioning-broker"), "{}", nothing.err);
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = world.broker(&["completions", shell]);
+        assert_eq!(script.exit, Exit::Done);
+        assert!(script.out.contains("reconcile-now"), "{shell}");
+    }
+    assert!(world.broker(&["docs", "cli"]).out.starts_with("<!-- Generated"));
+}
+
+#[test]
+fn nobody_is_shown_a_secret() {
+    let world = world();
+    let dsn = "postgres://broker:hush@localhost/broker";
+    let id = world.declare();
+    world.settle(id);
+    let id = id.to_string();
+    world.store.set_reachable(false);
+    for arguments in [&["get", &id][..], &["list"], &["deprovision", &id], &["migrate", "status"]] {
+        for format in ["--output=human", "--output=json"] {
+            let arguments = [arguments, &[format]].concat();
+            let said = world.broker_in(&[(settings::DSN, dsn)], "", &arguments);
+            assert!(!said.out.contains("hush") && !said.err.contains("hush"), "{said:?}");
+        }
+    }
+}

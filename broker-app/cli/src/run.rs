@@ -1,0 +1,181 @@
+//! `run`: a replica, from its first line of log to its last.
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_app::LogEventSink;
+use broker_ports::EventSink;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::RunArguments;
+use crate::composition::{Composition, Wired};
+use crate::event_sink::HttpEventSink;
+use crate::failure::Failure;
+use crate::serve::{Health, Standing, serve};
+use crate::settings::Settings;
+
+/// How long one delivery over HTTP may take.
+pub(crate) const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long requests that are under way at the end may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Measured values are folded into their buckets this often, so that they do not pile up between scrapes.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Seconds, from a statement to a machine that boots.
+const BUCKETS: [f64; 12] =
+    [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0];
+
+/// Runs a replica until the process is told to stop.
+pub(crate) async fn run(
+    settings: &Settings,
+    arguments: &RunArguments,
+    composition: &dyn Composition,
+) -> Result<(), Failure> {
+    let stop = told_to_stop()?;
+    let metrics = install(arguments)?;
+    let listener = listen(settings.listen).await?;
+    work(settings, arguments, composition, Serving { listener, metrics }, stop).await
+}
+
+/// What health and metrics are served with.
+struct Serving {
+    listener: TcpListener,
+    metrics: PrometheusHandle,
+}
+
+async fn work(
+    settings: &Settings,
+    arguments: &RunArguments,
+    composition: &dyn Composition,
+    Serving { listener, metrics }: Serving,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), Failure> {
+    let health = Health::starting();
+    let (end, ended) = oneshot::channel::<()>();
+    let server = serve(listener, health.clone(), metrics.clone(), async {
+        // Said, or dropped with whoever would have said it: the end either way.
+        let _ = ended.await;
+    });
+    let mut server = pin!(server);
+    let worked = tokio::select! {
+        biased;
+        worked = replicate(settings, arguments, composition, &health, stop) => worked,
+        ended = &mut server => ended.map_err(|source| Failure::Process {
+            doing: "serve health and metrics",
+            source: source.into(),
+        }),
+        never = upkeep(&metrics) => match never {},
+    };
+    drop(end);
+    // A client that keeps its connection does not keep the replica.
+    let _ = timeout(ANSWER_WITHIN, server).await;
+    worked
+}
+
+async fn replicate(
+    settings: &Settings,
+    arguments: &RunArguments,
+    composition: &dyn Composition,
+    health: &Health,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), Failure> {
+    let stop = async {
+        stop.await;
+        tracing::info!("told to stop");
+        health.set(Standing::Stopping);
+    };
+    let Some(replica) = settings.replica()? else {
+        tracing::info!("PLEXSPHERE_DSN is empty: this replica is inert");
+        health.set(Standing::Inert);
+        stop.await;
+        return Ok(());
+    };
+    let Wired { runner, beside } = composition.replica(replica, arguments, sink(settings)?).await?;
+    health.set(Standing::Working(runner.probe()));
+    tokio::select! {
+        biased;
+        ran = runner.run(stop) => ran?,
+        never = beside => match never {},
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
+    let Some(url) = &settings.event_url else { return Ok(Arc::new(LogEventSink)) };
+    tracing::info!(%url, "events are posted");
+    let sink = HttpEventSink::new(url.clone(), DELIVER_WITHIN);
+    let sink = sink.map_err(|source| Failure::Process {
+        doing: "find certificates to trust for the event URL",
+        source: source.into(),
+    })?;
+    Ok(Arc::new(sink))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| Failure::Listen { address, source })?;
+    // The port may have been left to the system.
+    let address = listener.local_addr().unwrap_or(address);
+    tracing::info!(%address, "serving /livez, /readyz and /metrics");
+    Ok(listener)
+}
+
+/// Logs and metrics of this process.
+fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
+    let process = |doing, source| Failure::Process { doing, source };
+    let filter = EnvFilter::builder().parse(&arguments.log);
+    let filter = filter.map_err(|error| process("read the log filter", error.into()))?;
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(filter)
+        .try_init()
+        .map_err(|error| process("start logging", error))?;
+    let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
+    builder
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(|error| process("start metrics", error.into()))
+}
+
+/// Ready at the first SIGTERM or SIGINT.
+fn told_to_stop() -> Result<impl Future<Output = ()> + Send, Failure> {
+    let listen = |kind| {
+        signal(kind).map_err(|source| Failure::Process {
+            doing: "listen for signals",
+            source: source.into(),
+        })
+    };
+    let (mut terminate, mut interrupt) =
+        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+async fn upkeep(metrics: &PrometheusHandle) -> Infallible {
+    let mut ticks = interval(UPKEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        metrics.run_upkeep();
+    }
+}

@@ -1,0 +1,138 @@
+//! A replica over in-memory adapters: it serves, works, says how it is, and stops when it is told to.
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use broker_domain::Phase;
+use broker_ports::memory::Behaviour;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+
+use super::*;
+use crate::settings::{API_URL, DSN, RECONCILE_INTERVAL};
+use crate::testing::World;
+
+const REPLICA: [(&str, &str); 3] = [
+    (DSN, "postgres://broker@localhost/broker"),
+    (API_URL, "https://mesh.example.org"),
+    (RECONCILE_INTERVAL, "100ms"),
+];
+
+fn settings(variables: &[(&str, &str)]) -> Settings {
+    let environment: BTreeMap<_, _> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Settings::read(&environment).unwrap()
+}
+
+fn arguments() -> RunArguments {
+    RunArguments { log: "info".to_owned(), strict: false, retention: None }
+}
+
+async fn serving() -> (Serving, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    (Serving { listener, metrics }, address)
+}
+
+async fn ready(address: SocketAddr) -> (u16, String) {
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let answer = client.get(format!("http://{address}/readyz").parse().unwrap()).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// Polls; a test that waits for ever is ended by whoever runs it.
+async fn until(address: SocketAddr, expected: u16) -> String {
+    loop {
+        let (status, body) = ready(address).await;
+        if status == expected {
+            return body;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_store_it_is_inert_and_ready() {
+    let world = World::new(Behaviour::ready_after(1));
+    let (serving, address) = serving().await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let settings = settings(&[]);
+    let arguments = arguments();
+    let replica = work(&settings, &arguments, &world, serving, async {
+        stopped.await.unwrap_or_default();
+    });
+    let asking = async {
+        assert_eq!(until(address, 200).await, "ok: inert, PLEXSPHERE_DSN is empty\n");
+        drop(stop);
+    };
+    let (worked, ()) = tokio::join!(replica, asking);
+    worked.unwrap();
+}
+
+#[tokio::test]
+async fn it_works_says_how_it_is_and_stops() {
+    let world = World::new(Behaviour::ready_after(1));
+    let (serving, address) = serving().await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (settings, arguments) = (settings(&REPLICA), arguments());
+    let replica = work(&settings, &arguments, &world, serving, async {
+        stopped.await.unwrap_or_default();
+    });
+    let people = async {
+        assert_eq!(until(address, 200).await, "ok\n");
+
+        let declared = world.declare_now().await;
+        while world.now(declared).await.phase() != Phase::Ready {
+            world.cluster.tick();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+
+        world.store.set_reachable(false);
+        let why = until(address, 503).await;
+        assert!(why.starts_with("provisioning-broker-reconcile: "), "{why}");
+        world.store.set_reachable(true);
+        assert_eq!(until(address, 200).await, "ok\n");
+        drop(stop);
+    };
+    let (worked, ()) = tokio::join!(replica, people);
+    worked.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_refuses_the_start() {
+    let world = World::new(Behaviour::ready_after(1));
+    world.store.set_reachable(false);
+    let (serving, _) = serving().await;
+    let (settings, arguments) = (settings(&REPLICA), arguments());
+    let worked = work(&settings, &arguments, &world, serving, std::future::pending()).await;
+    let failure = worked.unwrap_err();
+    assert_eq!(failure.exit(), crate::failure::Exit::Error);
+    let line = failure.line();
+    assert!(line.starts_with("error[repository_transient]: the boot sweep failed: "), "{line}");
+}
+
+#[tokio::test]
+async fn a_store_without_a_control_plane_for_agents_is_refused() {
+    let world = World::new(Behaviour::ready_after(1));
+    let (serving, _) = serving().await;
+    let (settings, arguments) = (settings(&REPLICA[..1]), arguments());
+    let worked = work(&settings, &arguments, &world, serving, std::future::pending()).await;
+    assert_eq!(
+        worked.unwrap_err().line(),
+        "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL \
+         that agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface"
+    );
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let failure = listen(address).await.unwrap_err();
+    let expected = format!("error[listen_failed]: cannot listen on {address}: ");
+    assert!(failure.line().starts_with(&expected), "{}", failure.line());
+}

@@ -1,0 +1,49 @@
+//! What is served, over a real socket.
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::sync::oneshot;
+
+use super::*;
+
+async fn ask(address: std::net::SocketAddr, path: &str) -> (u16, String) {
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let answer = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn standing_decides_readiness_and_nothing_else_decides_liveness() {
+    let health = Health::starting();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || metrics::counter!("asked_for_total").increment(3));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async { stopped.await.unwrap_or_default() };
+    let server = serve(listener, health.clone(), recorder.handle(), stopped);
+    let asking = async {
+        let rows = [
+            (Standing::Starting, 503, "provisioning-broker-reconcile: the replica is starting\n"),
+            (Standing::Inert, 200, "ok: inert, PLEXSPHERE_DSN is empty\n"),
+            (Standing::Stopping, 503, "provisioning-broker-reconcile: the replica is stopping\n"),
+        ];
+        for (standing, status, body) in rows {
+            health.set(standing);
+            assert_eq!(ask(address, "/readyz").await, (status, body.to_owned()));
+            assert_eq!(ask(address, "/livez").await, (200, "ok\n".to_owned()));
+        }
+        let (status, body) = ask(address, "/metrics").await;
+        assert_eq!(status, 200);
+        assert!(body.contains("asked_for_total 3"), "{body}");
+        assert_eq!(ask(address, "/").await.0, 404);
+        drop(stop);
+    };
+    let (result, ()) = tokio::join!(server, asking);
+    result.unwrap();
+}

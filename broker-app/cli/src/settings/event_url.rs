@@ -1,0 +1,52 @@
+//! Where events go: a URL that can be posted to, and that can be shown without giving anything away.
+
+use std::fmt;
+
+use http::Uri;
+
+use super::{EVENT_URL, SettingsError};
+
+/// An `http` or `https` URL. Its path and query may hold a key, as webhooks like to, so neither is shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct EventUrl(Uri);
+
+const ALLOWED: &str =
+    "an http or https URL without credentials, such as https://events.example.org/broker";
+
+impl EventUrl {
+    /// Reads the variable's value.
+    pub(super) fn parse(text: &str) -> Result<Self, SettingsError> {
+        let refused =
+            |problem| SettingsError::Hidden { variable: EVENT_URL, problem, allowed: ALLOWED };
+        let uri: Uri = text.parse().map_err(|_| refused("is not a URL"))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(refused("is neither http nor https"));
+        }
+        match uri.authority() {
+            None => Err(refused("names no host")),
+            Some(authority) if authority.as_str().contains('@') => {
+                Err(refused("holds credentials"))
+            }
+            Some(_) => Ok(Self(uri)),
+        }
+    }
+
+    /// The URL, to be posted to.
+    pub(crate) const fn uri(&self) -> &Uri {
+        &self.0
+    }
+}
+
+/// Scheme, host and port.
+impl fmt::Display for EventUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, authority) = (self.0.scheme_str(), self.0.authority());
+        write!(f, "{}://{}", scheme.unwrap_or_default(), authority.map_or("", |host| host.as_str()))
+    }
+}
+
+impl fmt::Debug for EventUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventUrl({self})")
+    }
+}

@@ -1,0 +1,134 @@
+//! Every variable: what is taken, and the exact line for what is not.
+
+use super::*;
+
+fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    let environment =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Settings::read(&environment)
+}
+
+#[test]
+fn nothing_set_is_inert_with_defaults() {
+    let settings = read(&[]).unwrap();
+    assert!(settings.replica().unwrap().is_none());
+    assert_eq!(settings.reconcile_interval, Duration::from_secs(30));
+    assert_eq!(settings.token_ttl, Duration::from_hours(1));
+    assert_eq!(settings.mode, Mode::Live);
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:8090");
+    assert!(settings.event_url.is_none() && settings.kubeconfig.is_empty());
+}
+
+#[test]
+fn an_empty_value_is_not_set() {
+    let empty: Vec<_> = VARIABLES.iter().map(|name| (*name, "")).collect();
+    let settings = read(&empty).unwrap();
+    assert!(settings.replica().unwrap().is_none());
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:8090");
+}
+
+#[test]
+fn what_is_set_is_taken() {
+    let settings = read(&[
+        (DSN, "postgresql://broker:hush@db/broker"),
+        (RECONCILE_INTERVAL, "1m30s"),
+        (TOKEN_TTL, "90m"),
+        (ENABLED, "false"),
+        (API_URL, "https://mesh.example.org:8443/v1"),
+        (LISTEN, "[::]:9000"),
+        (EVENT_URL, "https://events.example.org/hook?key=hush"),
+        (KUBECONFIG, "/a::/b"),
+    ])
+    .unwrap();
+    let replica = settings.replica().unwrap().unwrap();
+    assert_eq!(replica.api_url.as_str(), "https://mesh.example.org:8443/v1");
+    assert_eq!(settings.reconcile_interval, Duration::from_secs(90));
+    assert_eq!(settings.token_ttl, Duration::from_mins(90));
+    assert_eq!(settings.mode, Mode::DryRun);
+    assert_eq!(settings.listen.to_string(), "[::]:9000");
+    assert_eq!(settings.kubeconfig, [PathBuf::from("/a"), PathBuf::from("/b")]);
+    let url = settings.event_url.as_ref().unwrap();
+    assert_eq!(url.uri().path(), "/hook");
+    assert_eq!(url.to_string(), "https://events.example.org");
+    assert!(!format!("{settings:?}").contains("hush"), "{settings:?}");
+}
+
+#[test]
+fn a_bad_value_is_named_with_what_is_allowed() {
+    const INTERVAL: &str = "use a duration from 100ms to 1h, such as 30s";
+    const TTL: &str = "use a duration of more than zero, such as 1h";
+    const LISTENS: &str = "use an IP address and a port, such as 127.0.0.1:8090";
+    const URL: &str =
+        "use an http or https URL without credentials, such as https://events.example.org/broker";
+    const API: &str = "use the URL that agents enrol at: https://HOST[:PORT][/PATH], or http on the \
+                       loopback interface";
+    const STORE: &str = "use a connection string such as postgres://USER@HOST:5432/DATABASE";
+    let rows = [
+        (DSN, "hush", format!("does not begin with postgres:// or postgresql://; {STORE}")),
+        (
+            DSN,
+            "mysql://a:hush@b/c",
+            format!("does not begin with postgres:// or postgresql://; {STORE}"),
+        ),
+        (
+            DSN,
+            " postgres://a:hush@b",
+            format!("does not begin with postgres:// or postgresql://; {STORE}"),
+        ),
+        (RECONCILE_INTERVAL, "30", format!("is \"30\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "0s", format!("is \"0s\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "-30s", format!("is \"-30s\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "99ms", format!("is \"99ms\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "61m", format!("is \"61m\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "soon", format!("is \"soon\"; {INTERVAL}")),
+        (RECONCILE_INTERVAL, "30s\nx", format!("is \"30s\\nx\"; {INTERVAL}")),
+        (TOKEN_TTL, "0s", format!("is \"0s\"; {TTL}")),
+        (TOKEN_TTL, "1", format!("is \"1\"; {TTL}")),
+        (TOKEN_TTL, "-1h", format!("is \"-1h\"; {TTL}")),
+        (TOKEN_TTL, "ever", format!("is \"ever\"; {TTL}")),
+        (ENABLED, "yes", "is \"yes\"; use true or false".to_owned()),
+        (ENABLED, "1", "is \"1\"; use true or false".to_owned()),
+        (ENABLED, "True", "is \"True\"; use true or false".to_owned()),
+        (API_URL, "mesh.example.org", format!("is \"mesh.example.org\"; {API}")),
+        (API_URL, "http://mesh.example.org", format!("is \"http://mesh.example.org\"; {API}")),
+        (API_URL, "https://a:hush@mesh", format!("holds credentials; {API}")),
+        (API_URL, "https://", format!("is \"https://\"; {API}")),
+        (LISTEN, "8090", format!("is \"8090\"; {LISTENS}")),
+        (LISTEN, ":8090", format!("is \":8090\"; {LISTENS}")),
+        (LISTEN, "localhost:8090", format!("is \"localhost:8090\"; {LISTENS}")),
+        (LISTEN, "127.0.0.1:70000", format!("is \"127.0.0.1:70000\"; {LISTENS}")),
+        (LISTEN, "127.0.0.1", format!("is \"127.0.0.1\"; {LISTENS}")),
+        (EVENT_URL, "https://a:hush@b/", format!("holds credentials; {URL}")),
+        (EVENT_URL, "ftp://b/?key=hush", format!("is neither http nor https; {URL}")),
+        (EVENT_URL, "/hook?key=hush", format!("is neither http nor https; {URL}")),
+        (EVENT_URL, "https:// b/hush", format!("is not a URL; {URL}")),
+    ];
+    for (variable, value, problem) in rows {
+        let error = read(&[(variable, value)]).unwrap_err().to_string();
+        assert_eq!(error, format!("{variable} {problem}"), "{value:?}");
+        assert!(!error.contains("hush") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_long_value_is_cut() {
+    let error = read(&[(ENABLED, &"é".repeat(1000))]).unwrap_err().to_string();
+    let shown = "é".repeat(64);
+    assert_eq!(error, format!("{ENABLED} is \"{shown}…\"; use true or false"));
+}
+
+#[test]
+fn what_a_command_cannot_do_without_is_named() {
+    let without_store = read(&[]).unwrap();
+    assert_eq!(
+        without_store.store().unwrap_err().to_string(),
+        "PLEXSPHERE_DSN is empty; use a connection string such as postgres://USER@HOST:5432/DATABASE"
+    );
+    let without_url = read(&[(DSN, "postgres://db/broker")]).unwrap();
+    assert!(without_url.store().is_ok());
+    assert_eq!(
+        without_url.replica().unwrap_err().to_string(),
+        "PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL that agents enrol at: \
+         https://HOST[:PORT][/PATH], or http on the loopback interface"
+    );
+}

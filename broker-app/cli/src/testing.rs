@@ -1,0 +1,368 @@
+//! A world for tests: the real service and reconciler over in-memory adapters, and command lines on it.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::io::Cursor;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_app::step::Mode;
+use broker_app::{
+    Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service, ServiceConfig,
+    Sweeper,
+};
+use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::memory::{
+    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
+    MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
+};
+use broker_ports::testing::builders::{id, project, second, worker};
+use broker_ports::{
+    Actor, CloudView, CorrelationId, CredentialView, Deadlines, EventSink, NamespaceObservation,
+    PageSize, ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
+};
+use broker_render::catalog::ComposedKind;
+use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
+use serde_json::Value;
+
+use crate::catalog::{Catalog, Checked};
+use crate::cli::{Migrate, RunArguments};
+use crate::composition::{Composition, Migration, Publication, Wired};
+use crate::failure::{Exit, Failure};
+use crate::program::{self, Surroundings};
+use crate::settings::{self, Replica, Settings};
+
+/// What declarations refer to, as flags: a standalone blueprint with a required parameter `size` and an
+/// optional object `disk`.
+pub(crate) const DECLARATION: [&str; 8] = [
+    "--project=00000000-0000-0000-0000-000000000001",
+    "--resource=00000000-0000-0000-0000-000000000002",
+    "--blueprint-version=00000000-0000-0000-0000-0000000000b1",
+    "--credential=00000000-0000-0000-0000-000000000004",
+    "--set",
+    "size=small",
+    "--request-id",
+    "r1",
+];
+
+const BLUEPRINT: u128 = 0xb1;
+const PATIENCE: Duration = Duration::from_secs(5);
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Everything, wired together.
+pub(crate) struct World {
+    pub(crate) clock: ManualClock,
+    pub(crate) store: MemoryStore,
+    pub(crate) cluster: MemoryCluster,
+    pub(crate) service: Service,
+    pub(crate) reconciler: Reconciler,
+    ports: ReconcilerPorts,
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) exit: Exit,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl World {
+    /// A world whose Crossplane behaves in one way.
+    pub(crate) fn new(behaviour: Behaviour) -> Self {
+        let clock = ManualClock::at(second(0));
+        let shared = Arc::new(clock.clone());
+        let store = MemoryStore::new(shared.clone());
+        let cluster = MemoryCluster::new(shared.clone(), ClusterId::new("cluster-1").unwrap());
+        let tokens = MemoryTokens::seeded(7, shared.clone());
+        let neighbours = MemoryNeighbours::default();
+        let ports = ReconcilerPorts {
+            repository: Arc::new(store.clone()),
+            schedule: Arc::new(store.clone()),
+            cluster: Arc::new(cluster.clone()),
+            nodes: Arc::new(MemoryMesh::of(&tokens).deregistrar()),
+            tokens: Arc::new(tokens),
+            blueprints: Arc::new(neighbours.clone()),
+            clouds: Arc::new(neighbours.clone()),
+            credentials: Arc::new(neighbours.clone()),
+            assignments: Arc::new(neighbours.clone()),
+            labels: Arc::new(neighbours.clone()),
+            audit: Arc::new(store.clone()),
+            clock: shared,
+            ids: Arc::new(SequentialIds::seeded(7)),
+        };
+        furnish(&cluster, &neighbours, behaviour);
+        Self {
+            service: Service::new(service_ports(&ports, &store), service_config()),
+            reconciler: Reconciler::new(ports.clone(), reconciler_config()),
+            ports,
+            clock,
+            store,
+            cluster,
+        }
+    }
+
+    /// One pass over a resource, and one round of Crossplane.
+    pub(crate) async fn round(&self, id: ProvisionedResourceId) {
+        self.reconciler.reconcile(id).await.unwrap();
+        self.clock.advance(Duration::from_secs(1));
+        self.cluster.tick();
+    }
+
+    /// As many rounds as everything needs to come to its end.
+    pub(crate) fn settle(&self, id: ProvisionedResourceId) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            for _ in 0..12 {
+                self.round(id).await;
+            }
+        });
+    }
+
+    /// Declares the world's resource, from within a runtime.
+    pub(crate) async fn declare_now(&self) -> ProvisionedResourceId {
+        let declaration = Declaration::new(project(1), id(2), id(BLUEPRINT), id(4))
+            .with_parameters(r#"{"size": "small"}"#);
+        self.service.provision(&operator(), &declaration).await.unwrap().id()
+    }
+
+    /// A resource as it is stored, from within a runtime.
+    pub(crate) async fn now(&self, id: ProvisionedResourceId) -> ProvisionedResource {
+        self.service.get(&operator(), id).await.unwrap()
+    }
+
+    /// Runs a command line in this world.
+    pub(crate) fn broker(&self, arguments: &[&str]) -> Said {
+        self.broker_in(&[(settings::DSN, "postgres://broker@localhost/broker")], "", arguments)
+    }
+
+    /// The same, with an environment and a standard input.
+    pub(crate) fn broker_in(
+        &self,
+        environment: &[(&str, &str)],
+        stdin: &str,
+        arguments: &[&str],
+    ) -> Said {
+        let environment: BTreeMap<_, _> = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let surroundings = Surroundings {
+            environment: &|| Ok(environment.clone()),
+            composition: self,
+            stdin: &mut Cursor::new(stdin.to_owned()),
+            stdout: &mut out,
+            stderr: &mut err,
+        };
+        let arguments = ["provisioning-broker"].iter().chain(arguments).map(Into::into);
+        let exit = program::run(arguments, surroundings);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { exit, out: text(out), err: text(err) }
+    }
+
+    /// Declares the world's resource and answers its id.
+    pub(crate) fn declare(&self) -> ProvisionedResourceId {
+        let said = self.broker(&[&["provision", "--output=json"], &DECLARATION[..]].concat());
+        said.json()["id"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+impl Said {
+    /// The answer, of a command that went well and answered in JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!((self.exit, self.err.as_str()), (Exit::Done, ""));
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+}
+
+#[async_trait]
+impl Composition for World {
+    async fn service(&self, _: &Settings) -> Result<Service, Failure> {
+        Ok(self.service.clone())
+    }
+
+    async fn replica(
+        &self,
+        replica: Replica<'_>,
+        arguments: &RunArguments,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<Wired, Failure> {
+        let ports = RelayPorts { outbox: Arc::new(self.store.clone()), sink };
+        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config());
+        let relay = Relay::new(ports, relay_config());
+        let config = RunnerConfig {
+            sweep_interval: replica.settings.reconcile_interval,
+            poll_interval: Duration::from_millis(20),
+            workers_per_lane: 2,
+            strict: arguments.strict,
+            stop_within: PATIENCE,
+            retention: arguments.retention,
+        };
+        let runner = Runner::new(self.reconciler.clone(), sweeper, relay, config).unwrap();
+        Ok(Wired { runner, beside: Box::pin(pending()) })
+    }
+
+    async fn migrate(&self, _: &Settings, command: Migrate) -> Result<Vec<Migration>, Failure> {
+        let last = match command {
+            Migrate::Up { .. } => 2,
+            Migrate::Down { to, .. } => to,
+            Migrate::Status { .. } => 1,
+        };
+        let migration = |version: u32, name: &str| Migration {
+            version,
+            name: name.to_owned(),
+            applied_at: (version <= last).then(|| second(version.into())),
+        };
+        Ok(vec![migration(1, "first"), migration(2, "second")])
+    }
+
+    async fn import(&self, _: &Settings, catalog: &Catalog) -> Result<Vec<Publication>, Failure> {
+        let publication = |(index, checked): (usize, &Checked)| Publication {
+            slug: checked.blueprint.slug.clone(),
+            version: checked.blueprint.version.clone(),
+            id: id(index as u128 + 1),
+            new: index == 0,
+        };
+        Ok(catalog.blueprints.iter().enumerate().map(publication).collect())
+    }
+
+    fn rbac(&self, catalog: &Catalog) -> Result<String, Failure> {
+        let slugs: Vec<_> =
+            catalog.blueprints.iter().map(|checked| checked.blueprint.slug.as_str()).collect();
+        Ok(format!("- {}\n", slugs.join("\n- ")))
+    }
+}
+
+/// An operator of the platform.
+pub(crate) fn operator() -> RequestContext {
+    let correlation_id = CorrelationId::new("test").unwrap();
+    RequestContext::new(Actor::new("user:test").unwrap(), Scope::All, correlation_id)
+}
+
+fn furnish(cluster: &MemoryCluster, neighbours: &MemoryNeighbours, behaviour: Behaviour) {
+    let provider = Provider::new("hetzner").unwrap();
+    neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+    neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
+    neighbours.assign(project(1), id(4));
+    let home = namespace(project(1));
+    neighbours.place(project(1), NamespaceObservation::new(home.as_str(), true));
+    cluster.create_namespace(home.as_str());
+    let composed = ("nop.crossplane.io/v1alpha1", "NopResource");
+    cluster.install_kind(composed.0, composed.1, KindScope::Namespaced);
+    let provider_config = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");
+    cluster.install_kind(provider_config.0, provider_config.1, KindScope::Namespaced);
+    let xrd = Arc::new(Xrd::parse(XRD.as_bytes()).unwrap());
+    cluster.install_xrd(&xrd);
+    cluster.behave(&xrd, behaviour);
+    let schema = r#"{"parameters": [{"name": "size", "type": "string", "required": true},
+                                    {"name": "disk", "type": "object"}]}"#;
+    let documents = BlueprintDocuments {
+        xrd: XRD.into(),
+        parameter_schema: schema.into(),
+        injection_strategy: InjectionStrategy::CloudInitUserData,
+        mesh_role: MeshRole::Standalone,
+        composed_kinds: vec![ComposedKind {
+            api_version: composed.0.to_owned(),
+            kind: composed.1.to_owned(),
+        }],
+    };
+    neighbours.publish(id(BLUEPRINT), documents);
+}
+
+const XRD: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: buckets.example.org}
+spec:
+  group: example.org
+  names: {kind: Bucket, plural: buckets}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              cloudTags: {type: object, additionalProperties: {type: string}}
+              parameters:
+                type: object
+                properties:
+                  size: {type: string}
+                  disk: {type: object, properties: {gb: {type: integer}}}
+";
+
+fn service_ports(ports: &ReconcilerPorts, store: &MemoryStore) -> ServicePorts {
+    let ports = ports.clone();
+    ServicePorts {
+        repository: ports.repository,
+        schedule: ports.schedule,
+        outbox: Arc::new(store.clone()),
+        cluster: ports.cluster,
+        tokens: ports.tokens,
+        nodes: ports.nodes,
+        blueprints: ports.blueprints,
+        clouds: ports.clouds,
+        credentials: ports.credentials,
+        assignments: ports.assignments,
+        labels: ports.labels,
+        audit: ports.audit,
+        clock: ports.clock,
+        ids: ports.ids,
+    }
+}
+
+fn service_config() -> ServiceConfig {
+    ServiceConfig {
+        deadlines: deadlines(),
+        profiles: ProviderProfiles::default(),
+        worker: worker("service"),
+        lease: LEASE,
+        poll: Duration::from_millis(10),
+    }
+}
+
+fn reconciler_config() -> ReconcilerConfig {
+    ReconcilerConfig {
+        worker: worker("replica"),
+        lease: LEASE,
+        lease_margin: Duration::from_secs(2),
+        deadlines: deadlines(),
+        token_ttl: Duration::from_hours(1),
+        api_url: ApiUrl::new("https://mesh.example.org").unwrap(),
+        agent: Agent::default(),
+        profiles: ProviderProfiles::default(),
+        mode: Mode::Live,
+    }
+}
+
+fn relay_config() -> RelayConfig {
+    RelayConfig {
+        worker: worker("relay"),
+        batch: PageSize::MAX,
+        claim_for: LEASE,
+        store_deadline: PATIENCE,
+        deliver_deadline: PATIENCE,
+        most_attempts: 10,
+        source: "/provisioning-broker".to_owned(),
+    }
+}
+
+const fn deadlines() -> Deadlines {
+    Deadlines {
+        store: PATIENCE,
+        resolve: PATIENCE,
+        cluster_read: PATIENCE,
+        cluster_write: PATIENCE,
+        token: PATIENCE,
+        node: PATIENCE,
+        deliver: PATIENCE,
+    }
+}

@@ -1,0 +1,46 @@
+//! The verbs over the service, whoever composed it: each asks, answers on the output, and fails in one line.
+
+mod list;
+mod provision;
+mod steer;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use broker_app::Service;
+use broker_domain::Error as DomainError;
+use broker_ports::{CorrelationId, RequestContext, Scope};
+
+pub(crate) use list::list;
+pub(crate) use provision::{deprovision, get, provision};
+pub(crate) use steer::{
+    abandon, pause, reconcile_now, release_brake, resume, resume_events, scrub_audit,
+};
+
+use crate::cli::Common;
+use crate::output::Output;
+
+/// What every verb works with.
+pub(crate) struct Desk<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) context: RequestContext,
+    pub(crate) output: Output<'a>,
+}
+
+/// Who asks: an operator of the platform, whose scope is everybody's.
+///
+/// # Errors
+///
+/// [`DomainError::InvalidInput`] never: a UUID is a correlation id.
+pub(crate) fn context(common: &Common) -> Result<RequestContext, DomainError> {
+    let correlation_id = match &common.correlation_id {
+        Some(given) => given.clone(),
+        None => CorrelationId::new(format!("cli-{}", new_id()))?,
+    };
+    Ok(RequestContext::new(common.actor.clone(), Scope::All, correlation_id))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the composition root mints its own correlation ids")]
+fn new_id() -> uuid::Uuid {
+    uuid::Uuid::now_v7()
+}

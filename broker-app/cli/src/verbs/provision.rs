@@ -1,0 +1,88 @@
+//! Declare, ask for deletion, look.
+
+use std::io::Read;
+
+use broker_domain::{Declaration, Phase};
+use broker_render::MAX_DOCUMENT_BYTES;
+
+use super::Desk;
+use super::wait::follow;
+use crate::cli::{DeprovisionArguments, OneArguments, ProvisionArguments};
+use crate::failure::Failure;
+use crate::parameters;
+
+/// Declares a resource. `stdin` is read if the values are to come from there.
+pub(crate) async fn provision(
+    desk: &mut Desk<'_>,
+    arguments: &ProvisionArguments,
+    stdin: &mut dyn Read,
+) -> Result<(), Failure> {
+    let declaration = declaration(arguments, stdin)?;
+    let declared = desk.service.provision(&desk.context, &declaration).await?;
+    if arguments.wait.wait {
+        return follow(desk, declared.id(), Phase::Ready, arguments.wait.timeout).await;
+    }
+    Ok(desk.output.resource(&declared)?)
+}
+
+/// Asks for a resource's deletion.
+pub(crate) async fn deprovision(
+    desk: &mut Desk<'_>,
+    arguments: &DeprovisionArguments,
+) -> Result<(), Failure> {
+    let resource = desk.service.deprovision(&desk.context, arguments.id).await?;
+    if arguments.wait.wait {
+        return follow(desk, resource.id(), Phase::Deleted, arguments.wait.timeout).await;
+    }
+    Ok(desk.output.resource(&resource)?)
+}
+
+/// Shows a resource.
+pub(crate) async fn get(desk: &mut Desk<'_>, arguments: &OneArguments) -> Result<(), Failure> {
+    let resource = desk.service.get(&desk.context, arguments.id).await?;
+    Ok(desk.output.resource(&resource)?)
+}
+
+fn declaration(
+    arguments: &ProvisionArguments,
+    stdin: &mut dyn Read,
+) -> Result<Declaration, Failure> {
+    let ProvisionArguments {
+        project,
+        resource,
+        blueprint_version,
+        credential,
+        assignments,
+        values,
+        on_failure,
+        request_id,
+        wait: _,
+        common: _,
+    } = arguments;
+    let document = match values {
+        None => None,
+        Some(file) => {
+            let unreadable = |source| Failure::File { path: file.clone(), source };
+            Some(if file.as_os_str() == "-" {
+                bounded(stdin).map_err(unreadable)?
+            } else {
+                bounded(&mut std::fs::File::open(file).map_err(unreadable)?).map_err(unreadable)?
+            })
+        }
+    };
+    let parameters = parameters::assemble(document.as_deref(), assignments)?;
+    let declaration = Declaration::new(*project, *resource, *blueprint_version, *credential)
+        .with_parameters(parameters)
+        .on_failure(*on_failure);
+    Ok(match request_id {
+        Some(request_id) => declaration.with_request_id(request_id.clone()),
+        None => declaration,
+    })
+}
+
+/// One byte more than a document may have: enough for its reader to say that it is too large.
+fn bounded(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

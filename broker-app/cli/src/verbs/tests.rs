@@ -1,0 +1,154 @@
+//! The verbs that take time: following a resource and watching many, while somebody else does the work.
+
+use std::time::Duration;
+
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::memory::Behaviour;
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Cli, Command, Format, Verb};
+use crate::failure::{Exit, Failure};
+use crate::testing::{DECLARATION, World, operator};
+
+fn verb(arguments: &[&str]) -> Verb {
+    let line = ["provisioning-broker"].iter().chain(arguments);
+    let Command::Verb(verb) = Cli::try_parse_from(line).unwrap().command else {
+        panic!("{arguments:?} is no verb");
+    };
+    verb
+}
+
+/// Runs a verb while replicas work on a resource, and answers how it ended and what it printed.
+async fn beside_work(
+    world: &World,
+    id: ProvisionedResourceId,
+    arguments: &[&str],
+) -> (Result<(), Failure>, String) {
+    let mut out = Vec::new();
+    let output = Output::new(Format::Human, &mut out);
+    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let working = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            world.round(id).await;
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        ended = async {
+            let verb = verb(arguments);
+            if let Verb::Provision(arguments) = &verb {
+                provision(&mut desk, arguments, &mut std::io::empty()).await
+            } else if let Verb::Deprovision(arguments) = &verb {
+                deprovision(&mut desk, arguments).await
+            } else {
+                panic!("{verb:?} does not wait")
+            }
+        } => ended,
+        () = working => unreachable!("it works for ever"),
+    };
+    (ended, String::from_utf8(out).unwrap())
+}
+
+/// Phases in the order in which they were printed.
+fn phases(printed: &str) -> Vec<Phase> {
+    let phase = |line: &str| Phase::try_from(line.split_whitespace().nth(2).unwrap()).unwrap();
+    printed.lines().map(phase).collect()
+}
+
+fn waiting<'a>(verb: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    [&[verb, "--wait", "--timeout=10m"], rest].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_followed_up_and_down_again() {
+    let world = World::new(Behaviour::ready_after(1));
+    // The same request: the same resource.
+    let id = declared(&world).await;
+    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    ended.unwrap();
+    assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning, Phase::Ready]);
+
+    let id_text = id.to_string();
+    let (ended, printed) = beside_work(&world, id, &waiting("deprovision", &[&id_text])).await;
+    ended.unwrap();
+    let seen = phases(&printed);
+    assert_eq!(seen.first(), Some(&Phase::Deregistering));
+    assert_eq!(seen.last(), Some(&Phase::Deleted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_good_is_told_with_its_reason() {
+    let world = World::new(Behaviour::failing_after(1, "quota exceeded"));
+    let id = declared(&world).await;
+    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    let failure = ended.unwrap_err();
+    assert_eq!(failure.exit(), Exit::FailedTerminally);
+    assert_eq!(
+        failure.line(),
+        format!(
+            "error[failed_terminally]: {id} is Failed and will not become Ready: it failed in \
+             Provisioning: quota exceeded"
+        )
+    );
+    assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning, Phase::Failed]);
+    assert!(printed.lines().last().unwrap().ends_with("  quota exceeded"), "{printed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_goes_on_without_the_command() {
+    let world = World::new(Behaviour::never_ready());
+    let id = declared(&world).await;
+    let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
+    let failure = ended.unwrap_err();
+    assert_eq!(failure.exit(), Exit::NotFinished);
+    assert_eq!(
+        failure.line(),
+        format!(
+            "error[not_finished]: {id} is Provisioning after 10m; it goes on without this command"
+        )
+    );
+    assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_shows_each_change_once() {
+    let world = World::new(Behaviour::ready_after(1));
+    let id = declared(&world).await;
+    let Verb::List(arguments) = verb(&["list", "--watch", "--interval=1s"]) else { panic!() };
+    let mut out = Vec::new();
+    let output = Output::new(Format::Json, &mut out);
+    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let work = async {
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            world.round(id).await;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    };
+    list(&mut desk, &arguments, Box::pin(work)).await.unwrap();
+    let printed = String::from_utf8(out).unwrap();
+    let seen: Vec<(u64, String)> = printed
+        .lines()
+        .map(|line| {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            (object["version"].as_u64().unwrap(), object["phase"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(seen.first(), Some(&(1, "Pending".to_owned())));
+    assert_eq!(seen.last().map(|(_, phase)| phase.as_str()), Some("Ready"));
+    assert!(seen.is_sorted_by(|one, next| one.0 < next.0), "{seen:?}");
+}
+
+/// The world's resource, declared as the flags declare it.
+async fn declared(world: &World) -> ProvisionedResourceId {
+    let mut out = Vec::new();
+    let output = Output::new(Format::Json, &mut out);
+    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let arguments = [&["provision"], &DECLARATION[..]].concat();
+    let Verb::Provision(arguments) = verb(&arguments) else { panic!() };
+    provision(&mut desk, &arguments, &mut std::io::empty()).await.unwrap();
+    let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    object["id"].as_str().unwrap().parse().unwrap()
+}

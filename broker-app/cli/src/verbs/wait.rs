@@ -1,0 +1,48 @@
+//! `--wait`: follows a resource to the phase that it should reach, and says each phase that it sees.
+
+use std::time::Duration;
+
+use broker_app::Waited;
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use tokio::time::Instant;
+
+use super::Desk;
+use crate::failure::Failure;
+
+/// How long one look may take before the phase so far is told. The service looks several times within.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Follows a resource until it is in a phase, cannot get there, or time is up.
+pub(super) async fn follow(
+    desk: &mut Desk<'_>,
+    id: ProvisionedResourceId,
+    wanted: Phase,
+    within: Duration,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    let mut told: Option<Phase> = None;
+    loop {
+        let left = within.saturating_sub(started.elapsed());
+        // The first look is only a look, so that the phase at the beginning is told, too.
+        let patience = if told.is_none() { Duration::ZERO } else { GLANCE.min(left) };
+        let looked = desk.service.wait_for(&desk.context, id, wanted, patience).await?;
+        let (Waited::Reached(resource) | Waited::Never(resource) | Waited::TimedOut(resource)) =
+            &looked;
+        if told != Some(resource.phase()) {
+            told = Some(resource.phase());
+            tell(desk, started.elapsed(), resource)?;
+        }
+        match &looked {
+            Waited::Reached(_) => return Ok(()),
+            Waited::Never(resource) => return Err(Failure::never(resource, wanted)),
+            Waited::TimedOut(resource) if started.elapsed() >= within => {
+                return Err(Failure::NotFinished { id, phase: resource.phase(), within });
+            }
+            Waited::TimedOut(_) => {}
+        }
+    }
+}
+
+fn tell(desk: &mut Desk<'_>, at: Duration, resource: &ProvisionedResource) -> std::io::Result<()> {
+    desk.output.change(&format!("{:>7.1}s  ", at.as_secs_f64()), resource)
+}

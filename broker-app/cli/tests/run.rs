@@ -1,0 +1,163 @@
+//! `run` as a process, without a store: what it logs and serves, and how it ends.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The binary, in an environment of nothing but these variables.
+fn broker(environment: &[(&str, &OsStr)], arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_provisioning-broker"));
+    command.args(arguments).env_clear().envs(environment.iter().copied());
+    command
+}
+
+fn ended(environment: &[(&str, &OsStr)], arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        broker(environment, arguments).output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A replica that runs, and what it logged so far. Ended with the test, however that ends.
+struct Running {
+    child: Child,
+    log: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start() -> Self {
+        let listen = [("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new("127.0.0.1:0"))];
+        let mut child = broker(&listen, &["run"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let log = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, log }
+    }
+
+    /// The next line of the log with that message.
+    fn logged(&mut self, message: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.log.read_line(&mut line).expect("a line"),
+                0,
+                "the log ended before {message:?}"
+            );
+            let line: Value = serde_json::from_str(&line).expect("JSON");
+            if line["message"] == message {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails when it ended by itself, which is what most tests are about.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut connection = TcpStream::connect(address).expect("it listens");
+    write!(connection, "GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn without_a_store_it_serves_and_stops_when_it_is_told() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut replica = Running::start();
+        let line = replica.logged("serving /livez, /readyz and /metrics");
+        assert_eq!(line["level"], "INFO");
+        let address: SocketAddr = line["address"].as_str().unwrap().parse().unwrap();
+        replica.logged("PLEXSPHERE_DSN is empty: this replica is inert");
+
+        let ready = get(address, "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200 OK\r\n"), "{ready}");
+        assert!(ready.ends_with("ok: inert, PLEXSPHERE_DSN is empty\n"), "{ready}");
+        assert!(get(address, "/livez").ends_with("\r\n\r\nok\n"));
+        let metrics = get(address, "/metrics");
+        assert!(metrics.contains("content-type: text/plain; version=0.0.4"), "{metrics}");
+
+        replica.signal(signal);
+        replica.logged("told to stop");
+        assert_eq!(replica.child.wait().unwrap().code(), Some(0));
+        let mut errors = String::new();
+        replica.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!(errors, "");
+    }
+}
+
+#[test]
+fn a_bad_environment_is_one_line_and_exit_code_one() {
+    let not_text = OsStr::from_bytes(b"\xff\xfe");
+    let rows = [
+        (
+            "PLEXSPHERE_PROVISIONING_BROKER_ENABLED",
+            OsStr::new("maybe"),
+            "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_ENABLED is \"maybe\"; use true or \
+             false\n",
+        ),
+        (
+            "KUBECONFIG",
+            not_text,
+            "error[environment_invalid]: KUBECONFIG is not UTF-8; use plain text\n",
+        ),
+        (
+            "PLEXSPHERE_DSN",
+            OsStr::new("hush"),
+            "error[environment_invalid]: PLEXSPHERE_DSN does not begin with postgres:// or \
+             postgresql://; use a connection string such as postgres://USER@HOST:5432/DATABASE\n",
+        ),
+        (
+            "PLEXSPHERE_DSN",
+            OsStr::new("postgres://broker:hush@127.0.0.1:1/broker"),
+            "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL \
+             that agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface\n",
+        ),
+    ];
+    for (variable, value, line) in rows {
+        let listen = ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new("127.0.0.1:0"));
+        let (code, _, errors) = ended(&[listen, (variable, value)], &["run"]);
+        assert_eq!((code, errors.as_str()), (Some(1), line));
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let listen = [("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", OsStr::new(&address))];
+    let (code, _, errors) = ended(&listen, &["run"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        errors,
+        format!(
+            "error[listen_failed]: cannot listen on {address}: Address already in use (os error 98)\n"
+        )
+    );
+}
+
+#[test]
+fn commands_that_read_no_environment_work_in_any() {
+    let broken = [("PLEXSPHERE_DSN", OsStr::from_bytes(b"\xff"))];
+    let (code, out, errors) = ended(&broken, &["completions", "bash"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(out.contains("provisioning-broker"));
+}

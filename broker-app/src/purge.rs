@@ -1,0 +1,70 @@
+//! Purging: what was Deleted for long, and events that were delivered long ago, leave the store.
+//!
+//! Nothing is removed unless the embedder said after how long. Until then a row that is Deleted is what tells an
+//! orphan from somebody else's object, so the retention is longer than any request to the cluster can be under
+//! way; [`Runner::new`](crate::Runner::new) refuses a shorter one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_ports::{Outbox, PageSize, PortName, PurgeRequest, Repository};
+
+use crate::call::{Kind, call};
+use crate::error::Error;
+use crate::telemetry;
+
+/// Rows or events that are removed in one transaction.
+const BATCH: PageSize = PageSize::MAX;
+
+/// Transactions of one purge: what is left waits for the next one, and no purge goes on for ever.
+const MOST_BATCHES: usize = 100;
+
+/// Removes what nobody needs any more.
+#[derive(Clone)]
+pub(crate) struct Purge {
+    pub(crate) repository: Arc<dyn Repository>,
+    pub(crate) outbox: Arc<dyn Outbox>,
+    pub(crate) retention: Duration,
+    pub(crate) deadline: Duration,
+}
+
+impl Purge {
+    /// Removes what is over.
+    #[tracing::instrument(name = "broker.purge", skip_all)]
+    pub(crate) async fn run(&self) -> Result<(), Error> {
+        let events = self.events().await?;
+        let resources = self.resources().await?;
+        telemetry::purged(resources, events);
+        if resources + events > 0 {
+            tracing::info!(resources, events, "what was over was purged");
+        }
+        Ok(())
+    }
+
+    async fn events(&self) -> Result<u64, Error> {
+        let mut removed = 0;
+        for _ in 0..MOST_BATCHES {
+            let purged = self.outbox.purge_events(self.retention, BATCH);
+            let purged = call(PortName::Outbox, Kind::Write, self.deadline, purged).await?;
+            removed += purged;
+            if purged < u64::from(BATCH.get()) {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn resources(&self) -> Result<u64, Error> {
+        let mut removed = 0;
+        let request = PurgeRequest::new(self.retention, BATCH);
+        for _ in 0..MOST_BATCHES {
+            let purged = self.repository.purge_deleted(&request);
+            let purged = call(PortName::Repository, Kind::Write, self.deadline, purged).await?;
+            removed += purged.len() as u64;
+            if purged.len() < usize::from(BATCH.get()) {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,245 @@
+//! A runner at work: its lanes, the tasks that it owns, and the loop that waits for whatever comes next.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_ports::{ClaimRequest, ClaimTarget, Hints, Lane, Lease, PortName, Wakeups};
+use futures_util::StreamExt;
+use tokio::task::{self, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::Runner;
+use super::chores::Chores;
+use super::lanes::{Job, Lanes};
+use crate::call::{Kind, call};
+use crate::error::{Error, in_words};
+use crate::pass::Passed;
+use crate::sweep::{SweepReport, Work};
+use crate::telemetry;
+
+/// What a finished pass tells the runner.
+type Finished = Result<Passed, Error>;
+
+/// What a finished sweep tells the runner.
+type Swept = Result<(Vec<Work>, SweepReport), Error>;
+
+/// A runner at work.
+pub(super) struct AtWork<'a> {
+    runner: &'a Runner,
+    lanes: Lanes,
+    passes: JoinSet<Finished>,
+    /// Which job a task does: a task that breaks down cannot say so itself. As many as there are workers.
+    jobs: Vec<(task::Id, Job)>,
+    sweeps: JoinSet<Swept>,
+    chores: Chores,
+}
+
+impl<'a> AtWork<'a> {
+    pub(super) fn new(runner: &'a Runner) -> Self {
+        Self {
+            runner,
+            lanes: Lanes::new(runner.config.workers_per_lane),
+            passes: JoinSet::new(),
+            jobs: Vec::new(),
+            sweeps: JoinSet::new(),
+            chores: Chores::start(runner),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, work: Vec<Work>) {
+        for Work { resource, lane, .. } in work {
+            self.lanes.enqueue(lane, resource);
+        }
+        self.start_passes();
+    }
+
+    pub(super) async fn until(&mut self, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        let mut sweep = interval(self.runner.config.sweep_interval);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        sweep.reset(); // The boot sweep was just now.
+        let mut poll = interval(self.runner.config.poll_interval);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut hints: Option<Hints> = None;
+        let mut wakeups: Option<Wakeups> = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                Some(finished) = self.passes.join_next_with_id() => {
+                    self.finished(finished);
+                    self.claim_due().await;
+                }
+                Some(swept) = self.sweeps.join_next() => self.swept(swept),
+                _ = sweep.tick() => self.start_sweep(),
+                woken = next_of(&mut wakeups) => match woken {
+                    Some(_) => self.claim_due().await,
+                    None => wakeups = None,
+                },
+                hint = next_of(&mut hints) => match hint {
+                    Some(resource) => {
+                        self.lanes.enqueue_hint(resource);
+                        self.start_passes();
+                    }
+                    None => hints = None,
+                },
+                _ = poll.tick() => {
+                    self.subscribe(&mut hints, &mut wakeups).await;
+                    self.claim_due().await;
+                }
+            }
+        }
+    }
+
+    /// Lets passes under way finish, then ends whatever is left. Their leases end by themselves.
+    pub(super) async fn finish(mut self, within: Duration) {
+        let everything = async { while self.passes.join_next().await.is_some() {} };
+        if tokio::time::timeout(within, everything).await.is_err() {
+            tracing::warn!(
+                left = self.passes.len(),
+                "passes did not finish in time and were ended"
+            );
+        }
+        self.passes.shutdown().await;
+        self.sweeps.shutdown().await;
+        self.chores.end().await;
+    }
+}
+
+/// Where work comes from.
+impl AtWork<'_> {
+    /// Streams of hints end when a connection does; they are only hints, so they are simply asked for again.
+    async fn subscribe(&self, hints: &mut Option<Hints>, wakeups: &mut Option<Wakeups>) {
+        let ports = self.runner.reconciler.ports();
+        let deadlines = self.runner.reconciler.config().deadlines;
+        if hints.is_none() {
+            let asked = ports.cluster.hints();
+            *hints = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, asked).await.ok();
+        }
+        if wakeups.is_none() {
+            let asked = ports.schedule.wakeups();
+            *wakeups = call(PortName::Schedule, Kind::Read, deadlines.store, asked).await.ok();
+        }
+    }
+
+    /// Claims what is due for every free worker.
+    async fn claim_due(&mut self) {
+        for lane in [Lane::Teardown, Lane::Converge] {
+            let Some(limit) = self.lanes.free(lane) else { continue };
+            let asked = Instant::now();
+            let config = self.runner.reconciler.config();
+            let target = ClaimTarget::Due { lane, limit };
+            let request = ClaimRequest::new(config.worker.clone(), target, config.lease);
+            let claimed = self.runner.reconciler.ports().schedule.claim(&request);
+            let claimed =
+                call(PortName::Schedule, Kind::Write, config.deadlines.store, claimed).await;
+            self.runner.probe.claimed(claimed.as_ref().map(|_| ()));
+            match claimed {
+                Ok(leases) => {
+                    for lease in leases {
+                        self.start_claimed(lane, lease, asked);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(error = in_words(&error), "due work could not be claimed");
+                }
+            }
+        }
+    }
+
+    fn start_claimed(&mut self, lane: Lane, lease: Lease, asked: Instant) {
+        let job = Job::in_lane(lane, lease.resource);
+        self.lanes.started(job);
+        let reconciler = Arc::clone(&self.runner.reconciler);
+        let pass = self.passes.spawn(async move { reconciler.work(lease, asked).await });
+        self.jobs.push((pass.id(), job));
+    }
+
+    fn start_passes(&mut self) {
+        while let Some(job) = self.lanes.next() {
+            // A pass that touches its shell and then fails hints at itself: without this it would go round
+            // at once, for ever. Its back-off says when it is tried again, and the sweep sees what changed.
+            if job.is_hinted() && self.runner.probe.has_failed(job.resource()) {
+                self.lanes.finished(job);
+                continue;
+            }
+            let reconciler = Arc::clone(&self.runner.reconciler);
+            let pass = self.passes.spawn(async move {
+                if job.is_hinted() {
+                    reconciler.follow_hint(job.resource()).await
+                } else {
+                    reconciler.reconcile(job.resource()).await
+                }
+            });
+            self.jobs.push((pass.id(), job));
+        }
+    }
+
+    fn start_sweep(&mut self) {
+        if self.sweeps.is_empty() {
+            let sweeper = Arc::clone(&self.runner.sweeper);
+            let within = self.runner.config.sweep_interval;
+            self.sweeps.spawn(async move { sweeper.sweep_within(within).await });
+        }
+    }
+}
+
+/// What becomes of work.
+impl AtWork<'_> {
+    fn finished(&mut self, finished: Result<(task::Id, Finished), JoinError>) {
+        let id = match &finished {
+            Ok((id, _)) => *id,
+            Err(panic) => panic.id(),
+        };
+        let Some(place) = self.jobs.iter().position(|(task, _)| *task == id) else { return };
+        let (_, job) = self.jobs.swap_remove(place);
+        self.lanes.finished(job);
+        let resource = job.resource();
+        match finished {
+            Ok((_, outcome)) => {
+                if let Err(error) = &outcome {
+                    tracing::warn!(%resource, reason = error.reason(), error = in_words(error), "a pass failed");
+                }
+                self.runner.probe.passed(resource, &outcome);
+            }
+            // Its lease ends by itself, and the next pass looks at everything anew.
+            Err(panic) => {
+                tracing::error!(%resource, %panic, "a pass broke down");
+                telemetry::broke_down();
+                self.runner.probe.broke_down(resource);
+            }
+        }
+        self.start_passes();
+    }
+
+    fn swept(&mut self, swept: Result<Swept, JoinError>) {
+        match swept {
+            Ok(swept) => {
+                self.runner.probe.swept(&swept);
+                match swept {
+                    Ok((work, _)) => self.enqueue(work),
+                    Err(error) => {
+                        tracing::error!(
+                            error = in_words(&error),
+                            "provisioning broker reconcile tick failed"
+                        );
+                    }
+                }
+            }
+            Err(panic) => {
+                tracing::error!(%panic, "provisioning broker reconcile tick failed");
+                self.runner.probe.sweep_broke_down();
+            }
+        }
+    }
+}
+
+/// The next item of a stream, or for ever nothing if there is none.
+async fn next_of<S: futures_core::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}

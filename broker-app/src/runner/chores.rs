@@ -1,0 +1,65 @@
+//! What goes on beside the passes: events are relayed, the outbox is measured, and what is over is purged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_ports::Clock;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Probe, Runner};
+use crate::error::in_words;
+use crate::purge::Purge;
+use crate::relay::Relay;
+
+/// The tasks that do the chores.
+pub(super) struct Chores(JoinSet<()>);
+
+impl Chores {
+    pub(super) fn start(runner: &Runner) -> Self {
+        let mut tasks = JoinSet::new();
+        let relay = runner.relay.clone();
+        tasks.spawn(deliver(relay, runner.config.poll_interval, runner.probe.clone()));
+        let clock = Arc::clone(&runner.reconciler.ports().clock);
+        let (relay, purge) = (runner.relay.clone(), runner.purge.clone());
+        tasks.spawn(keep_house(relay, purge, clock, runner.config.sweep_interval));
+        Self(tasks)
+    }
+
+    pub(super) async fn end(mut self) {
+        self.0.shutdown().await;
+    }
+}
+
+/// Delivers as long as there is something to deliver, then waits.
+async fn deliver(relay: Relay, pause: Duration, probe: Probe) {
+    loop {
+        let delivered = relay.deliver_batch().await;
+        probe.relayed(&delivered);
+        match delivered {
+            Ok(report) if report.delivered > 0 => {}
+            Ok(_) => tokio::time::sleep(pause).await,
+            Err(error) => {
+                tracing::warn!(error = in_words(&error), "events could not be relayed");
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// Measures and purges, once per interval. Neither is urgent: what fails is done the next time.
+async fn keep_house(relay: Relay, purge: Option<Purge>, clock: Arc<dyn Clock>, every: Duration) {
+    let mut tick = interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(error) = relay.measure(clock.now()).await {
+            tracing::warn!(error = in_words(&error), "the outbox could not be measured");
+        }
+        if let Some(purge) = &purge
+            && let Err(error) = purge.run().await
+        {
+            tracing::warn!(error = in_words(&error), "what is over could not be purged");
+        }
+    }
+}

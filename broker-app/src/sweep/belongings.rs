@@ -1,0 +1,210 @@
+//! Where objects of ours may stand, and which of them no row on the way accounted for.
+//!
+//! A list names kinds. Those of living rows are met in every sweep. Those of rows that are Deleted are learnt
+//! from the store: all of them once, and from then on only what changed since. That a kind is known is never
+//! forgotten while the process lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, ClusterId, Phase, ProjectId, ProvisionedResource,
+    ProvisionedResourceId,
+};
+use broker_ports::{
+    CompactRow, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
+    ReconcilerPorts, Watermark,
+};
+use broker_render::Xrd;
+
+use super::glance::Observations;
+use super::report::SweepReport;
+use crate::call::{Kind, call};
+use crate::config::ReconcilerConfig;
+use crate::error::Error;
+use crate::orphans::Orphans;
+
+/// The kinds that objects of ours may be of, by what they follow from.
+#[derive(Default)]
+pub(super) struct Kinds {
+    xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
+    provider_configs: BTreeMap<(ProjectId, CloudCredentialId), (String, String)>,
+    /// Up to when the store was asked for rows that are Deleted.
+    deleted_until: Option<Watermark>,
+}
+
+/// What a sweep met on its way: whose objects are accounted for, and what they are made from.
+#[derive(Default)]
+pub(super) struct Swept {
+    rows: BTreeSet<ProvisionedResourceId>,
+    blueprints: BTreeSet<BlueprintVersionId>,
+    credentials: BTreeSet<(ProjectId, CloudCredentialId)>,
+}
+
+impl Swept {
+    pub(super) fn saw(&mut self, row: &CompactRow) {
+        self.rows.insert(row.id);
+        self.blueprints.insert(row.blueprint_version_id);
+        self.credentials.insert((row.project_id, row.cloud_credential_id));
+    }
+
+    /// Rows that a sweep before met.
+    pub(super) fn account_for<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a ProvisionedResourceId>,
+    ) {
+        self.rows.extend(rows);
+    }
+
+    fn learn(&mut self, row: &ProvisionedResource) {
+        self.blueprints.insert(row.blueprint_version_id());
+        self.credentials.insert((row.project_id(), row.cloud_credential_id()));
+    }
+}
+
+impl Kinds {
+    /// Lists what is ours and looks at everything that no row accounts for.
+    ///
+    /// A kind that cannot be listed, or an orphan that cannot be removed, is named in the report and does not
+    /// stop the others.
+    pub(super) async fn look(
+        &mut self,
+        ports: &ReconcilerPorts,
+        config: &ReconcilerConfig,
+        cluster: &ClusterId,
+        swept: &mut Swept,
+        observations: &mut Observations<'_>,
+        report: &mut SweepReport,
+    ) -> Result<(), Error> {
+        self.meet_those_at_rest(ports, config, swept, report).await?;
+        self.learn(config, swept, observations).await;
+        let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
+        for (name, kind) in self.each() {
+            match list(ports, config, kind).await {
+                Ok(objects) => {
+                    let others = objects.into_iter().filter(|object| {
+                        object.resource.is_none_or(|id| !swept.rows.contains(&id))
+                    });
+                    for object in others {
+                        unaccounted.entry(object.resource).or_default().push(object);
+                    }
+                }
+                Err(error) => report.unlisted(name, &error),
+            }
+        }
+        let orphans = Orphans::new(ports, config);
+        for (id, objects) in unaccounted {
+            match (orphans.found(id, objects, cluster).await, id) {
+                (Ok(found), _) => report.orphans.extend(found),
+                (Err(error), Some(id)) => report.trouble(id, &error),
+                // What has no name of ours is only named; nothing can fail about it.
+                (Err(error), None) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Failed resources that are retained stand where they are, and no sweep meets them; nor does any meet
+    /// what is Deleted.
+    async fn meet_those_at_rest(
+        &mut self,
+        ports: &ReconcilerPorts,
+        config: &ReconcilerConfig,
+        swept: &mut Swept,
+        report: &mut SweepReport,
+    ) -> Result<(), Error> {
+        let failed = ListQuery::new(PageSize::MAX).in_phase(Phase::Failed);
+        each_row(ports, config, failed, |row| {
+            if swept.rows.insert(row.id()) {
+                report.at_rest(row.phase());
+            }
+            swept.learn(row);
+        })
+        .await?;
+        let mut deleted = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
+        if let Some(watermark) = self.deleted_until {
+            deleted = deleted.updated_since(watermark);
+        }
+        self.deleted_until = each_row(ports, config, deleted, |row| swept.learn(row)).await?;
+        Ok(())
+    }
+
+    /// Learns the kinds of what was met. What cannot be resolved now is tried again in the next sweep; its rows
+    /// are in trouble on their own account.
+    async fn learn(
+        &mut self,
+        config: &ReconcilerConfig,
+        swept: &Swept,
+        observations: &mut Observations<'_>,
+    ) {
+        for id in &swept.blueprints {
+            if !self.xrds.contains_key(id)
+                && let Ok(blueprint) = observations.blueprint(*id).await
+            {
+                self.xrds.insert(*id, Arc::clone(&blueprint.xrd));
+            }
+        }
+        for (project, credential) in &swept.credentials {
+            if !self.provider_configs.contains_key(&(*project, *credential))
+                && let Ok(provider) = observations.provider(*project, *credential).await
+            {
+                let profile = config.profiles.of(&provider);
+                let kind = (profile.api_version(), profile.kind);
+                self.provider_configs.insert((*project, *credential), kind);
+            }
+        }
+    }
+
+    /// Each kind once, by its name: one that is forbidden does not hide the others.
+    fn each(&self) -> BTreeMap<String, OwnedKinds> {
+        let name = |api_version: &str, kind: &str| format!("{kind} ({api_version})");
+        let xrds = self.xrds.values().map(|xrd| {
+            let kinds = OwnedKinds::new(vec![Arc::clone(xrd)], Vec::new());
+            (name(&xrd.api_version(), xrd.kind()), kinds)
+        });
+        let configs = self.provider_configs.values().map(|(api_version, kind)| {
+            let kinds = OwnedKinds::new(Vec::new(), vec![(api_version.clone(), kind.clone())]);
+            (name(api_version, kind), kinds)
+        });
+        xrds.chain(configs).collect()
+    }
+}
+
+async fn list(
+    ports: &ReconcilerPorts,
+    config: &ReconcilerConfig,
+    kinds: OwnedKinds,
+) -> Result<Vec<OwnedObject>, Error> {
+    let mut objects = Vec::new();
+    let mut query = OwnedQuery::new(kinds);
+    loop {
+        let page = ports.cluster.list_owned(&query);
+        let patience = config.deadlines.cluster_read;
+        let page = call(PortName::Cluster, Kind::Read, patience, page).await?;
+        objects.extend(page.objects);
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(objects),
+        }
+    }
+}
+
+/// Visits every row that a query finds; answers the moment up to which nothing was missed.
+async fn each_row(
+    ports: &ReconcilerPorts,
+    config: &ReconcilerConfig,
+    mut query: ListQuery,
+    mut visit: impl FnMut(&ProvisionedResource),
+) -> Result<Option<Watermark>, Error> {
+    let mut until = None;
+    loop {
+        let page = ports.repository.list(&query);
+        let page = call(PortName::Repository, Kind::Read, config.deadlines.store, page).await?;
+        page.resources.iter().for_each(&mut visit);
+        until.get_or_insert(page.watermark);
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(until),
+        }
+    }
+}

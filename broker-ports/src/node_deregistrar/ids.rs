@@ -1,0 +1,85 @@
+//! The mesh's own ids, which the broker carries from one seam to the next.
+
+use std::fmt;
+
+use broker_domain::Error;
+use uuid::Uuid;
+
+/// A Node, by the mesh's own id.
+///
+/// ```
+/// use broker_ports::NodeId;
+/// use uuid::Uuid;
+///
+/// assert_eq!(NodeId::new(Uuid::from_u128(7))?.as_uuid(), Uuid::from_u128(7));
+/// assert!(NodeId::new(Uuid::nil()).is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(Uuid);
+
+/// A Peer, by the mesh's own id.
+///
+/// ```
+/// use broker_ports::PeerId;
+/// use uuid::Uuid;
+///
+/// assert_eq!(PeerId::new(Uuid::from_u128(7))?.as_uuid(), Uuid::from_u128(7));
+/// assert!(PeerId::new(Uuid::nil()).is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(Uuid);
+
+impl NodeId {
+    /// Takes any UUID but the nil one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the UUID is nil.
+    pub fn new(id: Uuid) -> Result<Self, Error> {
+        not_nil("node_id", "node", id).map(Self)
+    }
+
+    /// The UUID behind the id.
+    pub const fn as_uuid(&self) -> Uuid {
+        self.0
+    }
+}
+
+impl PeerId {
+    /// Takes any UUID but the nil one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the UUID is nil.
+    pub fn new(id: Uuid) -> Result<Self, Error> {
+        not_nil("peer_id", "peer", id).map(Self)
+    }
+
+    /// The UUID behind the id.
+    pub const fn as_uuid(&self) -> Uuid {
+        self.0
+    }
+}
+
+/// It would mean "not assigned", which is what an `Option` is for.
+fn not_nil(field: &str, thing: &str, id: Uuid) -> Result<Uuid, Error> {
+    if id.is_nil() {
+        let problem = format!("the nil UUID names nothing; give the id of a {thing}");
+        return Err(Error::invalid(field, problem));
+    }
+    Ok(id)
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for PeerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

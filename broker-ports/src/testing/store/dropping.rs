@@ -1,0 +1,162 @@
+//! Promises about patience: a call that its caller drops half way happened wholly or not at all, and asking
+//! again leads to where one call would have led.
+//!
+//! A call that was dropped may still be under way in the store. The second one waits for it there, so that
+//! what both left behind can be counted afterwards; it has to be what one leaves behind.
+
+use broker_domain::{Phase, ProvisionedResourceId};
+
+use super::bench::{HOUR, asked_to_wait, is_due, same, same_resource, to};
+use super::{Outcome, StoreUnderTest};
+use crate::audit::AuditAction;
+use crate::lease::{Lease, LeaseEpoch};
+use crate::outbox::Acknowledged;
+use crate::repository::{Created, Write, Written};
+use crate::schedule::{ClaimRequest, ClaimTarget, ScheduleEntry};
+use crate::testing::Violation;
+use crate::testing::builders::{attribution, id, resource, worker};
+use crate::testing::cases::{MOST_POLLS, dropped_after, require};
+
+/// So often a claim asks again before it gives up: a store may pass over what a dropped call still holds.
+const ROUNDS: u32 = 1_000;
+
+pub(super) async fn a_creation_that_was_dropped_is_whole_or_nothing(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let builder = resource().numbered(polls.into()).requested_as(&format!("order-{polls}"));
+        world.know(&builder.declaration()).await?;
+        let admitted = builder.admitted();
+        let answer = dropped_after(polls, world.repository().create(&admitted)).await;
+        match world.repository().create(&admitted).await? {
+            Created::Stored => require(answer.is_none(), "what was stored is stored again")?,
+            Created::Replayed(first) => same_resource(&first, &builder.build())?,
+            Created::Conflict => return Err(Violation::new("an equal declaration conflicts")),
+        }
+        same_resource(&world.get(builder.id()).await?, &builder.build())?;
+        let actions = world.actions(builder.id()).await?;
+        same("the audit says", &actions, &vec![AuditAction::Declared])?;
+        same("there are events", &world.deliver_all().await?.len(), &1)?;
+        let entry = world.entry(builder.id()).await?;
+        require(is_due(&entry) && entry.epoch == LeaseEpoch::ZERO, "it is not due and untouched")?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn a_change_that_was_dropped_is_whole_or_nothing(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let by = attribution();
+    for polls in 1..=MOST_POLLS {
+        let builder = resource().numbered(polls.into()).enrolling().with_token();
+        let stored = world.stored(&builder).await?;
+        world.deliver_all().await?;
+        world.pass(&stored, &asked_to_wait(HOUR)).await?;
+        let mut expected = world.actions(stored.id()).await?;
+        expected.push(AuditAction::PhaseChanged);
+        let change = to(&stored, Phase::Ready, polls.into())?;
+        let write = Write::by_caller(&change, &by);
+        let answer = dropped_after(polls, world.repository().update_phase(&write)).await;
+        match world.repository().update_phase(&write).await? {
+            Written::Committed => require(answer.is_none(), "a version was written twice")?,
+            Written::Stale => {}
+            Written::LeaseLost => return Err(Violation::new("nobody had a lease to lose")),
+        }
+        same_resource(&world.get(stored.id()).await?, change.resource())?;
+        same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+        same("there are events", &world.deliver_all().await?.len(), &1)?;
+        require(is_due(&world.entry(stored.id()).await?), "a change of phase is not due")?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn a_claim_that_was_dropped_ends_by_itself(world: &dyn StoreUnderTest) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into())).await?;
+        let target = ClaimTarget::One(stored.id());
+        let request = ClaimRequest::new(worker("dropped"), target, HOUR);
+        let answer = dropped_after(polls, world.schedule().claim(&request)).await;
+        let (next, entry) = whoever_comes_next(world, id(polls.into())).await?;
+        let first = LeaseEpoch::ZERO.next();
+        if let Some(lease) = &next {
+            require(answer.is_none(), "a second worker got what is held")?;
+            same("the dropped claim did nothing, the epoch is", &lease.epoch, &first)?;
+        } else {
+            same("the dropped claim happened, the epoch is", &entry.epoch, &first)?;
+            let holder = entry.lease.map(|(worker, _)| worker);
+            same("it is held by", &holder, &Some(worker("dropped")))?;
+        }
+        world.advance(HOUR * 2).await?;
+        let after = world.hold("successor", stored.id()).await?;
+        same("the next epoch is", &after.epoch, &first.next())?;
+        require(after.takeover, "a lease that nobody gave back is no takeover")?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the next worker gets, and what the schedule then says: it has the lease, or somebody else does.
+async fn whoever_comes_next(
+    world: &dyn StoreUnderTest,
+    id: ProvisionedResourceId,
+) -> Result<(Option<Lease>, ScheduleEntry), Violation> {
+    for _ in 0..ROUNDS {
+        let next = world.claim_one("next", id).await?;
+        let entry = world.entry(id).await?;
+        if entry.lease.is_some() {
+            return Ok((next, entry));
+        }
+    }
+    Err(Violation::new("after a dropped claim nobody gets a lease, and nobody has it"))
+}
+
+pub(super) async fn a_pause_that_was_dropped_is_audited_once(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let by = attribution();
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into())).await?;
+        let pause = world.schedule().set_paused(stored.id(), true, &by);
+        let answer = dropped_after(polls, pause).await;
+        let there = world.schedule().set_paused(stored.id(), true, &by).await?;
+        require(there, "the resource is said not to be there")?;
+        require(world.entry(stored.id()).await?.paused, "what was paused is not")?;
+        let expected = vec![AuditAction::Declared, AuditAction::Paused];
+        same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        world.stored(&resource().numbered(polls.into()).ready()).await?;
+        let event = world.claim_event("relay").await?;
+        let acknowledgement = world.outbox().acknowledge_event(&event.claim);
+        let answer = dropped_after(polls, acknowledgement).await;
+        let again = world.outbox().acknowledge_event(&event.claim).await?;
+        let twice = answer.is_some() && again == Acknowledged::Done;
+        require(!twice, "an event was acknowledged twice")?;
+        let backlog = world.outbox().backlog().await?;
+        same("there are left", &(backlog.depth, backlog.set_aside), &(1, 0))?;
+        let next = world.claim_event("relay").await?;
+        same("the next event is", &next.sequence, &(event.sequence + 1))?;
+        world.acknowledge(&next).await?;
+        if answer.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! An inventory, assignments and labels that are right but for one flaw.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use broker_domain::{CloudId, NotFound, ProjectId, ResourceId};
+use broker_ports::testing::resolvers::{
+    AssignmentReaderUnderTest, CloudResolverUnderTest, LabelTagResolverUnderTest,
+};
+use broker_ports::{
+    AssignmentReader, CloudResolver, CloudView, LabelTagResolver, NamespaceObservation, PortError,
+};
+use broker_render::Provider;
+
+use super::worlds::Neighbourhood;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    None,
+    CloudsShareAnEndpoint,
+    MissingCloudIsAnError,
+    NoAnswerIsNoCloud,
+    EveryProjectIsPlaced,
+    EveryNamespaceIsReady,
+    ReadinessIsRemembered,
+    NoAnswerIsNoAssignment,
+    LabelsAreCutOff,
+    EveryResourceHasALabel,
+    MissingResourceIsAnError,
+    LabelsAreShared,
+    EveryLabelPropagates,
+    NoAnswerIsNoLabel,
+}
+
+type Labels = BTreeMap<String, String>;
+
+pub(super) struct FlawedNeighbours {
+    flaw: Flaw,
+    truth: Neighbourhood,
+    first_cloud: Mutex<Option<CloudView>>,
+    first_seen: Mutex<BTreeMap<ProjectId, NamespaceObservation>>,
+    first_labels: Mutex<Option<Labels>>,
+}
+
+impl FlawedNeighbours {
+    pub(super) fn with(flaw: Flaw) -> Self {
+        Self {
+            flaw,
+            truth: Neighbourhood::fresh(),
+            first_cloud: Mutex::default(),
+            first_seen: Mutex::default(),
+            first_labels: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl CloudResolver for FlawedNeighbours {
+    async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
+        let found = CloudResolver::resolve(&self.truth.neighbours, id).await;
+        match (self.flaw, found) {
+            (Flaw::NoAnswerIsNoCloud, Err(_)) => Ok(None),
+            (Flaw::MissingCloudIsAnError, Ok(None)) => Err(id.not_found().into()),
+            (Flaw::CloudsShareAnEndpoint, Ok(Some(found))) => {
+                let first = self.first_cloud.lock().unwrap().get_or_insert(found).endpoint.clone();
+                Ok(Some(CloudView::new(id, Provider::new("hetzner")?, first)))
+            }
+            (_, found) => found,
+        }
+    }
+}
+
+#[async_trait]
+impl CloudResolverUnderTest for FlawedNeighbours {
+    fn resolver(&self) -> &dyn CloudResolver {
+        self
+    }
+
+    async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
+        CloudResolverUnderTest::add(&self.truth, provider, endpoint).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        CloudResolverUnderTest::cut_off(&self.truth).await
+    }
+}
+
+#[async_trait]
+impl AssignmentReader for FlawedNeighbours {
+    async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
+        let found = self.truth.neighbours.read(project).await;
+        match (self.flaw, found) {
+            (Flaw::NoAnswerIsNoAssignment, Err(_)) => Ok(None),
+            (Flaw::EveryProjectIsPlaced, Ok(None)) => {
+                Ok(Some(NamespaceObservation::new("default", true)))
+            }
+            (Flaw::EveryNamespaceIsReady, Ok(Some(found))) => {
+                Ok(Some(NamespaceObservation::new(found.namespace, true)))
+            }
+            (Flaw::ReadinessIsRemembered, Ok(Some(found))) => {
+                let mut seen = self.first_seen.lock().unwrap();
+                Ok(Some(seen.entry(project).or_insert(found).clone()))
+            }
+            (_, found) => found,
+        }
+    }
+}
+
+#[async_trait]
+impl AssignmentReaderUnderTest for FlawedNeighbours {
+    fn reader(&self) -> &dyn AssignmentReader {
+        self
+    }
+
+    async fn project(&self) -> Result<ProjectId, PortError> {
+        AssignmentReaderUnderTest::project(&self.truth).await
+    }
+
+    async fn place(
+        &self,
+        project: ProjectId,
+        namespace: &NamespaceObservation,
+    ) -> Result<(), PortError> {
+        self.truth.place(project, namespace).await
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        AssignmentReaderUnderTest::cut_off(&self.truth).await
+    }
+}
+
+#[async_trait]
+impl LabelTagResolver for FlawedNeighbours {
+    async fn resolve(&self, resource: ResourceId) -> Result<Labels, PortError> {
+        let found = LabelTagResolver::resolve(&self.truth.neighbours, resource).await;
+        match (self.flaw, found) {
+            (Flaw::NoAnswerIsNoLabel, Err(_)) => Ok(Labels::new()),
+            (Flaw::LabelsAreCutOff, Ok(found)) => Ok(found.into_iter().take(1).collect()),
+            (Flaw::EveryResourceHasALabel, Ok(found)) if found.is_empty() => {
+                Ok([("managed".to_owned(), "yes".to_owned())].into())
+            }
+            (Flaw::MissingResourceIsAnError, Ok(found)) if found.is_empty() => {
+                Err(PortError::rejected("there is no such resource"))
+            }
+            (Flaw::LabelsAreShared, Ok(found)) => {
+                Ok(self.first_labels.lock().unwrap().get_or_insert(found).clone())
+            }
+            (_, found) => found,
+        }
+    }
+}
+
+#[async_trait]
+impl LabelTagResolverUnderTest for FlawedNeighbours {
+    fn resolver(&self) -> &dyn LabelTagResolver {
+        self
+    }
+
+    async fn resource(&self, labels: &Labels) -> Result<ResourceId, PortError> {
+        self.truth.resource(labels).await
+    }
+
+    async fn keep(&self, resource: ResourceId, labels: &Labels) -> Result<(), PortError> {
+        if self.flaw != Flaw::EveryLabelPropagates {
+            return self.truth.keep(resource, labels).await;
+        }
+        for (key, value) in labels {
+            self.truth.neighbours.label(resource, key, value);
+        }
+        Ok(())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        LabelTagResolverUnderTest::cut_off(&self.truth).await
+    }
+}

@@ -1,0 +1,367 @@
+//! The interleavings that each rule of the protocol exists for, one test by name.
+//!
+//! A worker is cut off by dropping its pass while a request hangs; the request goes on without it and arrives
+//! when the test says so.
+
+use std::time::Duration;
+
+use broker_app::{Passed, Reconciler};
+use broker_domain::{EventType, ObjectReference, OnFailure, Phase, ProvisionedResource};
+use broker_ports::memory::Behaviour;
+use broker_ports::testing::builders::{rows, worker};
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_ports::{
+    AuditAction, ClaimRequest, ClaimTarget, Lane, NodeDeregistrar, Outbox, PortName, Repository,
+    Schedule,
+};
+use broker_tests::world::{LEASE, NODE, World, declaration, operator};
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// Hangs for longer than anybody waits, and arrives when it is landed.
+const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
+
+/// Which apply of a first pass is which.
+const PROVIDER_CONFIG: u64 = 1;
+const SHELL: u64 = 2;
+const ARM: u64 = 3;
+
+/// A world in which one call goes wrong.
+fn world_with(port: PortName, method: &'static str, nth: u64, fault: Fault) -> World {
+    World::with_faults(FaultPlan::none().on(port, method, nth, fault))
+}
+
+/// A resource whose first worker is cut off while a request of its is under way. Its lease is over.
+async fn cut_off(world: &World) -> ProvisionedResource {
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    cut_off_pass(world, &declared).await;
+    declared
+}
+
+async fn cut_off_pass(world: &World, resource: &ProvisionedResource) {
+    timeout(Duration::from_secs(1), world.reconciler.reconcile(resource.id())).await.unwrap_err();
+    assert_eq!(world.faults.adrift(), 1, "{}", world.faults.log());
+    world.let_leases_end();
+}
+
+fn xr(world: &World, resource: &ProvisionedResource) -> Value {
+    world.cluster.object(&world.xr(resource)).expect("the composite resource stands")
+}
+
+/// Every event of a resource, in order, as they were committed.
+async fn told(world: &World, resource: &ProvisionedResource) -> Vec<EventType> {
+    let mut events = Vec::new();
+    loop {
+        let request = broker_ports::ClaimEvents::new(worker("reader"), rows(10), LEASE);
+        let claimed = world.store.claim_events(&request).await.unwrap();
+        if claimed.is_empty() {
+            return events;
+        }
+        for event in claimed {
+            let _taken = world.store.acknowledge_event(&event.claim).await.unwrap();
+            assert_eq!(event.resource, resource.id());
+            assert_eq!(event.sequence, events.len() as u64 + 1);
+            events.push(event.event_type);
+        }
+    }
+}
+
+/// The world is in order: one token is live at the most, and the machine that stands was given the row's.
+async fn expect_ready_with_one_token(
+    world: &World,
+    replica: &Reconciler,
+    id: &ProvisionedResource,
+) {
+    for _ in 0..6 {
+        replica.reconcile(id.id()).await.unwrap();
+        world.cluster.tick();
+        world.boot_agents();
+    }
+    let row = world.get(id.id()).await;
+    assert_eq!(row.phase(), Phase::Ready);
+    let armed = xr(world, &row).pointer("/metadata/annotations/plexsphere.io~1armed").cloned();
+    let token = row.bootstrap_token_id().unwrap();
+    assert_eq!(armed.unwrap(), token.to_string());
+    assert!(world.mesh.consumer(token).is_some(), "the machine enrolled with the row's token");
+    assert_eq!(world.tokens.live_token(row.id()), None, "and that was the only one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_shell() {
+    let world = world_with(PortName::Cluster, "apply", SHELL, LATE);
+    let resource = cut_off(&world).await;
+    let other = world.replica("replica-2");
+    other.reconcile(resource.id()).await.unwrap();
+    let before = xr(&world, &resource);
+    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(xr(&world, &resource), before, "the name was taken, and nothing changed");
+    expect_ready_with_one_token(&world, &other, &resource).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_shell_that_arrives_first_composes_nothing() {
+    let world = world_with(PortName::Cluster, "apply", SHELL, LATE);
+    let resource = cut_off(&world).await;
+    assert_eq!(world.faults.land_all().await, 1);
+    world.cluster.settle(5);
+    assert_eq!(
+        world.standing().len(),
+        2,
+        "composite resource and ProviderConfig, nothing composed"
+    );
+    let shell = xr(&world, &resource);
+    let other = world.replica("replica-2");
+    other.reconcile(resource.id()).await.unwrap();
+    let uid = |xr: &Value| xr.pointer("/metadata/uid").cloned();
+    assert_eq!(uid(&xr(&world, &resource)), uid(&shell), "it is taken up, not replaced");
+    expect_ready_with_one_token(&world, &other, &resource).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_arm() {
+    let world = world_with(PortName::Cluster, "apply", ARM, LATE);
+    let resource = cut_off(&world).await;
+    let first = world.get(resource.id()).await.bootstrap_token_id();
+    assert!(first.is_some(), "its token was recorded before the arm was sent");
+    let other = world.replica("replica-2");
+    other.reconcile(resource.id()).await.unwrap();
+    let second = world.get(resource.id()).await.bootstrap_token_id();
+    assert_ne!(first, second, "the plaintext of the first is lost");
+    let before = xr(&world, &resource);
+    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(xr(&world, &resource), before, "the shell was touched, so that the arm is stale");
+    expect_ready_with_one_token(&world, &other, &resource).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_arm_after_the_touch() {
+    let world = world_with(PortName::Cluster, "apply", ARM, LATE);
+    let resource = cut_off(&world).await;
+    // The next worker got as far as its touch, and is cut off as well.
+    let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, LATE);
+    let faults = broker_ports::testing::faults::Faults::new(plan);
+    let tokens = faults.around(world.ports.tokens.clone());
+    let second = world.replica_with("replica-2", |ports| ports.tokens = tokens);
+    timeout(Duration::from_secs(1), second.reconcile(resource.id())).await.unwrap_err();
+    let touched = xr(&world, &resource);
+    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(xr(&world, &resource), touched, "the touch alone made the arm stale");
+    world.let_leases_end();
+    let third = world.replica("replica-3");
+    third.reconcile(resource.id()).await.unwrap();
+    assert_eq!(faults.land_all().await, 1);
+    expect_ready_with_one_token(&world, &third, &resource).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_issue() {
+    let world = world_with(PortName::TokenIssuer, "issue", 1, LATE);
+    let resource = cut_off(&world).await;
+    let other = world.replica("replica-2");
+    other.reconcile(resource.id()).await.unwrap();
+    let token = world.get(resource.id()).await.bootstrap_token_id();
+    assert!(token.is_some());
+    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.tokens.live_token(resource.id()), token, "its epoch is over");
+    expect_ready_with_one_token(&world, &other, &resource).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_issue_after_close() {
+    let world = world_with(PortName::TokenIssuer, "issue", 1, LATE);
+    let resource = cut_off(&world).await;
+    world.service.deprovision(&operator(), resource.id()).await.unwrap();
+    world.until(resource.id(), Phase::Deleted).await;
+    assert_eq!(world.faults.land_all().await, 1);
+    assert_eq!(world.tokens.live_token(resource.id()), None, "closed is closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn consumption_races_with_the_answer_to_an_arm() {
+    // The arm happened, its answer was lost, and the machine enrolled before anybody looked again.
+    let world = world_with(PortName::Cluster, "apply", ARM, Fault::AfterEffect);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "cluster_unknown");
+    let token = world.get(resource.id()).await.bootstrap_token_id();
+    world.cluster.settle(5);
+    world.boot_agents();
+    assert!(world.mesh.consumer(token.unwrap()).is_some());
+    let ready = world.until(resource.id(), Phase::Ready).await;
+    assert_eq!(ready.bootstrap_token_id(), token, "no second token for an armed resource");
+    assert_eq!(ready.token_ordinal().get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn consumption_races_with_a_deletion_by_hand() {
+    // As above, and then somebody deletes the composite resource: the token was consumed, its Node lives.
+    let world = world_with(PortName::Cluster, "apply", ARM, Fault::AfterEffect);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    let first = world.get(resource.id()).await.bootstrap_token_id().unwrap();
+    world.cluster.settle(5);
+    world.boot_agents();
+    world.cluster.delete_in_background(&world.xr(&resource));
+    world.cluster.settle(5);
+
+    // While that Node cannot be drained nothing is issued.
+    world.mesh.set_reachable(false);
+    world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    world.mesh.set_reachable(true);
+    assert_eq!(world.get(resource.id()).await.bootstrap_token_id(), Some(first));
+    assert!(!world.mesh.consumer(first).unwrap().deregistered);
+
+    let ready = world.until(resource.id(), Phase::Ready).await;
+    assert!(world.mesh.consumer(first).unwrap().deregistered, "the first Node left");
+    assert_ne!(ready.bootstrap_token_id(), Some(first));
+    assert_eq!(ready.token_ordinal().get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn consumption_races_with_teardown() {
+    // The machine enrols after deletion was accepted and before the tokens are closed.
+    let world = World::new();
+    let resource = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), resource.id()).await.unwrap();
+    world.boot_agents();
+    let token = resource.bootstrap_token_id().unwrap();
+    assert!(world.mesh.deregistrar().node_registered(token).await.unwrap());
+    world.until(resource.id(), Phase::Deleted).await;
+    assert!(world.mesh.consumer(token).unwrap().deregistered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_before_observe() {
+    let world = world_with(PortName::TokenIssuer, "close", 1, Fault::BeforeEffect);
+    let resource = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), resource.id()).await.unwrap();
+    let reads = |world: &World| world.faults.calls()[&(PortName::Cluster, "read")];
+    let (before, standing) = (reads(&world), world.standing());
+    let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "token_issuer_transient");
+    assert_eq!(reads(&world), before, "nothing is observed that a late Node could make untrue");
+    assert_eq!(world.standing(), standing);
+
+    world.boot_agents();
+    world.until(resource.id(), Phase::Deleted).await;
+    let history = world.store.history(resource.id()).await.unwrap();
+    let place = |action| history.iter().position(|line| line.entry.action == action).unwrap();
+    assert!(place(AuditAction::TokensClosedRecorded) < place(AuditAction::NodeDeregister));
+    assert!(place(AuditAction::NodeDeregister) < place(AuditAction::SubstrateDelete));
+}
+
+#[tokio::test(start_paused = true)]
+async fn substrate_merges_after_re_creation() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let old = ready.substrate().composed().first().unwrap().clone();
+    world.cluster.hold(&old, "example.org/held");
+    world.cluster.delete_in_background(&world.xr(&ready));
+    world.until(ready.id(), Phase::Pending).await;
+    let again = world.until(ready.id(), Phase::Ready).await;
+    let composed: Vec<&ObjectReference> = again.substrate().composed().iter().collect();
+    assert_eq!(composed.len(), 2, "the old one may still live, and it does");
+    assert!(composed.contains(&&old));
+
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    for _ in 0..12 {
+        world.round(ready.id()).await.unwrap();
+    }
+    assert_eq!(world.get(ready.id()).await.phase(), Phase::Deprovisioning, "not before it is gone");
+    let config = again.substrate().provider_config().unwrap();
+    assert!(world.cluster.stands(config), "and its provider may still need this");
+    world.cluster.let_go(&old, "example.org/held");
+    world.until(ready.id(), Phase::Deleted).await;
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn provider_config_left_by_a_crash() {
+    for (nth, late) in [(PROVIDER_CONFIG, Late::Lands), (SHELL, Late::Never)] {
+        let fault = Fault::Delay { by: Duration::from_hours(1), late };
+        let world = world_with(PortName::Cluster, "apply", nth, fault);
+        let resource = world.declare(&declaration(NODE)).await.unwrap();
+        timeout(Duration::from_secs(1), world.reconciler.reconcile(resource.id()))
+            .await
+            .unwrap_err();
+        world.faults.land_all().await;
+        world.let_leases_end();
+        let kinds: Vec<_> = world.standing().iter().map(|it| it.kind().to_owned()).collect();
+        assert_eq!(kinds, ["ProviderConfig"]);
+        world.service.deprovision(&operator(), resource.id()).await.unwrap();
+        world.until(resource.id(), Phase::Deleted).await;
+        assert_eq!(world.standing(), [], "it was on record before it was sent");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rollback_after_a_crash() {
+    for fault in [Fault::AfterEffect, Fault::BeforeEffect, LATE] {
+        let world = world_with(PortName::Repository, "record_deletion_intent", 1, fault);
+        let rolled_back = declaration(NODE).on_failure(OnFailure::Rollback);
+        let resource = world.declare(&rolled_back).await.unwrap();
+        world.cluster.behave_for(resource.id(), Behaviour::failing_after(1, "quota exceeded"));
+        world.until(resource.id(), Phase::Failed).await;
+        let _ = timeout(Duration::from_secs(1), world.reconciler.reconcile(resource.id())).await;
+        assert_eq!(world.faults.log().entries().len(), 1, "{fault}");
+        world.let_leases_end();
+        let gone = world.until(resource.id(), Phase::Deleted).await;
+        world.faults.land_all().await;
+        assert_eq!(world.get(resource.id()).await, gone, "{fault}");
+        assert_eq!(gone.failure().unwrap().reason().as_str(), "quota exceeded");
+        let events = told(&world, &resource).await;
+        let all =
+            [EventType::Requested, EventType::Failed, EventType::Deleting, EventType::Deleted];
+        assert_eq!(events, all, "{fault}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wake_up_lost_by_release() {
+    // A deletion is asked for while a pass is under way; what that pass gives back must not put it off.
+    let slow = Fault::Delay { by: Duration::from_secs(2), late: Late::Lands };
+    let world = World::with_faults(FaultPlan::none().from_call(PortName::Cluster, "read", 1, slow));
+    world.place(false);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let pass = world.reconciler.reconcile(resource.id());
+    let request = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.service.deprovision(&operator(), resource.id()).await.unwrap();
+    };
+    let (passed, ()) = tokio::join!(pass, request);
+    let passed = passed.unwrap();
+    assert!(matches!(passed, Passed::Through { from: Phase::Pending, to: Phase::Pending, .. }));
+    let target = ClaimTarget::Due { lane: Lane::Teardown, limit: rows(1) };
+    let due = world.store.claim(&ClaimRequest::new(worker("next"), target, LEASE)).await.unwrap();
+    assert_eq!(due.len(), 1, "it is due at once, though the pass left it to the sweep");
+}
+
+#[tokio::test(start_paused = true)]
+async fn epoch_check_under_concurrent_takeover() {
+    for (method, nth) in [("record_substrate", 1), ("record_token", 1), ("update_phase", 1)] {
+        let world = world_with(PortName::Repository, method, nth, LATE);
+        let resource = world.declare(&declaration(NODE)).await.unwrap();
+        // As far as it takes until the write in question is sent.
+        for _ in 0..6 {
+            let pass = world.reconciler.reconcile(resource.id());
+            if timeout(Duration::from_secs(1), pass).await.is_err() {
+                break;
+            }
+            world.cluster.tick();
+        }
+        assert_eq!(world.faults.adrift(), 1, "{method}");
+        world.let_leases_end();
+        // The next worker holds the lease and has written nothing yet: the version alone would let it in.
+        let target = ClaimTarget::One(resource.id());
+        let request = ClaimRequest::new(worker("replica-2"), target, LEASE);
+        assert_eq!(world.store.claim(&request).await.unwrap().len(), 1);
+        let before = world.get(resource.id()).await;
+        assert_eq!(world.faults.land_all().await, 1);
+        assert_eq!(world.get(resource.id()).await, before, "{method}: a lost lease writes nothing");
+
+        world.let_leases_end();
+        let third = world.replica("replica-3");
+        expect_ready_with_one_token(&world, &third, &resource).await;
+        assert_eq!(told(&world, &resource).await, [EventType::Requested, EventType::Ready]);
+    }
+}

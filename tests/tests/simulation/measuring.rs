@@ -1,0 +1,213 @@
+//! What a running broker measures, compared with the table that it publishes, both ways.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use broker_app::{METRICS, MetricKind};
+use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
+use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
+use broker_ports::{IdSource, PortName};
+use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Label values that were recorded, by metric and label; a metric without labels has an empty map.
+type Recorded = BTreeMap<String, (MetricKindName, BTreeMap<String, BTreeSet<String>>)>;
+type MetricKindName = &'static str;
+
+/// Remembers which metrics were recorded, and which were described.
+#[derive(Default)]
+struct Notebook {
+    recorded: Mutex<Recorded>,
+    described: Mutex<BTreeSet<String>>,
+}
+
+impl Notebook {
+    fn note(&self, kind: MetricKindName, key: &Key) {
+        let mut recorded = self.recorded.lock().unwrap();
+        let (_, labels) =
+            recorded.entry(key.name().to_owned()).or_insert_with(|| (kind, BTreeMap::new()));
+        for label in key.labels() {
+            labels.entry(label.key().to_owned()).or_default().insert(label.value().to_owned());
+        }
+    }
+
+    fn describe(&self, name: &KeyName) {
+        self.described.lock().unwrap().insert(name.as_str().to_owned());
+    }
+}
+
+impl Recorder for Notebook {
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        self.note("counter", key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        self.note("gauge", key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        self.note("histogram", key);
+        Histogram::noop()
+    }
+}
+
+/// Breaks down as soon as it is asked for anything.
+struct NoIds;
+
+impl IdSource for NoIds {
+    fn provisioned_resource_id(&self) -> ProvisionedResourceId {
+        panic!("there are no ids")
+    }
+
+    fn event_id(&self) -> EventId {
+        panic!("there are no ids")
+    }
+}
+
+/// Runs a world for so many bits of time.
+async fn run(world: &World, bits: usize) {
+    let config = broker_app::RunnerConfig {
+        sweep_interval: Duration::from_secs(2),
+        retention: Some(2 * LEASE),
+        ..runner_config()
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(config).run(async move { drop(stopped.await) });
+    let story = async {
+        for _ in 0..bits {
+            world.let_time_pass().await;
+        }
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+/// Everything that can be measured happens once.
+async fn a_full_life() {
+    let hangs = Fault::Delay { by: Duration::from_hours(1), late: Late::Never };
+    let twice = Fault::Duplicate { answered: Answered::Second };
+    let plan = FaultPlan::none()
+        .on(PortName::Cluster, "apply", 1, hangs)
+        .on(PortName::Cluster, "apply", 2, Fault::BeforeEffect)
+        .on(PortName::Outbox, "acknowledge_event", 1, twice);
+    let world = World::with_faults(plan);
+
+    // A worker is cut off, and another takes over; then a pass fails.
+    let node = world.declare(&declaration(NODE)).await.unwrap();
+    timeout(Duration::from_secs(1), world.reconciler.reconcile(node.id())).await.unwrap_err();
+    world.let_leases_end();
+    world.reconciler.reconcile(node.id()).await.unwrap_err();
+    let failing = declaration(STANDALONE).on_failure(OnFailure::Rollback);
+    let failing = world.declare(&failing).await.unwrap();
+    world.cluster.behave_for(failing.id(), Behaviour::failing_after(1, "quota exceeded"));
+    world.sink.set_reachable(false);
+    world.agents_boot.store(false, Ordering::Relaxed);
+    run(&world, 16).await;
+    assert_eq!(world.get(node.id()).await.phase(), Phase::Enrolling);
+    world.agents_boot.store(true, Ordering::Relaxed);
+    // Claims on events end, until the first events are set aside.
+    for _ in 0..3 {
+        world.clock.advance(Duration::from_secs(31));
+        run(&world, 4).await;
+    }
+    world.sink.set_reachable(true);
+    assert_eq!(world.get(node.id()).await.phase(), Phase::Ready);
+    world.service.deprovision(&operator(), node.id()).await.unwrap();
+    run(&world, 16).await;
+    for id in [node.id(), failing.id()] {
+        assert_eq!(world.get(id).await.phase(), Phase::Deleted);
+        let skip = broker_ports::Resume::Skip;
+        while world.service.resume_events(&operator(), id, skip).await.unwrap().is_some() {}
+    }
+    run(&world, 16).await;
+    world.clock.advance(4 * LEASE);
+    run(&world, 16).await;
+}
+
+/// A race is lost, a sweep fails, another runs out of time, a pass breaks down.
+async fn mishaps() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let armed = serde_json::json!({"metadata": {"annotations": {"plexsphere.io/armed": "odd"}}});
+    world.cluster.behave_for(ready.id(), Behaviour::never_ready());
+    world.cluster.patch_as("somebody", &world.xr(&ready), &armed);
+    let drift = serde_json::json!({"status": {"conditions": []}});
+    world.cluster.patch_as("somebody", &world.xr(&ready), &drift);
+    world.reconciler.reconcile(ready.id()).await.unwrap();
+    world.cluster.take_down();
+    world.sweeper.sweep().await.unwrap_err();
+    world.cluster.bring_back();
+    world.cluster.forbid(Verb::List, "Machine");
+    world.sweep().await;
+    world.cluster.allow_everything();
+    world.service.pause(&operator(), ready.id()).await.unwrap();
+    world.reconciler.reconcile(ready.id()).await.unwrap();
+
+    world.place(false);
+    for _ in 0..1_000 {
+        world.declare(&declaration(STANDALONE)).await.unwrap();
+    }
+    world.sweeper.sweep_within(Duration::ZERO).await.unwrap();
+
+    let mut world = World::new();
+    world.declare(&declaration(STANDALONE)).await.unwrap();
+    world.rewire(|ports| ports.ids = Arc::new(NoIds));
+    run(&world, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_measured_is_what_the_table_says() {
+    let notebook = Notebook::default();
+    let guard = metrics::set_default_local_recorder(&notebook);
+    a_full_life().await;
+    mishaps().await;
+    drop(guard);
+
+    let recorded = notebook.recorded.into_inner().unwrap();
+    let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    assert_eq!(recorded.keys().cloned().collect::<BTreeSet<_>>(), names);
+    assert_eq!(notebook.described.into_inner().unwrap(), names);
+    for metric in METRICS {
+        let (kind, labels) = &recorded[metric.name];
+        let expected = match metric.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+            other => panic!("{other:?} is new"),
+        };
+        assert_eq!(*kind, expected, "{}", metric.name);
+        let label_names: BTreeSet<_> = metric.labels.iter().map(|label| label.name).collect();
+        let found: BTreeSet<_> = labels.keys().map(String::as_str).collect();
+        assert_eq!(found, label_names, "{}", metric.name);
+        for label in metric.labels {
+            let table: BTreeSet<_> = (label.values)().into_iter().map(str::to_owned).collect();
+            let found = &labels[label.name];
+            let why = format!("{} {}", metric.name, label.name);
+            if label.name == "reason" {
+                assert!(found.is_subset(&table), "{why}: {found:?}");
+            } else {
+                assert_eq!(*found, table, "{why}");
+            }
+        }
+    }
+}

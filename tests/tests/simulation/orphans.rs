@@ -1,0 +1,222 @@
+//! What arrives too late: objects of a resource that is Deleted, and objects that are nobody's.
+
+use std::time::Duration;
+
+use broker_app::step::Mode;
+use broker_app::{Fate, Orphan, SweepReport};
+use broker_domain::{ObjectReference, Phase, ProvisionedResource};
+use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_ports::{AuditAction, PortName};
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
+
+/// A pass that is cut off while one of its requests is under way, and a resource that is gone when that arrives.
+async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource {
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
+    assert_eq!(world.faults.adrift(), 1, "{}", world.faults.log());
+    world.let_leases_end();
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    world.until(declared.id(), Phase::Deleted).await
+}
+
+/// A world in which the nth apply of a pass hangs: 1 is the ProviderConfig, 2 the shell.
+fn world_with_a_late_apply(nth: u64) -> World {
+    World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", nth, HANGS))
+}
+
+fn fates(report: &SweepReport) -> Vec<(&str, Fate)> {
+    report.orphans.iter().map(|orphan| (orphan.reference.kind(), orphan.fate)).collect()
+}
+
+/// An object with our label and the name of a resource, or any other name.
+fn plant(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
+    let (api_version, kind) = (like.api_version(), like.kind());
+    let planted = ObjectReference::new(api_version, kind, name, like.namespace()).unwrap();
+    let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
+    world.cluster.create_as("somebody", &planted, &json!({"metadata": {"labels": labels}}));
+    assert!(world.cluster.stands(&planted));
+    planted
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_shell_is_removed_by_the_next_sweep() {
+    let world = world_with_a_late_apply(2);
+    let gone = deleted_with_a_request_under_way(&world).await;
+    assert_eq!(world.faults.land_all().await, 1);
+    assert!(world.cluster.stands(&world.xr(&gone)), "the shell arrived after the end");
+
+    let (work, report) = world.sweep().await;
+    assert_eq!((work.len(), fates(&report)), (0, vec![("Machine", Fate::Leaving)]));
+    world.cluster.settle(5);
+    assert_eq!(world.standing(), []);
+    let trail = world.store.audit_trail();
+    let removal = trail.last().unwrap();
+    assert_eq!(removal.entry.action, AuditAction::SubstrateDelete);
+    assert_eq!(removal.entry.resource, Some(gone.id()));
+
+    let (_, report) = world.sweep().await;
+    assert_eq!(report.orphans, []);
+    assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_provider_config_is_removed_by_the_next_sweep() {
+    let world = world_with_a_late_apply(1);
+    deleted_with_a_request_under_way(&world).await;
+    assert_eq!(world.faults.land_all().await, 1);
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("ProviderConfig", Fate::Leaving)]);
+    world.cluster.settle(5);
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_shell_is_removed_at_once_when_the_watch_tells() {
+    let world = world_with_a_late_apply(2);
+    let gone = deleted_with_a_request_under_way(&world).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner().run(async move { drop(stopped.await) });
+    let story = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.faults.land_all().await, 1);
+        // Far from the next sweep.
+        for _ in 0..8 {
+            world.let_time_pass().await;
+        }
+        assert_eq!(world.standing(), []);
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+    assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let xr = world.xr(&ready);
+    let config = ready.substrate().provider_config().unwrap().clone();
+    let composed = ready.substrate().composed().first().unwrap().clone();
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    let gone = world.until(ready.id(), Phase::Deleted).await;
+
+    plant(&world, &xr, gone.xr_name().as_str());
+    plant(&world, &config, gone.xr_name().as_str());
+    world.cluster.hold(&xr, "example.org/held");
+    let label = json!({"crossplane.io/composite": gone.xr_name().as_str()});
+    world.cluster.create_as("Crossplane", &composed, &json!({"metadata": {"labels": label}}));
+
+    let both = vec![("Bucket", Fate::Leaving), ("ProviderConfig", Fate::GoesLast)];
+    for _ in 0..2 {
+        let (_, report) = world.sweep().await;
+        assert_eq!(fates(&report), both, "the composite resource first");
+    }
+    let deletions = world.cluster.requests(Verb::Delete);
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), both);
+    assert_eq!(world.cluster.requests(Verb::Delete), deletions, "no second deletion of what goes");
+
+    world.cluster.let_go(&xr, "example.org/held");
+    world.cluster.settle(5);
+    assert!(!world.cluster.stands(&xr));
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("ProviderConfig", Fate::GoesLast)], "something composed is left");
+    world.cluster.delete_in_background(&composed);
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("ProviderConfig", Fate::Leaving)]);
+    world.cluster.settle(5);
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_named_and_never_touched() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let unknown = plant(&world, &world.xr(&ready), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
+    let unnamed = plant(&world, &world.xr(&ready), "somebody-elses");
+    let writes = world.cluster.writes();
+    let (_, report) = world.sweep().await;
+    let named: Vec<_> =
+        report.orphans.iter().map(|Orphan { reference, fate, .. }| (reference, *fate)).collect();
+    assert_eq!(named, [(&unnamed, Fate::Unknown), (&unknown, Fate::Unknown)]);
+    assert_eq!(world.cluster.writes(), writes);
+}
+
+#[tokio::test]
+async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    world.service.abandon(&operator(), ready.id(), "the cloud is gone").await.unwrap();
+    let (standing, writes) = (world.standing(), world.cluster.writes());
+    for _ in 0..3 {
+        let (work, report) = world.sweep().await;
+        assert_eq!(work, []);
+        let expected = [("Machine", Fate::Abandoned), ("ProviderConfig", Fate::Abandoned)];
+        let mut found = fates(&report);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+    assert_eq!((world.standing(), world.cluster.writes()), (standing, writes));
+    let node = world.mesh.consumer(ready.bootstrap_token_id().unwrap()).unwrap();
+    assert!(!node.deregistered);
+}
+
+#[tokio::test]
+async fn a_failed_resource_that_is_retained_has_no_orphans() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "quota exceeded"));
+    world.until(declared.id(), Phase::Failed).await;
+    let (_, report) = world.sweep().await;
+    assert_eq!(report.orphans, []);
+    assert_eq!(report.phases.get(&Phase::Failed), Some(&1), "and is counted");
+    assert!(world.cluster.stands(&world.xr(&declared)));
+}
+
+#[tokio::test]
+async fn a_dry_run_and_another_cluster_spare_orphans() {
+    let world = World::in_mode(Mode::DryRun);
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    let live = world.replica_in_mode("live", Mode::Live);
+    for _ in 0..3 {
+        live.reconcile(declared.id()).await.unwrap();
+    }
+    assert_eq!(world.get(declared.id()).await.phase(), Phase::Deleted);
+    plant(&world, &world.xr(&declared), declared.xr_name().as_str());
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("Machine", Fate::Spared)]);
+
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    world.until(ready.id(), Phase::Deleted).await;
+    plant(&world, &world.xr(&ready), ready.xr_name().as_str());
+    world.cluster.swap_identity(broker_domain::ClusterId::new("another").unwrap());
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("Bucket", Fate::Elsewhere)]);
+    assert!(world.cluster.stands(&world.xr(&ready)));
+}
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_listed_hides_no_other() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    let gone = world.until(ready.id(), Phase::Deleted).await;
+    world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    plant(&world, &world.xr(&gone), gone.xr_name().as_str());
+    world.cluster.forbid(Verb::List, "ProviderConfig");
+    let (_, report) = world.sweep().await;
+    let unlisted: Vec<_> = report.unlisted_kinds.keys().collect();
+    assert_eq!(unlisted, ["ProviderConfig (hetzner.crossplane.io/v1beta1)"]);
+    assert_eq!(fates(&report), [("Bucket", Fate::Leaving)]);
+}

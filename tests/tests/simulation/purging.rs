@@ -1,0 +1,94 @@
+//! What leaves the store, and only after a time that somebody chose.
+
+use std::time::Duration;
+
+use broker_app::{ConfigError, RunnerConfig};
+use broker_domain::{Phase, RequestId};
+use broker_ports::testing::builders::rows;
+use broker_ports::{AuditAction, Outbox, Repository};
+use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
+use tokio::sync::oneshot;
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn kept_for(retention: Duration) -> RunnerConfig {
+    RunnerConfig { retention: Some(retention), ..runner_config() }
+}
+
+/// Runs for so many sweeps.
+async fn run(world: &World, config: RunnerConfig, sweeps: u32) {
+    let every = config.sweep_interval;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(config).run(async move { drop(stopped.await) });
+    let story = async {
+        for _ in 0..sweeps {
+            tokio::time::sleep(every).await;
+            world.clock.advance(every);
+        }
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
+    let world = World::new();
+    let request = RequestId::new("order-1").unwrap();
+    let declared = declaration(STANDALONE).with_request_id(request);
+    let first = world.brought_to(Phase::Ready, &declared).await;
+    let other = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), first.id()).await.unwrap();
+    world.until(first.id(), Phase::Deleted).await;
+
+    run(&world, kept_for(DAY), 4).await;
+    assert_eq!(world.store.backlog().await.unwrap().depth, 0, "every event was delivered");
+    assert_eq!(world.get(first.id()).await.phase(), Phase::Deleted, "it is too early");
+
+    world.clock.advance(DAY);
+    run(&world, kept_for(DAY), 2).await;
+    assert_eq!(world.store.get_by_id(first.id()).await.unwrap(), None);
+    assert_eq!(world.get(other.id()).await.phase(), Phase::Ready, "a living one stays");
+    let history = world.store.history(first.id()).await.unwrap();
+    assert_eq!(history.last().unwrap().entry.action, AuditAction::Purged, "its audit stays");
+    assert_eq!(
+        world.store.purge_events(Duration::ZERO, rows(10)).await.unwrap(),
+        0,
+        "events went, too"
+    );
+
+    let again = world.declare(&declared).await.unwrap();
+    assert_ne!(again.id(), first.id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_retention_nothing_goes() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    let gone = world.until(ready.id(), Phase::Deleted).await;
+    world.clock.advance(1_000 * DAY);
+    run(&world, runner_config(), 4).await;
+    assert_eq!(world.get(gone.id()).await, gone);
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_work_is_refused() {
+    let world = World::new();
+    let rows = [
+        (kept_for(LEASE), "retention is 60s; give more than 60s, the time that an act can take"),
+        (
+            RunnerConfig { sweep_interval: Duration::ZERO, ..runner_config() },
+            "sweep_interval is zero; give a time",
+        ),
+        (
+            RunnerConfig { poll_interval: Duration::ZERO, ..runner_config() },
+            "poll_interval is zero; give a time",
+        ),
+    ];
+    for (config, expected) in rows {
+        let refused: Option<ConfigError> = world.try_runner(config).err();
+        assert_eq!(refused.unwrap().to_string(), expected);
+    }
+    assert!(world.try_runner(kept_for(LEASE + Duration::from_secs(1))).is_ok());
+}

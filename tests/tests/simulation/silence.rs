@@ -1,0 +1,210 @@
+//! A collaborator that hangs or is dead, on every port: a pass ends at its deadline, and somebody is told which
+//! one it was.
+
+use std::time::Duration;
+
+use broker_app::{Probe, Reconciler, RunnerConfig, one_line};
+use broker_domain::{OnFailure, Phase, ProvisionedResource};
+use broker_ports::PortName;
+use broker_ports::memory::Behaviour;
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_tests::world::{LEASE, NODE, World, declaration, operator, runner_config};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
+const DEAD: Fault = Fault::BeforeEffect;
+
+/// Where a resource stands when the call in question is made.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Declared,
+    Composed,
+    Ready,
+    Leaving,
+    Deprovisioning,
+    Failed,
+}
+
+/// Every call that a pass makes, and where.
+const CALLS: &[(PortName, &str, At)] = &[
+    (PortName::Schedule, "claim", At::Declared),
+    (PortName::Schedule, "release", At::Declared),
+    (PortName::Schedule, "brake", At::Declared),
+    (PortName::Repository, "get_by_id", At::Declared),
+    (PortName::Repository, "record_substrate", At::Declared),
+    (PortName::Repository, "record_token", At::Declared),
+    (PortName::Repository, "update_phase", At::Composed),
+    (PortName::Repository, "record_closed", At::Leaving),
+    (PortName::Repository, "record_deletion_intent", At::Failed),
+    (PortName::BlueprintResolver, "resolve", At::Declared),
+    (PortName::CredentialResolver, "resolve", At::Declared),
+    (PortName::CloudResolver, "resolve", At::Declared),
+    (PortName::LabelTagResolver, "resolve", At::Declared),
+    (PortName::AssignmentReader, "read", At::Declared),
+    (PortName::Cluster, "read", At::Declared),
+    (PortName::Cluster, "apply", At::Declared),
+    (PortName::Cluster, "delete", At::Deprovisioning),
+    (PortName::TokenIssuer, "issue", At::Declared),
+    (PortName::TokenIssuer, "close", At::Leaving),
+    (PortName::NodeDeregistrar, "node_registered", At::Ready),
+    (PortName::NodeDeregistrar, "deregister", At::Leaving),
+    (PortName::AuditSink, "record", At::Declared),
+];
+
+fn words(port: PortName) -> String {
+    format!("the {} failed", port.as_str().replace('_', " "))
+}
+
+/// Brings a resource where it has to be, through a replica for which nothing goes wrong.
+async fn brought(world: &World, honest: &Reconciler, at: At) -> ProvisionedResource {
+    let resource = world.declare(&declaration(NODE).on_failure(OnFailure::Rollback)).await.unwrap();
+    let id = resource.id();
+    if matches!(at, At::Failed) {
+        world.cluster.behave_for(id, Behaviour::failing_after(1, "quota exceeded"));
+    }
+    let rounds = match at {
+        At::Declared => 0,
+        At::Composed => 1,
+        At::Failed => 3,
+        At::Ready | At::Leaving | At::Deprovisioning => 6,
+    };
+    for _ in 0..rounds {
+        honest.reconcile(id).await.unwrap();
+        world.cluster.tick();
+        world.boot_agents();
+    }
+    if matches!(at, At::Leaving | At::Deprovisioning) {
+        world.service.deprovision(&operator(), id).await.unwrap();
+    }
+    if matches!(at, At::Deprovisioning) {
+        honest.reconcile(id).await.unwrap();
+    }
+    resource
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pass_ends_at_its_deadline_and_names_the_port() {
+    for (port, method, at) in CALLS.iter().copied() {
+        for fault in [HANGS, DEAD] {
+            let why = format!("{port}.{method} {fault}");
+            let world = World::with_faults(FaultPlan::none().from_call(port, method, 1, fault));
+            let resource = brought(&world, &world.replica("honest"), at).await;
+            let pass = timeout(LEASE, world.reconciler.reconcile(resource.id()));
+            let error = pass.await.unwrap_or_else(|_| panic!("{why}: hangs")).expect_err(&why);
+            assert!(one_line(&error).contains(&words(port)), "{why}: {}", one_line(&error));
+            let expected = match (port, method) {
+                (PortName::NodeDeregistrar, "deregister") => "node_deregistration_failed",
+                (port, _) => port.as_str(),
+            };
+            assert!(error.reason().starts_with(expected), "{why}: {}", error.reason());
+
+            // With the collaborator back everything goes its way.
+            world.faults.heal();
+            world.let_leases_end();
+            world.clock.advance(Duration::from_mins(10));
+            let end = match at {
+                At::Declared | At::Composed | At::Ready => Phase::Ready,
+                At::Leaving | At::Deprovisioning | At::Failed => Phase::Deleted,
+            };
+            for _ in 0..8 {
+                world.round(resource.id()).await.unwrap_or_else(|error| panic!("{why}: {error}"));
+            }
+            assert_eq!(world.get(resource.id()).await.phase(), end, "{why}");
+        }
+    }
+}
+
+/// Everything that a replica says about its state.
+fn said(probe: &Probe) -> String {
+    let report = probe.report();
+    let troubles = report.troubles.values().chain(report.unlisted_kinds.values());
+    let mut said: Vec<_> = troubles.map(|trouble| trouble.message.clone()).collect();
+    said.extend(probe.relay_trouble().map(|trouble| trouble.message));
+    said.extend(probe.check().err().map(|failure| failure.to_string()));
+    said.join("\n")
+}
+
+/// Runs with something wrong, until a replica says which port it is.
+async fn expect_told(port: PortName, plan: FaultPlan, why: &str) {
+    let world = World::with_faults(plan);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let sweep_interval = Duration::from_secs(2);
+    let runner = world.runner_with(RunnerConfig { sweep_interval, ..runner_config() });
+    let probe = runner.probe();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = runner.run(async move { drop(stopped.await) });
+    let story = async {
+        for _ in 0..60 {
+            tokio::time::sleep(sweep_interval / 2).await;
+            world.clock.advance(sweep_interval / 2);
+            world.cluster.tick();
+            if said(&probe).contains(&words(port)) {
+                drop(stop);
+                return;
+            }
+            // Whatever there is to be done is done over and over.
+            world.service.reconcile_now(&operator(), resource.id()).await.unwrap();
+        }
+        panic!("{why}: nobody was told; {}", said(&probe));
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn probe_or_report_say_which() {
+    // What the runner itself, the sweep and the relay call, beside what a pass does.
+    // The number is that of the first call after the boot sweep, which has to go well.
+    let calls = [
+        (PortName::Repository, "sweep_page", 2),
+        (PortName::Repository, "list", 3),
+        (PortName::Repository, "get_by_id", 1),
+        (PortName::Schedule, "claim", 1),
+        (PortName::Schedule, "brake", 2),
+        (PortName::Cluster, "identity", 2),
+        (PortName::Cluster, "observe_many", 2),
+        (PortName::Cluster, "list_owned", 3),
+        (PortName::Cluster, "read", 1),
+        (PortName::Outbox, "claim_events", 1),
+        (PortName::NodeDeregistrar, "nodes_registered", 1),
+        (PortName::BlueprintResolver, "resolve", 2),
+        (PortName::CredentialResolver, "resolve", 2),
+        (PortName::CloudResolver, "resolve", 2),
+        (PortName::LabelTagResolver, "resolve", 1),
+        (PortName::AssignmentReader, "read", 2),
+        (PortName::AuditSink, "record", 1),
+        (PortName::TokenIssuer, "issue", 1),
+    ];
+    for (port, method, nth) in calls {
+        for fault in [HANGS, DEAD] {
+            let plan = FaultPlan::none().from_call(port, method, nth, fault);
+            expect_told(port, plan, &format!("{port}.{method} {fault}")).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
+    for fault in [HANGS, DEAD] {
+        let plan = FaultPlan::none().from_call(PortName::EventSink, "deliver", 1, fault);
+        let world = World::with_faults(plan);
+        let runner = world.runner();
+        let probe = runner.probe();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = runner.run(async move { drop(stopped.await) });
+        let story = async {
+            let resource = world.declare(&declaration(NODE)).await.unwrap();
+            for _ in 0..60 {
+                world.let_time_pass().await;
+            }
+            assert_eq!(world.get(resource.id()).await.phase(), Phase::Ready);
+            let trouble = probe.relay_trouble().unwrap();
+            assert!(trouble.message.contains(&words(PortName::EventSink)), "{}", trouble.message);
+            assert_eq!(probe.check(), Ok(()), "it is not the broker's own footing");
+            drop(stop);
+        };
+        let (ended, ()) = tokio::join!(running, story);
+        ended.unwrap();
+    }
+}
