@@ -51,7 +51,8 @@ impl KubeCluster {
         Self { objects: Objects::new(Server::new(client, options)), cache }
     }
 
-    /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known.
+    /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known. None
+    /// has to stand yet: the first one is worth a hint, too.
     async fn follow_provider_configs(&self, target: &Target) {
         let kind = (target.provider_config.api_version(), target.provider_config.kind());
         let served = self.objects.kinds().locate(self.objects.server(), kind).await;
@@ -88,9 +89,7 @@ impl Cluster for KubeCluster {
     async fn read(&self, target: &Target) -> Result<Reading, PortError> {
         self.cache.track(&target.xr.xrd);
         let reading = read::read(&self.objects, target).await?;
-        if reading.provider_config.is_some() {
-            self.follow_provider_configs(target).await;
-        }
+        self.follow_provider_configs(target).await;
         Ok(reading)
     }
 

@@ -74,7 +74,7 @@ async fn list(
     loop {
         let source = tracked.source();
         let page = requests::list(client, source, after.as_deref(), options).await?;
-        for object in &page.items {
+        for object in page.items.iter().flatten() {
             listing.add(object, source.keep);
         }
         after = page.metadata.next.filter(|next| !next.is_empty());

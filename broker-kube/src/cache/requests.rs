@@ -58,8 +58,9 @@ pub(super) struct Source {
 pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: PageMetadata,
+    /// An API server that is asked for metadata writes an empty list as `null`.
     #[serde(default)]
-    pub(super) items: Vec<Value>,
+    pub(super) items: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -208,4 +209,25 @@ async fn within<T>(
     answer: impl Future<Output = Result<T, Interrupted>>,
 ) -> Result<T, Interrupted> {
     timeout(patience, answer).await.unwrap_or(Err(Interrupted::Silent(patience)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_list_is_a_list_however_it_is_written() {
+        let metadata = json!({"resourceVersion": "7", "continue": ""});
+        for (why, list, expected) in [
+            ("two", json!({"metadata": metadata, "items": [{}, {}]}), 2),
+            ("none", json!({"metadata": metadata, "items": []}), 0),
+            ("none, of metadata", json!({"metadata": metadata, "items": null}), 0),
+        ] {
+            let page = Page::deserialize(list).unwrap();
+            assert_eq!(page.items.map_or(0, |items| items.len()), expected, "{why}");
+            assert_eq!(page.metadata.resource_version, "7", "{why}");
+        }
+    }
 }
