@@ -130,6 +130,8 @@ struct Event {
 
 #[derive(Deserialize)]
 struct EventUser {
+    /// Nobody has a name whose credentials were refused.
+    #[serde(default)]
     username: String,
 }
 

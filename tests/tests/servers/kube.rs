@@ -2,6 +2,7 @@
 //! Kubernetes and Crossplane that it has to respect.
 
 mod fixture;
+mod roles;
 mod usage;
 mod world;
 

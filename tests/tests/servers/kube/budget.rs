@@ -1,13 +1,22 @@
 //! What the adapter costs the API server, counted by the API server itself.
 
+use std::sync::Arc;
+
+use broker_app::Passed;
+use broker_domain::{Action, BlueprintVersionId, Declaration, MeshRole, Phase};
 use broker_kube::cache::CacheOptions;
-use broker_ports::{CachedXr, Cluster, Reading, XrReading};
-use broker_render::{Precondition, is_applied};
+use broker_ports::memory::BlueprintDocuments;
+use broker_ports::{
+    CachedXr, CloudView, Cluster, CredentialView, NamespaceObservation, Reading, XrReading,
+};
+use broker_render::{InjectionStrategy, Precondition, Provider, Scope, is_applied, namespace};
+use broker_tests::cluster::AuditedRequest;
+use broker_tests::world::World as Broker;
 use broker_tests::{TestCluster, until};
 use futures::{StreamExt, stream};
 use kube::api::{DynamicObject, PostParams};
 
-use super::cache::world::{Resource, World, adapter, done, run};
+use super::cache::world::{Resource, World, adapter, done, fresh, plain_crd, run, xrd_document};
 
 /// As many as the figure in the documentation says.
 const MANY: usize = 10_000;
@@ -51,6 +60,19 @@ async fn ten_thousand_resources_cost_pages_when_cold_and_nothing_when_warm() {
     }
 }
 
+/// Verb, plural and status of what was not only looked at.
+fn writes(requests: Vec<AuditedRequest>) -> Vec<(String, String, u16)> {
+    let reads = ["get", "list", "watch"];
+    let writes = requests.into_iter().filter(|request| !reads.contains(&&*request.verb));
+    writes.map(|write| (write.verb, write.resource, write.code)).collect()
+}
+
+/// ProviderConfig, shell, arm.
+fn from_nothing_to_armed() -> Vec<(String, String, u16)> {
+    let writes = [("providerconfigs", 201), ("machines", 201), ("machines", 200)];
+    writes.map(|(plural, code)| ("patch".to_owned(), plural.to_owned(), code)).into()
+}
+
 async fn read(cluster: &dyn Cluster, resource: &Resource) -> Reading {
     cluster.read(&resource.target(&[])).await.unwrap()
 }
@@ -73,18 +95,7 @@ async fn from_nothing_to_armed_are_three_writes_and_then_none() {
     let shell = resource.start(&cluster).await;
     done(cluster.apply(&resource.request(resource.armed(), shell.unchanged())).await);
 
-    let writes = |requests: Vec<broker_tests::cluster::AuditedRequest>| {
-        let reads = ["get", "list", "watch"];
-        let writes = requests.into_iter().filter(|request| !reads.contains(&&*request.verb));
-        writes.map(|write| (write.verb, write.resource, write.code)).collect::<Vec<_>>()
-    };
-    let sent = writes(log.since(mark, &name).await);
-    let expected = [
-        ("patch".to_owned(), "providerconfigs".to_owned(), 201),
-        ("patch".to_owned(), "machines".to_owned(), 201),
-        ("patch".to_owned(), "machines".to_owned(), 200),
-    ];
-    assert_eq!(sent, expected);
+    assert_eq!(writes(log.since(mark, &name).await), from_nothing_to_armed());
 
     // What the next pass reads is what it would send, so it sends nothing.
     let mark = log.mark();
@@ -94,4 +105,61 @@ async fn from_nothing_to_armed_are_three_writes_and_then_none() {
     assert!(is_applied(live.object.expose(), &resource.armed()));
     assert!(is_applied(config.expose(), &resource.provider_config()));
     assert_eq!(writes(log.since(mark, &name).await), []);
+}
+
+/// A broker in memory over a real cluster, and a declaration of a Node that it accepts.
+async fn broker_over(world: &World, cluster: Arc<dyn Cluster>) -> (Broker, Declaration) {
+    let mut broker = Broker::new();
+    broker.rewire(|ports| ports.cluster = cluster);
+    let (provider, _) = world.group.split_once('.').unwrap();
+    let configs = format!("{provider}.crossplane.io");
+    let configs = plain_crd(&configs, "v1beta1", "ProviderConfig", "providerconfigs");
+    world.cluster.install_crd(configs).await;
+    let (cloud, credential, blueprint) = (fresh(), fresh(), fresh::<BlueprintVersionId>());
+    let provider = Provider::new(provider).unwrap();
+    broker.neighbours.add_cloud(CloudView::new(cloud, provider, r#"{"region":"here"}"#));
+    broker.neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/cloud"));
+    broker.neighbours.assign(world.project, credential);
+    let home = namespace(world.project).as_str().to_owned();
+    broker.neighbours.place(world.project, NamespaceObservation::new(home, true));
+    let documents = BlueprintDocuments {
+        xrd: xrd_document(&world.group, Scope::Namespaced).to_string().into_bytes(),
+        parameter_schema: br#"{"parameters":[]}"#.to_vec(),
+        injection_strategy: InjectionStrategy::CloudInitUserData,
+        mesh_role: MeshRole::Node,
+        composed_kinds: vec![world.part()],
+    };
+    broker.neighbours.publish(blueprint, documents);
+    (broker, Declaration::new(world.project, fresh(), blueprint, credential))
+}
+
+#[tokio::test]
+async fn a_pass_from_nothing_to_armed_are_three_writes_and_the_next_pass_none() {
+    let world = World::alone(&TestCluster::shared().await).await;
+    world.install_neighbours().await;
+    let name = format!("broker-{}", world.group);
+    let counted = world.cluster.identity_in(&name, "system:masters").await;
+    let (cluster, _) = adapter(&counted, CacheOptions::default());
+    let (broker, declaration) = broker_over(&world, cluster).await;
+    let resource = broker.declare(&declaration).await.unwrap();
+    let log = world.cluster.audit_log();
+
+    let mark = log.mark();
+    let passed = broker.reconciler.reconcile(resource.id()).await.unwrap();
+    let created =
+        Passed::Through { action: Action::Apply, from: Phase::Pending, to: Phase::Pending };
+    assert_eq!(passed, created);
+    assert_eq!(writes(log.since(mark, &name).await), from_nothing_to_armed());
+    let live = world.machines().get(resource.xr_name().as_str()).await.unwrap();
+    assert!(live.metadata.annotations.unwrap().contains_key("plexsphere.io/armed"));
+
+    for from in [Phase::Pending, Phase::Provisioning] {
+        let mark = log.mark();
+        let passed = broker.reconciler.reconcile(resource.id()).await.unwrap();
+        let waits = Passed::Through { action: Action::Apply, from, to: Phase::Provisioning };
+        assert_eq!(passed, waits);
+        let requests = log.since(mark, &name).await;
+        assert!(!requests.is_empty(), "a pass looks");
+        assert_eq!(writes(requests), []);
+    }
 }

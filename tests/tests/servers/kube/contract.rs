@@ -1,14 +1,58 @@
-//! The contract of the cluster port, on a real API server with a garbage collector.
+//! The contract of the cluster port, on a real API server with a garbage collector, by somebody who may do
+//! no more than the generated roles allow.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker_ports::testing::cluster::suite;
+use broker_render::ProviderProfiles;
 use broker_tests::TestCluster;
 
+use super::roles::{Holder, Right, used};
 use super::world::World;
+
+/// Cases that write to a namespace which does not exist. Nobody is bound there, so that an API server forbids
+/// before it looks; only somebody who may write everywhere is told what is missing.
+const NOWHERE: &[&str] = &[
+    "a_deletion_in_an_absent_namespace_says_gone",
+    "an_apply_into_an_absent_namespace_is_rejected",
+    "a_namespace_is_never_created",
+];
+
+/// Which of the kinds of one sort a right was used on is up to the cases; the roles treat them alike.
+fn sort((group, resource, verb): Right) -> Right {
+    let alike = ["machines", "fleetings", "pickies"].contains(&&*resource);
+    let sort = if alike { "composites in namespaces".to_owned() } else { resource };
+    (group, sort, verb)
+}
 
 #[tokio::test]
 async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     let cluster = TestCluster::shared().await;
-    let report = suite().run(|| World::new(&cluster)).await;
-    assert!(report.ran() >= 89, "only {} cases", report.ran());
+    let broker = Arc::new(Holder::new(&cluster, ProviderProfiles::default()).await);
+    let log = cluster.audit_log();
+    let mark = log.mark();
+    let suite = suite();
+    let names: Vec<_> = suite.names().collect();
+    for name in NOWHERE {
+        assert!(names.contains(name), "there is no case {name}");
+    }
+    let next = AtomicUsize::new(0);
+    // A world is made for each case, in their order.
+    let fresh = || {
+        let name = names[next.fetch_add(1, Ordering::Relaxed)];
+        let broker = (!NOWHERE.contains(&name)).then(|| Arc::clone(&broker));
+        World::new(&cluster, broker)
+    };
+    let report = suite.run(fresh).await;
+    assert!(report.ran() >= 101, "only {} cases", report.ran());
     report.assert_passed();
+
+    let requests = log.since(mark, &broker.user).await;
+    let (used, granted) = (used(&requests), broker.granted());
+    let beyond: Vec<_> = used.difference(&granted).collect();
+    assert!(beyond.is_empty(), "not in the roles: {beyond:?}");
+    let sorts = |rights: BTreeSet<Right>| rights.into_iter().map(sort).collect::<BTreeSet<_>>();
+    assert_eq!(sorts(used), sorts(granted), "a right of the roles is not used");
 }

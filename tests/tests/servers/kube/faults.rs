@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_kube::cache::CacheOptions;
-use broker_kube::{Cause, KubeCluster};
+use broker_kube::{Cause, KubeCluster, client_config};
 use broker_ports::{Applied, Cluster, DeleteRequest, Deleted, FailureClass, PortError, XrReading};
 use broker_render::{Precondition, Scope};
 use broker_tests::proxy::{Held, HttpAnswer, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
 use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 
 use super::cache::world::{Resource, World, adapter, adapter_within, observed};
 
@@ -103,13 +105,21 @@ struct Faulty {
     direct: Arc<KubeCluster>,
 }
 
+/// A client as a composition root makes it.
+async fn client(kubeconfig: &str) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Client::try_from(client_config(config, "broker-tests").unwrap()).unwrap()
+}
+
 impl Faulty {
     async fn new(deadline: Duration) -> Self {
         let cluster = TestCluster::shared().await;
         let world = World::of(&cluster, "faults.example.org", Scope::Namespaced).await;
         world.install_neighbours().await;
         let proxy = HttpProxy::to(world.admin.clone()).await;
-        let client = proxy.client().await;
+        let client = client(&proxy.kubeconfig()).await;
         let (cluster, _) = adapter_within(&client, CacheOptions::default(), deadline);
         let (direct, _) = adapter(&world.admin, CacheOptions::default());
         let faulty = Self { world, proxy, cluster, direct };

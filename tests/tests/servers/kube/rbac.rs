@@ -1,65 +1,31 @@
 //! The generated roles against what the adapter really asks for: nothing is missing, and nothing is given
 //! that it does not use.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use broker_domain::ObjectReference;
 use broker_kube::cache::CacheOptions;
-use broker_kube::{Cause, KubeCluster, rbac};
+use broker_kube::{Cause, KubeCluster};
 use broker_ports::{
     Cluster, DeleteRequest, Deleted, FailureClass, OwnedKinds, OwnedQuery, XrReading,
 };
-use broker_render::catalog::{Blueprint, Files, read};
 use broker_render::{Precondition, Provider, ProviderProfile, ProviderProfiles, Scope, namespace};
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::{TestCluster, until};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
+use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cache::world::{Resource, World, adapter, done, run, xrd_document};
-
-/// A right, or the use of one: API group, plural and verb.
-type Right = (String, String, String);
-
-/// A blueprint of a world's machines, which compose its parts.
-fn blueprint(world: &World, slug: &str, composed: &[Value]) -> Blueprint {
-    let metadata = json!({
-        "slug": slug, "displayName": slug, "description": "for a test", "version": "v1",
-        "providerKinds": ["any"], "injectionStrategy": "cloud-init-user-data",
-        "parameterSchema": {"parameters": [{"name": "size", "type": "string"}]},
-        "composedKinds": composed,
-    });
-    let composition = json!({
-        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition",
-        "metadata": {"name": slug},
-        "spec": {
-            "compositeTypeRef": {"apiVersion": world.xrd.api_version(), "kind": "Machine"},
-            "mode": "Pipeline",
-            "pipeline": [{"step": "compose", "functionRef": {"name": "any"}}],
-        },
-    });
-    let xrd = xrd_document(&world.group, world.xrd.scope());
-    let [metadata, xrd, composition] = [metadata, xrd, composition].map(|file| file.to_string());
-    let files = Files {
-        metadata: metadata.as_bytes(),
-        xrd: xrd.as_bytes(),
-        composition: composition.as_bytes(),
-    };
-    read(slug, files).unwrap()
-}
+use super::roles::{Holder, blueprint, used};
 
 /// Two kinds of machines, one in namespaces and one in none, and somebody who has the roles for both in one
 /// Project.
 struct Bound {
     machines: World,
     estates: World,
-    user: String,
-    client: Client,
-    granted: BTreeSet<Right>,
+    broker: Holder,
 }
 
 impl Bound {
@@ -68,86 +34,20 @@ impl Bound {
         let machines = World::alone(&cluster).await;
         machines.install_neighbours().await;
         let estates = World::of(&cluster, &format!("c{}", machines.group), Scope::Cluster).await;
-        let user = format!("broker-{}", machines.group);
-        let client = cluster.identity(&user).await;
-        let part = machines.part();
-        let part = json!({"apiVersion": part.api_version, "kind": part.kind});
-        let blueprints =
-            [blueprint(&machines, "machine", &[part]), blueprint(&estates, "estate", &[])];
         let any = Provider::new("any").unwrap();
         let profile = ProviderProfile::of(&any).with_group(machines.group.clone()).unwrap();
-        let roles = rbac(&blueprints, &ProviderProfiles::default().with(any, profile));
-        // Roles have no namespace, and other tests share the cluster.
-        let roles = roles.replace("plexsphere-provisioning-broker", &machines.group);
-        let mut bound = Self { machines, estates, user, client, granted: BTreeSet::new() };
-        for role in roles.split("---\n").skip(1) {
-            bound.take(serde_saphyr::from_str(role).unwrap()).await;
+        let profiles = ProviderProfiles::default().with(any, profile);
+        let broker = Holder::new(&cluster, profiles).await;
+        let part = machines.part();
+        let part = json!({"apiVersion": part.api_version, "kind": part.kind});
+        for (world, slug, composed) in
+            [(&machines, "machine", vec![part]), (&estates, "estate", vec![])]
+        {
+            let document = xrd_document(&world.group, world.xrd.scope());
+            broker.learn(blueprint(slug, "any", &document, &composed)).await;
         }
-        bound
-    }
-
-    /// Creates a role and binds it as its comment says.
-    async fn take(&mut self, role: Value) {
-        let admin = &self.machines.admin;
-        let role: ClusterRole = serde_json::from_value(role).unwrap();
-        let name = role.metadata.name.clone().unwrap();
-        self.granted.extend(rights(&role));
-        Api::all(admin.clone()).create(&PostParams::default(), &role).await.unwrap();
-        let binding = json!({
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "User", "name": self.user}],
-        });
-        if name == format!("{}-writer", self.machines.group) {
-            let home = namespace(self.machines.project);
-            let bindings: Api<RoleBinding> = Api::namespaced(admin.clone(), home.as_str());
-            let binding = serde_json::from_value(binding).unwrap();
-            bindings.create(&PostParams::default(), &binding).await.unwrap();
-        } else {
-            let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
-            let binding = serde_json::from_value(binding).unwrap();
-            bindings.create(&PostParams::default(), &binding).await.unwrap();
-        }
-    }
-
-    /// The adapter under these roles, from when the API server knows of them.
-    async fn adapter(&self) -> (Arc<KubeCluster>, Arc<broker_kube::cache::Cache>) {
-        let (cluster, cache) = adapter(&self.client, CacheOptions::default());
-        for world in [&self.machines, &self.estates] {
-            let resource = world.resource();
-            until("the rights to be known", || async {
-                cluster.read(&resource.target(&[])).await.ok()?;
-                let shell = resource.request(resource.shell(), Precondition::Absent);
-                cluster.dry_run(&shell).await.ok()
-            })
-            .await;
-        }
-        (cluster, cache)
-    }
-}
-
-fn rights(role: &ClusterRole) -> Vec<Right> {
-    let mut rights = Vec::new();
-    for rule in role.rules.iter().flatten() {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                let right = |verb: &String| (group.clone(), resource.clone(), verb.clone());
-                rights.extend(rule.verbs.iter().map(right));
-            }
-        }
-    }
-    rights
-}
-
-/// The rights that a request took. What is no object, such as discovery, takes none of ours.
-fn used(request: &AuditedRequest) -> Vec<Right> {
-    if request.resource.is_empty() {
-        return Vec::new();
-    }
-    let right = |verb: &str| (request.group.clone(), request.resource.clone(), verb.to_owned());
-    match (request.verb.as_str(), request.code) {
-        ("patch", 201) => vec![right("patch"), right("create")],
-        (verb, _) => vec![right(verb)],
+        broker.admit_to(namespace(machines.project).as_str()).await;
+        Self { machines, estates, broker }
     }
 }
 
@@ -201,7 +101,7 @@ async fn live_and_die(cluster: &KubeCluster, world: &World, resource: &Resource)
 #[tokio::test]
 async fn the_adapter_uses_every_right_that_it_is_given_and_no_other() {
     let bound = Bound::new().await;
-    let (cluster, cache) = bound.adapter().await;
+    let (cluster, cache) = adapter(&bound.broker.client, CacheOptions::default());
     let log = bound.machines.cluster.audit_log();
     let mark = log.mark();
     let _running = run(&cache);
@@ -213,22 +113,20 @@ async fn the_adapter_uses_every_right_that_it_is_given_and_no_other() {
     let is_config_watch =
         |request: &AuditedRequest| request.verb == "watch" && request.resource == "providerconfigs";
     let requests = until("the ProviderConfigs to be watched", || async {
-        let requests = log.since(mark, &bound.user).await;
+        let requests = log.since(mark, &bound.broker.user).await;
         requests.iter().any(is_config_watch).then_some(requests)
     })
     .await;
 
-    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    let used: BTreeSet<_> = requests.iter().flat_map(used).collect();
-    assert_eq!(used, bound.granted);
+    let used = used(&requests);
+    assert_eq!(used, bound.broker.granted());
     assert!(used.iter().all(|(_, resource, _)| resource != "secrets"));
 }
 
 #[tokio::test]
 async fn another_projects_namespace_cannot_be_written() {
     let bound = Bound::new().await;
-    let (cluster, _) = bound.adapter().await;
+    let (cluster, _) = adapter(&bound.broker.client, CacheOptions::default());
     let other = World::of(&bound.machines.cluster, &bound.machines.group, Scope::Namespaced).await;
     let (direct, _) = adapter(&other.admin, CacheOptions::default());
     let (stands, wanted) = (other.resource(), other.resource());

@@ -12,6 +12,7 @@ use broker_kube::{KubeCluster, KubeOptions};
 use broker_ports::testing::cluster::{ClusterUnderTest, PlainKind, ServedKind};
 use broker_ports::{Cluster, PortError};
 use broker_render::Xrd;
+use broker_tests::proxy::Request;
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -23,7 +24,15 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use super::roles::{Holder, blueprint};
 use super::usage::{IN_USE, Usage};
+
+/// Where an XRD of the suite declares what a machine boots with.
+const USER_DATA: &str =
+    "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/userData";
+
+/// Whose ProviderConfigs the suite applies.
+const PROVIDER: &str = "contract";
 
 /// Small pages, so that there are several.
 const PAGE_SIZE: u32 = 5;
@@ -118,6 +127,7 @@ pub(super) async fn limited_client(cluster: &TestCluster, kinds: &[PlainKind]) -
 /// One case's view of the shared cluster.
 pub(super) struct World {
     cluster: TestCluster,
+    broker: Option<Arc<Holder>>,
     admin: Client,
     proxy: Mutex<Option<HttpProxy>>,
     port: Arc<dyn Cluster>,
@@ -128,9 +138,11 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) async fn new(cluster: &TestCluster) -> Self {
+    /// A world whose port has the rights of a broker, or else every right.
+    pub(super) async fn new(cluster: &TestCluster, broker: Option<Arc<Holder>>) -> Self {
         let admin = cluster.admin().await;
-        let proxy = HttpProxy::to(admin.clone()).await;
+        let upstream = broker.as_ref().map_or(&admin, |broker| &broker.client);
+        let proxy = HttpProxy::to(upstream.clone()).await;
         let client = proxy.client().await;
         let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
         let mut running = JoinSet::new();
@@ -138,6 +150,7 @@ impl World {
         running.spawn(async move { run.run(std::future::pending()).await });
         Self {
             cluster: cluster.clone(),
+            broker,
             admin,
             proxy: Mutex::new(Some(proxy)),
             port: Arc::new(KubeCluster::new(client, options(), Arc::clone(&cache))),
@@ -163,6 +176,25 @@ impl World {
             self.cluster.install_crd(definition).await;
         }
     }
+
+    /// Begins to follow a kind of ProviderConfigs, as a pass over a resource does. What changes after the list
+    /// before the watch gives a hint.
+    async fn follow_provider_configs(&self, kind: &PlainKind) {
+        self.cache.track_provider_configs(&kind.api_version, &kind.plural);
+        let is_watch = |request: &Request| {
+            request.target.contains(&kind.plural) && request.target.contains("watch=true")
+        };
+        until("the ProviderConfigs to be watched", || async {
+            let proxy = self.proxy.lock().unwrap();
+            proxy.as_ref()?.script().seen().iter().any(is_watch).then_some(())
+        })
+        .await;
+    }
+}
+
+/// The kind that the suite's resources compose.
+fn part() -> Value {
+    json!({"apiVersion": "parts.plexsphere.io/v1", "kind": "Part"})
 }
 
 fn refused(error: kube::Error) -> PortError {
@@ -191,10 +223,22 @@ impl ClusterUnderTest for World {
 
     async fn install(&self, kind: &ServedKind) -> Result<(), PortError> {
         match kind {
-            ServedKind::Plain(kind) => self.define(plain_definition(kind)).await,
+            ServedKind::Plain(kind) => {
+                self.define(plain_definition(kind)).await;
+                if kind.kind == "ProviderConfig" {
+                    self.follow_provider_configs(kind).await;
+                }
+            }
             ServedKind::Composite(document) => {
-                self.define(crd::from_xrd(&serde_json::from_str(document).unwrap())).await;
                 let xrd = Xrd::parse(document.as_bytes())?;
+                let mut document: Value = serde_json::from_str(document).unwrap();
+                self.define(crd::from_xrd(&document)).await;
+                if let Some(broker) = &self.broker {
+                    // A kind that takes no user data is none that a catalog would take.
+                    *document.pointer_mut(USER_DATA).unwrap() = json!({"type": "string"});
+                    let slug = xrd.kind().to_lowercase();
+                    broker.learn(blueprint(&slug, PROVIDER, &document, &[part()])).await;
+                }
                 // A hint is for whoever listened before; the cache hears of nothing older than itself.
                 until(format!("the cache to follow {}", xrd.kind()), || async {
                     self.cache.warm(&xrd)
@@ -217,6 +261,9 @@ impl ClusterUnderTest for World {
     async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
         let namespace = self.cluster.namespace_named(name).await;
         self.namespaces.lock().unwrap().push(namespace);
+        if let Some(broker) = &self.broker {
+            broker.admit_to(name).await;
+        }
         Ok(())
     }
 

@@ -3,24 +3,14 @@
 use std::time::Duration;
 
 use broker_kube::cache::CacheOptions;
-use broker_kube::{Cause, KubeCluster, client_config};
-use broker_ports::{Cluster, FailureClass, PortError, XrReading};
+use broker_kube::{Cause, KubeCluster};
+use broker_ports::{CachedXr, Cluster, FailureClass, PortError, XrReading};
 use broker_render::{Precondition, Scope};
 use broker_tests::{TestCluster, until};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use super::super::cache::world::{Resource, World, adapter, adapter_within, done, run};
-use super::transient;
-
-/// A client from a kubeconfig that a test has tampered with.
-async fn client(kubeconfig: &Value) -> Client {
-    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    Client::try_from(client_config(config, "broker-tests").unwrap()).unwrap()
-}
+use super::super::cache::world::{Resource, World, adapter, adapter_within, done, run, version_of};
+use super::{client, transient};
 
 /// Everything that a cluster can be asked for about a resource that stands fails as told, and the resource
 /// goes on standing.
@@ -30,7 +20,7 @@ async fn knows_nothing(tampered: &Value, cause: Cause) {
     let (direct, _) = adapter(&world.admin, CacheOptions::default());
     let (stands, missing) = (world.resource(), world.resource());
     let version = stands.start(&direct).await;
-    let (stranger, _) = adapter(&client(tampered).await, CacheOptions::default());
+    let (stranger, _) = adapter(&client(&tampered.to_string()).await, CacheOptions::default());
     let told = transient(cause);
     told.check(&stranger.identity().await.unwrap_err());
     for resource in [&stands, &missing] {
@@ -86,7 +76,9 @@ async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
     let servers = TestCluster::dedicated().await;
     let world = World::alone(&servers).await;
     let waits = (Duration::from_millis(50), Duration::from_millis(500));
-    let options = CacheOptions::default().with_waits(waits.0, waits.1);
+    // A kind is cold because its watch broke, long before silence would make it so.
+    let options =
+        CacheOptions::default().with_waits(waits.0, waits.1).with_silence(Duration::from_hours(1));
     let (cluster, cache) = adapter_within(&world.admin, options, Duration::from_secs(10));
     let _running = run(&cache);
     let (stands, wanted) = (world.resource(), world.resource());
@@ -122,4 +114,41 @@ async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
     };
     assert_eq!(live.object.version(), &version);
     until_warm().await;
+}
+
+/// An API server that starts knows of nothing older than its start, so that a watch which was broken off
+/// before is answered 410 as it is after a compaction.
+#[tokio::test]
+async fn a_server_that_has_forgotten_the_watched_version_is_listed_anew() {
+    let servers = TestCluster::dedicated().await;
+    let world = World::alone(&servers).await;
+    let watcher = world.cluster.identity_in("watcher", "system:masters").await;
+    let (_, cache) = adapter(&watcher, CacheOptions::default());
+    let (direct, _) = adapter(&world.admin, CacheOptions::default());
+    let (goes, stays) = (world.resource(), world.resource());
+    goes.start(&direct).await;
+    let until_warm = || until("the kind to be warm", || async { cache.warm(&world.xrd) });
+    let running = run(&cache);
+    let seen = until_warm().await.observe(&goes.xr_target());
+    assert!(matches!(seen, CachedXr::Seen { .. }));
+
+    drop(running);
+    until("the kind to be cold", || async { cache.warm(&world.xrd).is_none().then_some(()) }).await;
+    world.delete(&goes).await;
+    let version = stays.start(&direct).await;
+    servers.api_server().restart().await;
+    let log = world.cluster.audit_log();
+    let mark = log.mark();
+    let _running = run(&cache);
+    let warm = until("the cache to be current", || async {
+        let warm = cache.warm(&world.xrd)?;
+        (version_of(&warm.observe(&stays.xr_target())) == Some(&version)).then_some(warm)
+    })
+    .await;
+    assert_eq!(warm.observe(&goes.xr_target()), CachedXr::Absent, "it went while nobody watched");
+    let requests = log.since(mark, "watcher").await;
+    let mut verbs: Vec<_> = requests.iter().map(|request| request.verb.as_str()).collect();
+    // A server that has just started may not be able to watch yet.
+    verbs.dedup();
+    assert_eq!(verbs, ["watch", "list", "watch"]);
 }
