@@ -142,12 +142,12 @@ impl Relay {
         tracing::warn!(
             resource = %event.resource,
             event = %event.claim.event_id,
-            attempt = event.claim.attempt,
+            attempt = event.attempt,
             error = in_words(error),
             "an event was not delivered"
         );
         report.last_failure = Some(Trouble::of(error));
-        if event.claim.attempt < self.config.most_attempts {
+        if event.attempt < self.config.most_attempts {
             report.failed += 1;
             return Ok(());
         }

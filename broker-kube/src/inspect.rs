@@ -141,9 +141,10 @@ async fn events_about(
 fn read_event(event: &Value, hidden: &[SecretString]) -> ClusterEvent {
     let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
     let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
+    let words = |key: &str| scrub(text(key), &hidden);
     let moment = |path: &str| OffsetDateTime::parse(event.pointer(path)?.as_str()?, &Rfc3339).ok();
     let times = ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime"];
     let at = times.into_iter().filter_map(moment).max();
-    let said = ClusterEvent::new(at, text("reason"), scrub(text("note"), &hidden));
+    let said = ClusterEvent::new(at, words("reason"), words("note"));
     if text("type") == "Warning" { said.as_warning() } else { said }
 }

@@ -20,6 +20,8 @@ CREATE TABLE plexsphere.provisioned_resource_schedule (
         CONSTRAINT provisioned_resource_schedule_lane_check CHECK (lane IN ('converge', 'teardown')),
     -- NULL leaves it to the sweep.
     due_at                  timestamptz,
+    -- Somebody set it due or resumed it since the last claim: the end of that pass puts nothing off.
+    wished                  boolean     NOT NULL DEFAULT false,
     attempts                integer     NOT NULL DEFAULT 0
         CONSTRAINT provisioned_resource_schedule_attempts_check CHECK (attempts >= 0),
     last_reason             text,

@@ -25,6 +25,9 @@ CREATE TABLE plexsphere.outbox_events (
     payload                 text        NOT NULL,
     position                bigint      GENERATED ALWAYS AS IDENTITY,
     committed_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- How often it was claimed, ever, and how often since it was committed or taken up.
+    claims                  bigint      NOT NULL DEFAULT 0
+        CONSTRAINT outbox_events_claims_check CHECK (claims >= 0),
     attempts                integer     NOT NULL DEFAULT 0
         CONSTRAINT outbox_events_attempts_check CHECK (attempts >= 0),
     claimed_by              text,

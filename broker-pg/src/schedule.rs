@@ -68,7 +68,7 @@ pub(crate) const SET_DUE: Statement<ScheduleValues, FoundRow> = Statement::new(
     "schedule.schedule",
     "WITH changed AS (
     UPDATE plexsphere.provisioned_resource_schedule
-    SET due_at = least(due_at, clock_timestamp() + $2::bigint * interval '1 microsecond')
+    SET due_at = least(due_at, clock_timestamp() + $2::bigint * interval '1 microsecond'), wished = true
     WHERE provisioned_resource_id = $1
     RETURNING provisioned_resource_id
 ), woken AS MATERIALIZED (
@@ -98,7 +98,8 @@ pub(crate) const SET_PAUSED: Statement<PauseValues<'_>, FoundRow> = Statement::n
     FOR SHARE OF r
 ), changed AS (
     UPDATE plexsphere.provisioned_resource_schedule AS s
-    SET paused = $2, due_at = CASE WHEN $2 THEN s.due_at ELSE least(s.due_at, clock_timestamp()) END
+    SET paused = $2, wished = s.wished OR NOT $2,
+        due_at = CASE WHEN $2 THEN s.due_at ELSE least(s.due_at, clock_timestamp()) END
     FROM stored
     WHERE s.provisioned_resource_id = stored.id AND stored.paused <> $2
     RETURNING stored.id, stored.project_id, stored.status

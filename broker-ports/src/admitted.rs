@@ -1,8 +1,10 @@
 //! Stage 1 to 2: a declaration that was resolved and validated, and is not stored yet.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use broker_domain::{Change, Declaration, RequestId};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{AuditAction, AuditEntry};
@@ -80,8 +82,8 @@ impl Admitted {
 impl RequestHash {
     /// The digest of a declaration.
     pub fn of(declaration: &Declaration) -> Self {
-        let parameters = serde_json::from_str::<serde_json::Value>(&declaration.parameters)
-            .map_or_else(|_| declaration.parameters.clone(), |value| value.to_string());
+        let parameters = serde_json::from_str::<Value>(&declaration.parameters)
+            .map_or_else(|_| declaration.parameters.clone(), |value| in_order(value).to_string());
         let mut hasher = Sha256::new();
         // A version, then parts of fixed width, a word that a zero byte ends, and what varies: nothing
         // can shift from one part into another.
@@ -107,6 +109,20 @@ impl RequestHash {
     }
 }
 
+/// The same document with its keys in their order, at every depth. A host may build `serde_json` so that maps keep
+/// the order in which they were read; a retry must not become a conflict by that.
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<_, _> =
+                fields.into_iter().map(|(key, value)| (key, in_order(value))).collect();
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(in_order).collect()),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
+    }
+}
+
 impl fmt::Debug for RequestHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestHash(")?;
@@ -114,5 +130,34 @@ impl fmt::Debug for RequestHash {
             write!(f, "{byte:02x}")?;
         }
         f.write_str("…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use broker_domain::{BlueprintVersionId, CloudCredentialId, ProjectId, ResourceId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// With `--features serde_json/preserve_order` maps keep the order of reading, and this still holds.
+    #[test]
+    fn the_order_of_keys_is_no_part_of_a_request_at_any_depth() {
+        let id = Uuid::from_u128(1);
+        let declaration = Declaration::new(
+            ProjectId::new(id).unwrap(),
+            ResourceId::new(id).unwrap(),
+            BlueprintVersionId::new(id).unwrap(),
+            CloudCredentialId::new(id).unwrap(),
+        );
+        let hash =
+            |parameters: &str| RequestHash::of(&declaration.clone().with_parameters(parameters));
+        let given = hash(r#"{"a": [{"x": 1, "y": {"p": 1, "q": 2}}, 2], "b": null}"#);
+        assert_eq!(given, hash(r#"{"b":null,"a":[{"y":{"q":2,"p":1},"x":1},2]}"#));
+        assert_ne!(
+            given,
+            hash(r#"{"b":null,"a":[2,{"y":{"q":2,"p":1},"x":1}]}"#),
+            "a list has one"
+        );
     }
 }

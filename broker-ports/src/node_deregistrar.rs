@@ -29,7 +29,8 @@ pub trait NodeDeregistrar: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The message says which part of the mesh failed.
+    /// Any: nothing is concluded from one but that it may not have happened. The shipped
+    /// [`ChainedNodeDeregistrar`] says which part of the mesh failed.
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError>;
 
     /// Whether the token was consumed and its Node has not been deregistered. A Peer that is not there yet
@@ -45,7 +46,8 @@ pub trait NodeDeregistrar: Send + Sync {
     ///
     /// # Errors
     ///
-    /// When no answer could be had at all; what is unknown of one token only is that token's own error.
+    /// When no answer could be had at all; what is unknown of one token only is that token's own error, and the
+    /// others keep their answers, as the default has it.
     async fn nodes_registered(
         &self,
         tokens: &[BootstrapTokenId],

@@ -108,14 +108,15 @@ pub struct EventClaim {
     pub event_id: EventId,
     /// Who claimed it.
     pub worker: WorkerId,
-    /// The number of this attempt, which tells this claim from an earlier one of the same worker.
-    pub attempt: u32,
+    /// Which claim on the event this is, ever. It tells this claim from an earlier one of the same worker, and
+    /// so it does not begin again when the event is taken up, as attempts do.
+    pub number: u64,
 }
 
 impl EventClaim {
-    /// A worker's claim on an event, in one of its attempts.
-    pub const fn new(event_id: EventId, worker: WorkerId, attempt: u32) -> Self {
-        Self { event_id, worker, attempt }
+    /// A worker's claim on an event, of this number.
+    pub const fn new(event_id: EventId, worker: WorkerId, number: u64) -> Self {
+        Self { event_id, worker, number }
     }
 }
 
@@ -125,6 +126,8 @@ impl EventClaim {
 pub struct ClaimedEvent {
     /// The right to deliver it.
     pub claim: EventClaim,
+    /// Which attempt to deliver it this is, since it was committed or taken up.
+    pub attempt: u32,
     /// Its resource.
     pub resource: ProvisionedResourceId,
     /// Its place among the resource's events.
@@ -138,16 +141,17 @@ pub struct ClaimedEvent {
 }
 
 impl ClaimedEvent {
-    /// An event with the right to deliver it.
+    /// An event with the right to deliver it, in one of its attempts.
     pub const fn new(
         claim: EventClaim,
+        attempt: u32,
         resource: ProvisionedResourceId,
         sequence: u64,
         event_type: EventType,
         occurred_at: OffsetDateTime,
         payload: Vec<u8>,
     ) -> Self {
-        Self { claim, resource, sequence, event_type, occurred_at, payload }
+        Self { claim, attempt, resource, sequence, event_type, occurred_at, payload }
     }
 }
 

@@ -50,8 +50,9 @@ use crate::error::PortError;
 ///
 /// All methods: `Transient` when the store could not be reached or gave up before anything was committed,
 /// `Unknown` when a commit was sent and its answer was lost, `Rejected` when a stored row breaks the
-/// domain's rules (the message names table, column and id) and when an id that has to be new, of a resource
-/// or of an event, is taken (`invalid_input` naming the field). Absence is never concluded from a failure.
+/// domain's rules (the message names the row, and the domain's error behind it what is wrong) and when an id that
+/// has to be new, of a resource or of an event, is taken (`invalid_input` naming the field). A row that cannot be
+/// read keeps nobody from reading, writing and claiming others. Absence is never concluded from a failure.
 #[async_trait]
 pub trait Repository: Send + Sync {
     /// Stores a new resource.

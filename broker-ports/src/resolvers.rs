@@ -52,9 +52,8 @@ pub trait CredentialResolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
-    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
-    /// nobody else.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
+    /// be read: rendering looks at the words.
     async fn resolve(
         &self,
         project: ProjectId,
@@ -69,9 +68,8 @@ pub trait AssignmentReader: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
-    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
-    /// nobody else.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
+    /// be read: rendering looks at the words.
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
@@ -82,9 +80,8 @@ pub trait LabelTagResolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. `Rejected`, with the domain
-    /// error as its source, when what is stored cannot be read: that concerns the resources which use it, and
-    /// nobody else.
+    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
+    /// be read: rendering looks at the words.
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError>;
 }
 

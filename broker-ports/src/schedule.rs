@@ -50,8 +50,9 @@ pub trait Schedule: Send + Sync {
     /// **Guarantees**: a success forgets failed attempts and the last error; a failure counts up and backs
     /// off exponentially with full jitter, bounded (see [`Backoff`]). If the row's version is not `seen` any
     /// more, whoever changed it wants it looked at: the due time is never moved later then, and a failure,
-    /// which was of the past, is not counted. A lease that was given back, or that somebody else took, gives
-    /// nothing back a second time.
+    /// which was of the past, is not counted. Nor is it moved later if somebody set the resource due or resumed
+    /// it since the claim: the pass may have looked before that wish was made. Its failure counts. A lease that
+    /// was given back, or that somebody else took, gives nothing back a second time.
     ///
     /// **Caller**: `seen` is the version after the pass's own writes.
     ///
@@ -65,8 +66,8 @@ pub trait Schedule: Send + Sync {
         outcome: &PassOutcome,
     ) -> Result<Released, PortError>;
 
-    /// Sets a resource due, unless it is due sooner already: nobody's wish is put off. Answers whether there
-    /// is one. Leaves failed attempts as they are.
+    /// Sets a resource due, unless it is due sooner already: nobody's wish is put off, neither by another nor
+    /// by the end of a pass that is under way. Answers whether there is one. Leaves failed attempts as they are.
     ///
     /// **Caller**: this leaves no audit line; whoever acts for a person records
     /// [`ReconcileRequested`](crate::AuditAction::ReconcileRequested) first.

@@ -18,7 +18,21 @@ use crate::{
 /// ```compile_fail,E0063
 /// # use broker_ports::ServicePorts;
 /// fn rewire(ports: ServicePorts) -> ServicePorts {
-///     ServicePorts { repository: ports.repository }
+///     ServicePorts {
+///         repository: ports.repository,
+///         schedule: ports.schedule,
+///         outbox: ports.outbox,
+///         cluster: ports.cluster,
+///         tokens: ports.tokens,
+///         nodes: ports.nodes,
+///         blueprints: ports.blueprints,
+///         clouds: ports.clouds,
+///         credentials: ports.credentials,
+///         assignments: ports.assignments,
+///         labels: ports.labels,
+///         audit: ports.audit,
+///         clock: ports.clock,
+///     }
 /// }
 /// ```
 ///
@@ -27,7 +41,22 @@ use crate::{
 /// ```
 /// # use broker_ports::ServicePorts;
 /// fn rewire(ports: ServicePorts) -> ServicePorts {
-///     ServicePorts { repository: ports.repository.clone(), ..ports }
+///     ServicePorts {
+///         repository: ports.repository,
+///         schedule: ports.schedule,
+///         outbox: ports.outbox,
+///         cluster: ports.cluster,
+///         tokens: ports.tokens,
+///         nodes: ports.nodes,
+///         blueprints: ports.blueprints,
+///         clouds: ports.clouds,
+///         credentials: ports.credentials,
+///         assignments: ports.assignments,
+///         labels: ports.labels,
+///         audit: ports.audit,
+///         clock: ports.clock,
+///         ids: ports.ids,
+///     }
 /// }
 /// ```
 #[derive(Clone)]
@@ -57,7 +86,20 @@ pub struct ServicePorts {
 /// ```compile_fail,E0063
 /// # use broker_ports::ReconcilerPorts;
 /// fn rewire(ports: ReconcilerPorts) -> ReconcilerPorts {
-///     ReconcilerPorts { cluster: ports.cluster }
+///     ReconcilerPorts {
+///         repository: ports.repository,
+///         schedule: ports.schedule,
+///         cluster: ports.cluster,
+///         tokens: ports.tokens,
+///         nodes: ports.nodes,
+///         blueprints: ports.blueprints,
+///         clouds: ports.clouds,
+///         credentials: ports.credentials,
+///         assignments: ports.assignments,
+///         labels: ports.labels,
+///         audit: ports.audit,
+///         clock: ports.clock,
+///     }
 /// }
 /// ```
 ///
@@ -66,7 +108,21 @@ pub struct ServicePorts {
 /// ```
 /// # use broker_ports::ReconcilerPorts;
 /// fn rewire(ports: ReconcilerPorts) -> ReconcilerPorts {
-///     ReconcilerPorts { cluster: ports.cluster.clone(), ..ports }
+///     ReconcilerPorts {
+///         repository: ports.repository,
+///         schedule: ports.schedule,
+///         cluster: ports.cluster,
+///         tokens: ports.tokens,
+///         nodes: ports.nodes,
+///         blueprints: ports.blueprints,
+///         clouds: ports.clouds,
+///         credentials: ports.credentials,
+///         assignments: ports.assignments,
+///         labels: ports.labels,
+///         audit: ports.audit,
+///         clock: ports.clock,
+///         ids: ports.ids,
+///     }
 /// }
 /// ```
 #[derive(Clone)]

@@ -174,8 +174,9 @@ impl IssuedToken {
     }
 }
 
-/// A token's plaintext. It can be put into a manifest and nowhere else: it is not printed, not serialised
-/// and not copied.
+/// A token's plaintext, for a manifest and nothing else. It is neither printed nor serialised, and it is handed on
+/// and not copied: what [`secret`](Self::secret) lends can be copied by whoever asks for it, as any text can, so
+/// rendering asks, and whoever stands in for an agent.
 ///
 /// ```compile_fail,E0277
 /// # use broker_ports::BootstrapToken;
@@ -210,7 +211,8 @@ impl BootstrapToken {
         Self(plaintext.into())
     }
 
-    /// The secret, for rendering.
+    /// Lends the plaintext to rendering, in a wrapper that does not print it. A copy of that is a plaintext more to
+    /// look after: there should be none.
     pub const fn secret(&self) -> &SecretString {
         &self.0
     }

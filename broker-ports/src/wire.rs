@@ -26,14 +26,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::collections::BTreeMap;
+
 use broker_domain::{Event, EventDetail};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use time::UtcOffset;
 use time::format_description::well_known::Rfc3339;
 
 /// The event as JSON.
 pub fn encode(event: &Event) -> Vec<u8> {
-    let mut fields = Map::new();
+    // Sorted here: a host may build `serde_json` so that its own map keeps the order of insertion.
+    let mut fields = BTreeMap::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     put("event_id", event.id().to_string().into());
     put("event_type", event.event_type().as_str().into());
@@ -59,7 +62,7 @@ pub fn encode(event: &Event) -> Vec<u8> {
         }
         EventDetail::Deleting | EventDetail::Ready => {}
     }
-    Value::Object(fields).to_string().into_bytes()
+    Value::Object(fields.into_iter().collect()).to_string().into_bytes()
 }
 
 /// A time as the wire spells it: UTC, RFC 3339.

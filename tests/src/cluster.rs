@@ -95,6 +95,15 @@ impl TestCluster {
         self.kubeconfig_in(name, None)
     }
 
+    /// The same for a name that may do everything.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub fn kubeconfig_of_admin(&self, name: &str) -> String {
+        self.kubeconfig_in(name, Some(MASTERS))
+    }
+
     /// A new namespace.
     ///
     /// # Panics
@@ -167,6 +176,22 @@ impl DedicatedCluster {
     /// Power over the store.
     pub fn etcd(&self) -> Control {
         Control::new("etcd", &self.servers, ControlPlane::etcd)
+    }
+
+    /// The store loses all that it held, and the API server comes back over an empty one, at the same address.
+    ///
+    /// # Panics
+    ///
+    /// When a server does not end or not come back.
+    pub async fn lose_everything(&self) {
+        self.controller_manager().stop().await;
+        self.api_server().stop().await;
+        self.etcd().stop().await;
+        let data = self.access.audit_log.with_file_name("etcd");
+        std::fs::remove_dir_all(data.join("member")).or_fail("the store cannot be emptied");
+        self.etcd().restart().await;
+        self.api_server().restart().await;
+        self.controller_manager().restart().await;
     }
 
     /// Power over the API server.

@@ -9,6 +9,7 @@
 //! | to be somebody else on the API server | [`TestCluster::identity`] |
 //! | to know who asked the API server for what | [`TestCluster::audit_log`] |
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
+//! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
 //! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary
 //! that is run in another way starts its own. A server that cannot be had fails the test in one
@@ -24,6 +25,7 @@ pub mod cluster;
 pub mod crd;
 pub mod postgres;
 pub mod proxy;
+pub mod real;
 pub mod world;
 
 mod control;

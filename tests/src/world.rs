@@ -32,8 +32,9 @@ use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use secrecy::ExposeSecret;
 
+pub(crate) use wiring::relay_config;
 pub use wiring::runner_config;
-use wiring::{decorated, reconciler_config, relay_config, service_config, xrd_document};
+use wiring::{decorated, reconciler_config, service_config, xrd_document};
 
 /// A blueprint of a node that boots with cloud-init.
 pub const NODE: u128 = 0xb1;

@@ -23,4 +23,6 @@ mod servers {
     mod cloud_init;
 
     mod kube;
+
+    mod app;
 }

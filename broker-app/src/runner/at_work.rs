@@ -160,7 +160,8 @@ impl AtWork<'_> {
     fn start_passes(&mut self) {
         while let Some(job) = self.lanes.next() {
             // A pass that touches its shell and then fails hints at itself: without this it would go round
-            // at once, for ever. Its back-off says when it is tried again, and the sweep sees what changed.
+            // at once, for ever. Nothing is lost: the pass after its back-off reads everything anew, and
+            // where there is no back-off, because the claim itself failed, the next sweep looks.
             if job.is_hinted() && self.runner.probe.has_failed(job.resource()) {
                 self.lanes.finished(job);
                 continue;

@@ -74,12 +74,15 @@ impl Lanes {
     }
 
     /// A job that can start now; it counts as running.
+    ///
+    /// A resource that a pass is under way for waits: the claim would be refused, and whatever the hint was
+    /// about, which that pass may have looked too early for, would be forgotten.
     pub(super) fn next(&mut self) -> Option<Job> {
         for queue in [Queue::Teardown, Queue::Converge, Queue::Hinted] {
             if self.running_in(queue) >= self.workers {
                 continue;
             }
-            if let Some(resource) = self.waiting.get_mut(&queue).and_then(VecDeque::pop_front) {
+            if let Some(resource) = self.take_idle(queue) {
                 self.queued.remove(&resource);
                 let job = Job { queue, resource };
                 self.running.insert(job);
@@ -87,6 +90,15 @@ impl Lanes {
             }
         }
         None
+    }
+
+    /// Takes the first in a queue that nobody works on. It steps over no more than there are workers.
+    fn take_idle(&mut self, queue: Queue) -> Option<ProvisionedResourceId> {
+        let running = &self.running;
+        let waiting = self.waiting.get_mut(&queue)?;
+        let is_idle = |waits: &_| !running.iter().any(|job| job.resource == *waits);
+        let place = waiting.iter().position(is_idle)?;
+        waiting.remove(place)
     }
 
     /// A job was started from elsewhere.
@@ -147,7 +159,18 @@ mod tests {
         lanes.enqueue(Lane::Converge, id(1));
         assert!(lanes.next().is_some());
         assert_eq!(lanes.next(), None);
+    }
+
+    #[test]
+    fn what_changes_during_a_pass_is_looked_at_when_it_is_over() {
+        let mut lanes = Lanes::new(9);
+        let under_way = Job::in_lane(Lane::Converge, id(1));
+        lanes.started(under_way);
         lanes.enqueue_hint(id(1));
-        assert!(lanes.next().is_some(), "what changes during a pass is looked at again");
+        lanes.enqueue_hint(id(2));
+        assert_eq!(lanes.next().map(Job::resource), Some(id(2)), "it holds up nobody else");
+        assert_eq!(lanes.next(), None, "one pass at a time");
+        lanes.finished(under_way);
+        assert_eq!(lanes.next().map(Job::resource), Some(id(1)));
     }
 }

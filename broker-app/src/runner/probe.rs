@@ -24,8 +24,8 @@ pub struct Probe {
 }
 
 struct State {
-    /// When a sweep last finished, well or not.
-    finished: Instant,
+    /// When a sweep last finished, well or not. None has, at first: nobody knows then what is out there.
+    finished: Option<Instant>,
     /// Why the last sweep failed as a whole.
     failure: Option<String>,
     /// What the last sweep that went through found.
@@ -51,7 +51,7 @@ impl Probe {
 
     pub(super) fn new(interval: Duration) -> Self {
         let state = State {
-            finished: Instant::now(),
+            finished: None,
             failure: None,
             report: SweepReport::default(),
             failed: BTreeMap::new(),
@@ -89,7 +89,7 @@ impl Probe {
 
     pub(super) fn swept(&self, swept: &Result<(Vec<Work>, SweepReport), Error>) {
         let mut state = self.state();
-        state.finished = Instant::now();
+        state.finished = Some(Instant::now());
         match swept {
             Ok((_, report)) => {
                 state.failure = None;
@@ -105,7 +105,7 @@ impl Probe {
 
     pub(super) fn sweep_broke_down(&self) {
         let mut state = self.state();
-        state.finished = Instant::now();
+        state.finished = Some(Instant::now());
         state.failure = Some("the sweep broke down".to_owned());
     }
 
@@ -158,7 +158,10 @@ impl State {
         if let Some(trouble) = troubles.next() {
             return Some(trouble.message.clone());
         }
-        if self.finished.elapsed() > interval * MOST_INTERVALS {
+        let Some(finished) = self.finished else {
+            return Some("no sweep has finished yet".to_owned());
+        };
+        if finished.elapsed() > interval * MOST_INTERVALS {
             let silence =
                 format!("no sweep finished within {MOST_INTERVALS} intervals of {interval:?}");
             return Some(silence);
@@ -184,6 +187,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_fails_on_trouble_and_on_silence_and_recovers() {
         let probe = Probe::new(Duration::from_secs(30));
+        assert_eq!(
+            probe.check().unwrap_err().to_string(),
+            "provisioning-broker-reconcile: no sweep has finished yet"
+        );
+        probe.swept(&Ok((Vec::new(), SweepReport::default())));
         assert_eq!(probe.check(), Ok(()));
 
         let source = PortError::transient("connection refused");

@@ -15,14 +15,9 @@ use super::statements::{
 };
 use crate::error::{Classified, drifted};
 use crate::store::PgStore;
-use crate::values::{microseconds, text, unsigned, unsigned_int};
+use crate::values::{microseconds, signed, text, unsigned, unsigned_int};
 
 const TABLE: &str = "outbox_events";
-
-/// A number of attempts that no event ever has is no event's.
-fn attempt(claim: &EventClaim) -> i32 {
-    i32::try_from(claim.attempt).unwrap_or(i32::MAX)
-}
 
 fn taken(row: Option<DoneRow>) -> Acknowledged {
     if row.is_some_and(|DoneRow { done }| done) {
@@ -54,7 +49,7 @@ impl PgStore {
         let values = AcknowledgeValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
-            attempt: attempt(claim),
+            number: signed(claim.number),
         };
         let mut connection = self.connection().await?;
         ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(taken)
@@ -68,7 +63,7 @@ impl PgStore {
         let values = SetAsideValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
-            attempt: attempt(claim),
+            number: signed(claim.number),
             reason: &text(reason),
         };
         let mut connection = self.connection().await?;
@@ -134,11 +129,13 @@ impl ClaimedRow {
             event_type,
             occurred_at,
             payload,
+            claims,
             attempts,
         } = self;
-        let attempt = unsigned_int("attempts", attempts)?;
+        let number = unsigned("claims", claims)?;
         Ok(ClaimedEvent::new(
-            EventClaim::new(EventId::new(event_id)?, worker.clone(), attempt),
+            EventClaim::new(EventId::new(event_id)?, worker.clone(), number),
+            unsigned_int("attempts", attempts)?,
             ProvisionedResourceId::new(provisioned_resource_id)?,
             unsigned("sequence", sequence)?,
             EventType::try_from(event_type.as_str())?,

@@ -21,6 +21,7 @@ gives! {
         event_type: String,
         occurred_at: OffsetDateTime,
         payload: String,
+        claims: i64,
         attempts: i32,
     }
 }
@@ -29,7 +30,7 @@ takes! {
     struct AcknowledgeValues<'a> {
         event_id: Uuid,
         worker: &'a str,
-        attempt: i32,
+        number: i64,
     }
 }
 
@@ -37,7 +38,7 @@ takes! {
     struct SetAsideValues<'a> {
         event_id: Uuid,
         worker: &'a str,
-        attempt: i32,
+        number: i64,
         reason: &'a str,
     }
 }
@@ -107,13 +108,13 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
 ), claimed AS (
     UPDATE plexsphere.outbox_events AS e
     SET claimed_by = $1, claimed_until = clock_timestamp() + $3::bigint * interval '1 microsecond',
-        attempts = e.attempts + 1
+        claims = e.claims + 1, attempts = e.attempts + 1
     FROM picked AS p
     WHERE e.event_id = p.event_id
     RETURNING e.event_id, e.provisioned_resource_id, e.sequence, e.event_type, e.occurred_at, e.payload,
-        e.attempts, e.position
+        e.claims, e.attempts, e.position
 )
-SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, attempts
+SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, claims, attempts
 FROM claimed ORDER BY position",
 );
 
@@ -122,7 +123,7 @@ pub(crate) const ACKNOWLEDGE_EVENT: Statement<AcknowledgeValues<'_>, DoneRow> = 
     "outbox.acknowledge_event",
     "UPDATE plexsphere.outbox_events
 SET settled_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL
-WHERE event_id = $1 AND claimed_by = $2 AND attempts = $3 AND settled_at IS NULL
+WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 
@@ -130,7 +131,7 @@ pub(crate) const SET_ASIDE_EVENT: Statement<SetAsideValues<'_>, DoneRow> = State
     "outbox.set_aside_event",
     "UPDATE plexsphere.outbox_events
 SET set_aside_reason = $4, claimed_by = NULL, claimed_until = NULL
-WHERE event_id = $1 AND claimed_by = $2 AND attempts = $3 AND settled_at IS NULL
+WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 

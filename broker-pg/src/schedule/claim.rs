@@ -98,7 +98,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
     FOR NO KEY UPDATE OF s SKIP LOCKED
 ), claimed AS (
     UPDATE plexsphere.provisioned_resource_schedule AS s
-    SET lease_owner = $3, lease_epoch = s.lease_epoch + 1,
+    SET lease_owner = $3, lease_epoch = s.lease_epoch + 1, wished = false,
         lease_until = clock_timestamp() + $4::bigint * interval '1 microsecond'
     FROM picked AS p
     WHERE s.provisioned_resource_id = p.provisioned_resource_id
@@ -123,7 +123,7 @@ pub(crate) const CLAIM_ONE: Statement<ClaimOneValues<'_>, LeaseRow> = Statement:
     FOR NO KEY UPDATE
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
-SET lease_owner = $2, lease_epoch = s.lease_epoch + 1,
+SET lease_owner = $2, lease_epoch = s.lease_epoch + 1, wished = false,
     lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 FROM picked AS p
 WHERE s.provisioned_resource_id = p.provisioned_resource_id

@@ -53,7 +53,7 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
 SET lease_owner = NULL, lease_until = NULL,
-    due_at = CASE WHEN o.unchanged THEN o.due_at ELSE least(s.due_at, o.due_at) END,
+    due_at = CASE WHEN o.unchanged AND NOT s.wished THEN o.due_at ELSE least(s.due_at, o.due_at) END,
     attempts = CASE WHEN $5::text IS NULL THEN 0 WHEN o.unchanged THEN o.attempts ELSE s.attempts END,
     last_reason = CASE WHEN $5::text IS NULL OR o.unchanged THEN $5 ELSE s.last_reason END,
     last_error = CASE WHEN $5::text IS NULL OR o.unchanged THEN $6::text ELSE s.last_error END

@@ -154,7 +154,7 @@ impl Condition {
 pub struct ClusterEvent {
     /// When it was said last.
     pub at: Option<OffsetDateTime>,
-    /// Why, in one word.
+    /// Why, in one word, scrubbed.
     pub reason: String,
     /// In words, scrubbed.
     pub message: String,
@@ -163,7 +163,7 @@ pub struct ClusterEvent {
 }
 
 impl ClusterEvent {
-    /// Something that was said and is no warning. The message was scrubbed.
+    /// Something that was said and is no warning. Reason and message were scrubbed.
     pub fn new(
         at: Option<OffsetDateTime>,
         reason: impl Into<String>,

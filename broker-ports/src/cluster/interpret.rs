@@ -179,7 +179,8 @@ fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
                 "False" => ConditionStatus::False,
                 _ => ConditionStatus::Unknown,
             },
-            reason: field("reason").to_owned(),
+            // Whoever sets a condition is somebody else: a reason may quote what was injected, as a message may.
+            reason: scrub(field("reason"), &hidden),
             message: scrub(field("message"), &hidden),
             since: entry.get("lastTransitionTime").and_then(moment),
             observed_generation: entry.get("observedGeneration").and_then(Value::as_i64),
@@ -242,7 +243,7 @@ mod tests {
             },
             "spec": {"userData": "canary-token-text"},
             "status": {"conditions": [
-                {"type": "Ready", "status": "True", "observedGeneration": 2, "reason": "Available"},
+                {"type": "Ready", "status": "True", "observedGeneration": 2, "reason": "Available-canary-token-text"},
                 {"type": "ProvisioningFailed", "status": "True", "message": "refused canary-token-text"},
                 {"type": "Odd", "status": "Perhaps", "lastTransitionTime": "yesterday"},
                 "nonsense",
@@ -257,6 +258,7 @@ mod tests {
         assert_eq!(report.finalizers, ["a", "b"]);
         assert!(report.paused && report.deleting_since.is_some() && report.armed.is_none());
         assert_eq!(report.rival_managers, ["kubectl", "relabel"]);
+        assert_eq!(report.conditions[0].reason, "Available-█");
         let odd = &report.conditions[2];
         assert_eq!((odd.status, odd.since), (ConditionStatus::Unknown, None));
         assert!(!format!("{report:?}").contains("canary"));

@@ -11,7 +11,7 @@ mod state;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use broker_domain::Declaration;
+use broker_domain::{Declaration, ProvisionedResourceId};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -95,6 +95,12 @@ impl MemoryStore {
     /// The whole audit, of all resources and of none, oldest line first.
     pub fn audit_trail(&self) -> Vec<AuditRecord> {
         self.locked(|state| state.audit.clone())
+    }
+
+    /// Makes the row of a resource unreadable, as a database's is after somebody wrote to it by hand. Answers whether
+    /// there is one.
+    pub fn spoil(&self, id: ProvisionedResourceId) -> bool {
+        self.locked(|state| state.rows.get_mut(&id).map(|row| row.spoilt = true).is_some())
     }
 
     /// Cuts the store off, or brings it back: an outage. Until then every method of its ports is a

@@ -52,7 +52,13 @@ pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Res
 
 /// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a
 /// few times.
-pub(super) const MOST_POLLS: u32 = 24;
+pub(super) const MOST_POLLS: u32 = 100;
+
+/// No call came to its end within [`MOST_POLLS`]. What became of those that were dropped then proves nothing
+/// about one that is answered.
+pub(super) fn never_answered() -> Violation {
+    Violation::new(format!("no call is answered within {MOST_POLLS} polls"))
+}
 
 /// Polls a call so many times, each time that it asks to be, and then drops it, as whoever runs out of patience
 /// does. Its answer, if it came to one.

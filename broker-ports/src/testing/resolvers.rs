@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, Error, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
 };
 use broker_render::{InjectionStrategy, Provider};
 use uuid::Uuid;
@@ -67,6 +67,18 @@ pub trait CloudResolverUnderTest: Send + Sync {
     ///
     /// See the trait.
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError>;
+
+    /// Makes what is stored of a cloud unreadable, behind the adapter's back: gives it a provider that is none.
+    /// Answers whether that is possible.
+    ///
+    /// The default is for an inventory that keeps what it was given and reads nothing back.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn spoil(&self, _id: CloudId) -> Result<bool, PortError> {
+        Ok(false)
+    }
 
     /// Cuts the resolver off for the rest of the case from whatever it asks: closes its pool, stops its server.
     ///
@@ -199,6 +211,8 @@ pub fn cloud_suite<W: CloudResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(suite_of!(neighbours {
         a_cloud_is_found,
         a_cloud_that_does_not_exist_is_none,
+        a_cloud_that_cannot_be_read_is_rejected,
+        an_unreadable_cloud_concerns_nobody_else,
         an_inventory_that_is_cut_off_never_answers_with_absence,
     }))
 }

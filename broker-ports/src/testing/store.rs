@@ -68,12 +68,13 @@ mod purge;
 mod release;
 mod schedule;
 mod set_aside;
+mod unreadable;
 mod write;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_domain::Declaration;
+use broker_domain::{Declaration, ProvisionedResourceId};
 
 use super::cases::suite_of;
 use super::{Case, Suite, Violation};
@@ -142,6 +143,18 @@ pub trait StoreUnderTest: Send + Sync {
         Ok(Box::new(OneStep { repository: self.repository(), admitted: admitted.clone() }))
     }
 
+    /// Makes the stored row of a resource unreadable, behind the adapter's back: as it would be if somebody else
+    /// had written what the domain's rules forbid. Answers whether that is possible.
+    ///
+    /// The default is for a store that keeps what it was given and reads nothing back.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn spoil(&self, _id: ProvisionedResourceId) -> Result<bool, PortError> {
+        Ok(false)
+    }
+
     /// Cuts the adapter off from its store for the rest of the case, as a network does that fails.
     ///
     /// # Errors
@@ -190,6 +203,12 @@ pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     cases.extend(suite_of!(dropping {
         a_creation_that_was_dropped_is_whole_or_nothing,
         a_change_that_was_dropped_is_whole_or_nothing,
+        a_deletion_request_that_was_dropped_is_whole_or_nothing,
+        a_purge_that_was_dropped_is_audited_once,
+    }));
+    cases.extend(suite_of!(unreadable {
+        a_row_that_cannot_be_read_is_rejected_by_name,
+        a_row_that_cannot_be_read_concerns_nobody_else,
     }));
     Suite::new(cases)
 }
@@ -223,6 +242,8 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_failure_waits_as_long_as_it_was_asked_to,
         a_release_counts_from_the_versions_of_its_own_writes,
         a_release_never_puts_off_what_somebody_changed,
+        a_release_never_puts_off_a_wish_of_meanwhile,
+        a_wish_from_before_a_claim_is_heard_by_it,
         a_release_may_bring_forward_what_somebody_changed,
         a_lost_lease_gives_nothing_back,
         a_lease_is_given_back_once,
@@ -246,6 +267,7 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     }));
     cases.extend(suite_of!(dropping {
         a_claim_that_was_dropped_ends_by_itself,
+        a_release_that_was_dropped_counts_once,
         a_pause_that_was_dropped_is_audited_once,
     }));
     Suite::new(cases)
@@ -274,12 +296,16 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only,
         an_event_is_set_aside_once,
         a_retry_delivers_again_with_fresh_attempts,
+        a_claim_from_before_a_retry_is_lost,
         a_skip_goes_on_with_the_next,
         taking_up_is_audited,
         taking_up_nothing_changes_nothing,
     }));
     cases.extend(suite_of!(outage { an_outbox_that_is_cut_off_never_answers_with_absence }));
-    cases.extend(suite_of!(dropping { an_acknowledgement_that_was_dropped_is_taken_once }));
+    cases.extend(suite_of!(dropping {
+        an_acknowledgement_that_was_dropped_is_taken_once,
+        a_retry_that_was_dropped_is_audited_once,
+    }));
     Suite::new(cases)
 }
 

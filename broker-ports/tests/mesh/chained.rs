@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use async_trait::async_trait;
+use broker_domain::BootstrapTokenId;
 use broker_ports::memory::MemoryMesh;
 use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
 use broker_ports::testing::node_deregistrar::MeshAgents;
@@ -41,6 +42,40 @@ async fn an_error_names_the_seam() {
         deregistrar.deregister(token).await.unwrap();
         assert!(!deregistrar.node_registered(token).await.unwrap(), "{method}");
     }
+}
+
+/// Nobody can tell about one token.
+struct Patchy {
+    mesh: ChainedNodeDeregistrar,
+    unknown: BootstrapTokenId,
+}
+
+#[async_trait]
+impl NodeDeregistrar for Patchy {
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        self.mesh.deregister(token).await
+    }
+
+    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        if token == self.unknown {
+            return Err(PortError::transient("its shard does not answer"));
+        }
+        self.mesh.node_registered(token).await
+    }
+}
+
+#[tokio::test]
+async fn what_is_unknown_of_one_token_is_its_own_error() {
+    let world = MeshWorld::fresh();
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        tokens.push(world.enrolled_token().await.unwrap());
+    }
+    tokens.push(world.issued_token().await.unwrap());
+    let patchy = Patchy { mesh: world.mesh.deregistrar(), unknown: tokens[1] };
+    let answers = patchy.nodes_registered(&tokens).await.unwrap();
+    let answers: Vec<_> = answers.into_iter().map(Result::ok).collect();
+    assert_eq!(answers, [Some(true), None, Some(true), Some(false)]);
 }
 
 /// The Node joins right after somebody looked for its Peer: so many times.

@@ -19,6 +19,7 @@ use broker_ports::{
 use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 
+use super::half_way::half_way;
 use super::worlds::{TTL, start};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +44,15 @@ pub(super) enum Flaw {
     ReissuesAConsumedOrdinal,
     NamesAnotherConsumedToken,
     IgnoresTheWindow,
+    AlwaysGrantsMax,
+    AlwaysGrantsMin,
     TokensNeverExpire,
     ConsumesTwice,
     ChecksFirstAndActsLater,
+    IssuesHalfWhenDropped,
+    TwoIssuesAtOnceBothLive,
+    CloseReadsThenWrites,
+    ClosesHalfWhenDropped,
     PlaintextsHoldSpaces,
     KnowsEveryToken,
     NoAnswerIsNoToken,
@@ -174,7 +181,7 @@ impl FlawedIssuer {
             return last.issued();
         }
         match self.flaw {
-            Flaw::IssuesWithoutInvalidating => {}
+            Flaw::IssuesWithoutInvalidating | Flaw::TwoIssuesAtOnceBothLive => {}
             Flaw::InvalidatesItsOwnOrdinalOnly => books.invalidate(resource, Some(ordinal)),
             _ => books.invalidate(resource, None),
         }
@@ -182,6 +189,11 @@ impl FlawedIssuer {
         let plaintext = match self.flaw {
             Flaw::PlaintextsHoldSpaces => format!("token {id}"),
             _ => format!("token-{id}"),
+        };
+        let ttl = match self.flaw {
+            Flaw::AlwaysGrantsMax => WINDOW.max,
+            Flaw::AlwaysGrantsMin => WINDOW.min,
+            _ => ttl,
         };
         let expires_at = self.clock.now() + ttl;
         let (consumed, invalidated) = (None, false);
@@ -192,6 +204,18 @@ impl FlawedIssuer {
     }
 }
 
+impl FlawedIssuer {
+    /// The ordinal is given away, and nobody gets its token.
+    fn reserve(&self, request: &IssueRequest) {
+        let mut books = self.books();
+        self.mint(&mut books, request);
+        let at = self.clock.now();
+        if let Some(token) = books.tokens.last_mut() {
+            token.consumed = Some(at);
+        }
+    }
+}
+
 impl Token {
     fn issued(&self) -> IssuedToken {
         IssuedToken::new(self.id, BootstrapToken::new(self.plaintext.clone()))
@@ -199,6 +223,18 @@ impl Token {
 }
 
 impl Books {
+    /// Those that an issue or a close has to invalidate, as of now.
+    fn open(&self, resource: ProvisionedResourceId) -> Vec<BootstrapTokenId> {
+        let of_resource = self.tokens.iter().filter(|token| token.resource == resource);
+        of_resource.map(|token| token.id).collect()
+    }
+
+    fn invalidate_those(&mut self, ids: &[BootstrapTokenId]) {
+        for token in self.tokens.iter_mut().filter(|token| ids.contains(&token.id)) {
+            token.invalidated = true;
+        }
+    }
+
     fn invalidate(&mut self, resource: ProvisionedResourceId, only: Option<TokenOrdinal>) {
         for token in self.tokens.iter_mut().filter(|token| token.resource == resource) {
             token.invalidated |= only.is_none_or(|ordinal| ordinal == token.ordinal);
@@ -216,6 +252,19 @@ impl TokenIssuer for FlawedIssuer {
             tokio::task::yield_now().await;
             return Ok(Issue::Issued(self.mint(&mut *self.reach()?, request)));
         }
+        if self.has(Flaw::IssuesHalfWhenDropped) {
+            half_way(|| self.reserve(request)).await;
+        }
+        if self.has(Flaw::TwoIssuesAtOnceBothLive) {
+            let open = self.reach()?.open(request.resource);
+            tokio::task::yield_now().await;
+            let mut books = self.reach()?;
+            let answer = self.admit(&mut books, request)?;
+            return Ok(answer.unwrap_or_else(|| {
+                books.invalidate_those(&open);
+                Issue::Issued(self.mint(&mut books, request))
+            }));
+        }
         let mut books = self.reach()?;
         match self.admit(&mut books, request)? {
             Some(consumed) => Ok(consumed),
@@ -224,6 +273,23 @@ impl TokenIssuer for FlawedIssuer {
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        if self.has(Flaw::CloseReadsThenWrites) {
+            let open = self.reach()?.open(resource);
+            tokio::task::yield_now().await;
+            let mut books = self.reach()?;
+            books.invalidate_those(&open);
+            books.closed.insert(resource);
+            return Ok(());
+        }
+        if self.has(Flaw::ClosesHalfWhenDropped) {
+            if self.reach()?.closed.contains(&resource) {
+                return Ok(());
+            }
+            half_way(|| {
+                self.books().closed.insert(resource);
+            })
+            .await;
+        }
         let mut books = match self.reach() {
             Err(_) if self.has(Flaw::ClosesInAnOutage) => return Ok(()),
             books => books?,

@@ -40,6 +40,8 @@ pub(super) enum Flaw {
     RetireNeedsAPeer,
     RetireWorksOnce,
     MarkedNodesJoin,
+    MarksLongAfterItDrained,
+    RetiresHalfWhenDropped,
     FindsPeersThatWentAway,
     GuessesUnregisteredInAnOutage,
     NoAnswerIsNoPeer,
@@ -115,6 +117,27 @@ impl Seams {
     }
 }
 
+impl Seams {
+    /// Between the Peer that goes and the mark another one may come.
+    async fn retire_in_two_steps(
+        &self,
+        node: NodeId,
+        peer: Option<PeerId>,
+    ) -> Result<Retired, PortError> {
+        {
+            let mut books = self.reach()?;
+            let node = books.nodes.get_mut(&node).unwrap();
+            if node.peer.is_some() && node.peer != peer {
+                return Ok(Retired::PeerAppeared);
+            }
+            node.peer = None;
+        }
+        tokio::task::yield_now().await;
+        self.reach()?.nodes.get_mut(&node).unwrap().marked = true;
+        Ok(Retired::Done)
+    }
+}
+
 impl Books {
     fn node(&mut self, token: BootstrapTokenId) -> &mut Node {
         let id = self.consumers[&token].unwrap();
@@ -184,6 +207,15 @@ impl PeerResolver for Seams {
 #[async_trait]
 impl PeerCommander for Seams {
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
+        if self.has(Flaw::RetiresHalfWhenDropped) {
+            if self.reach()?.nodes[&node].marked {
+                return Ok(Retired::Done);
+            }
+            half_way(|| self.books().nodes.get_mut(&node).unwrap().marked = true).await;
+        }
+        if self.has(Flaw::MarksLongAfterItDrained) {
+            return self.retire_in_two_steps(node, peer).await;
+        }
         let mut books = match self.reach() {
             Err(_) if self.has(Flaw::RetiresInAnOutage) => return Ok(Retired::Done),
             books => books?,

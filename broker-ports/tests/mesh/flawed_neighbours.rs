@@ -1,15 +1,16 @@
 //! An inventory, assignments and labels that are right but for one flaw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use broker_domain::{CloudId, NotFound, ProjectId, ResourceId};
+use broker_domain::{CloudId, Error, NotFound, ProjectId, ResourceId};
 use broker_ports::testing::resolvers::{
     AssignmentReaderUnderTest, CloudResolverUnderTest, LabelTagResolverUnderTest,
 };
 use broker_ports::{
-    AssignmentReader, CloudResolver, CloudView, LabelTagResolver, NamespaceObservation, PortError,
+    AssignmentReader, CloudResolver, CloudView, FailureClass, LabelTagResolver,
+    NamespaceObservation, PortError,
 };
 use broker_render::Provider;
 
@@ -21,6 +22,9 @@ pub(super) enum Flaw {
     CloudsShareAnEndpoint,
     MissingCloudIsAnError,
     NoAnswerIsNoCloud,
+    UnreadableCloudIsAbsent,
+    UnreadableCloudIsTransient,
+    OneUnreadableCloudSpoilsAll,
     EveryProjectIsPlaced,
     EveryNamespaceIsReady,
     ReadinessIsRemembered,
@@ -39,6 +43,7 @@ pub(super) struct FlawedNeighbours {
     flaw: Flaw,
     truth: Neighbourhood,
     first_cloud: Mutex<Option<CloudView>>,
+    spoilt: Mutex<BTreeSet<CloudId>>,
     first_seen: Mutex<BTreeMap<ProjectId, NamespaceObservation>>,
     first_labels: Mutex<Option<Labels>>,
 }
@@ -49,17 +54,38 @@ impl FlawedNeighbours {
             flaw,
             truth: Neighbourhood::fresh(),
             first_cloud: Mutex::default(),
+            spoilt: Mutex::default(),
             first_seen: Mutex::default(),
             first_labels: Mutex::default(),
         }
     }
 }
 
+impl FlawedNeighbours {
+    fn unreadable(&self, id: CloudId) -> Option<PortError> {
+        let spoilt = self.spoilt.lock().unwrap();
+        let all = self.flaw == Flaw::OneUnreadableCloudSpoilsAll && !spoilt.is_empty();
+        let odd = || Error::invalid("provider", "is \"No Such\"; use a DNS label").into();
+        (all || spoilt.contains(&id)).then(odd)
+    }
+}
+
 #[async_trait]
 impl CloudResolver for FlawedNeighbours {
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
-        let found = CloudResolver::resolve(&self.truth.neighbours, id).await;
+        let found = match self.unreadable(id) {
+            Some(error) => Err(error),
+            None => CloudResolver::resolve(&self.truth.neighbours, id).await,
+        };
         match (self.flaw, found) {
+            (Flaw::UnreadableCloudIsAbsent, Err(error))
+                if error.class() == FailureClass::Rejected =>
+            {
+                Ok(None)
+            }
+            (Flaw::UnreadableCloudIsTransient, Err(error)) => {
+                Err(PortError::transient("later").with_source(error))
+            }
             (Flaw::NoAnswerIsNoCloud, Err(_)) => Ok(None),
             (Flaw::MissingCloudIsAnError, Ok(None)) => Err(id.not_found().into()),
             (Flaw::CloudsShareAnEndpoint, Ok(Some(found))) => {
@@ -79,6 +105,10 @@ impl CloudResolverUnderTest for FlawedNeighbours {
 
     async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
         CloudResolverUnderTest::add(&self.truth, provider, endpoint).await
+    }
+
+    async fn spoil(&self, id: CloudId) -> Result<bool, PortError> {
+        Ok(self.spoilt.lock().unwrap().insert(id))
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -36,6 +36,7 @@ pub(super) enum Flaw {
     SinkSaysYesAndDrops,
     SinkPrintsJsonAgain,
     SinkDeliversBackwards,
+    SinkMixesUpWhatArrivesAtOnce,
     SinkRefusesASecondDelivery,
     SinkSaysDeliveredInAnOutage,
     SinkWritesHalfWhenDropped,
@@ -64,6 +65,7 @@ pub(super) enum Flaw {
 pub(super) struct FlawedWorld {
     flaw: Flaw,
     sink: RecordingEventSink,
+    on_its_way: Mutex<Option<Envelope>>,
     passed: AtomicU64,
     neighbourhood: Neighbourhood,
     owners: Mutex<Vec<(ProjectId, CloudCredentialId)>>,
@@ -74,6 +76,7 @@ impl FlawedWorld {
         Self {
             flaw,
             sink: RecordingEventSink::default(),
+            on_its_way: Mutex::default(),
             passed: AtomicU64::new(0),
             neighbourhood: Neighbourhood::fresh(),
             owners: Mutex::default(),
@@ -94,6 +97,12 @@ impl EventSink for FlawedWorld {
                 let mut envelope = envelope.clone();
                 envelope.json = value.to_string().into_bytes();
                 return self.sink.deliver(&envelope).await;
+            }
+            Flaw::SinkMixesUpWhatArrivesAtOnce => {
+                *self.on_its_way.lock().unwrap() = Some(envelope.clone());
+                tokio::task::yield_now().await;
+                let last = self.on_its_way.lock().unwrap().clone();
+                return self.sink.deliver(last.as_ref().unwrap_or(envelope)).await;
             }
             Flaw::SinkWritesHalfWhenDropped => {
                 let mut half = envelope.clone();

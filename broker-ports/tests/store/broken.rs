@@ -43,6 +43,8 @@ struct Notes {
     handed_out: Vec<ClaimedEvent>,
     ghosts: Vec<ClaimedEvent>,
     leases: Vec<Lease>,
+    /// Whom somebody wants to be looked at.
+    wishes: BTreeSet<ProvisionedResourceId>,
     requests: BTreeSet<RequestId>,
     rows: BTreeMap<ProvisionedResourceId, ProvisionedResource>,
     /// How many rows of a listing were handed out.
@@ -50,6 +52,8 @@ struct Notes {
     /// What was written and is not committed.
     open: BTreeSet<ProvisionedResourceId>,
     skipped: u64,
+    /// A row cannot be read.
+    spoilt: bool,
 }
 
 impl Broken {
@@ -138,6 +142,11 @@ impl StoreUnderTest for Broken {
         }
     }
 
+    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+        self.note(|notes| notes.spoilt = true);
+        self.world.spoil(id).await
+    }
+
     async fn cut_off(&self) -> Result<(), PortError> {
         self.world.cut_off().await
     }
@@ -165,7 +174,7 @@ impl AuditSink for Broken {
 }
 
 /// How many cases a store fails that breaks one promise.
-const AT_MOST: usize = 25;
+const AT_MOST: usize = 30;
 
 fn suites() -> [Suite<Broken>; 4] {
     [repository_suite(), schedule_suite(), outbox_suite(), audit_suite()]

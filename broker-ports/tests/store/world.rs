@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_domain::Declaration;
+use broker_domain::{Declaration, ProvisionedResourceId};
 use broker_ports::memory::{ManualClock, MemoryStore};
 use broker_ports::testing::builders::second;
 use broker_ports::testing::store::StoreUnderTest;
@@ -57,6 +57,10 @@ impl StoreUnderTest for World {
     async fn advance(&self, by: Duration) -> Result<(), PortError> {
         self.clock.advance(by);
         Ok(())
+    }
+
+    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+        Ok(self.store.spoil(id))
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

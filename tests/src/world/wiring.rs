@@ -45,7 +45,7 @@ pub fn runner_config() -> RunnerConfig {
     }
 }
 
-pub(super) fn relay_config() -> RelayConfig {
+pub(crate) fn relay_config() -> RelayConfig {
     RelayConfig {
         worker: worker("relay"),
         batch: rows(10),

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use broker_app::RunnerConfig;
 use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
 use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::PortName;
 use broker_ports::testing::builders::id;
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
+use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -81,6 +84,8 @@ async fn the_probe_tells_of_a_cluster_that_went_away_and_came_back() {
     let world = World::new();
     let runner = world.runner();
     let probe = runner.probe();
+    let failure = probe.check().unwrap_err().to_string();
+    assert_eq!(failure, "provisioning-broker-reconcile: no sweep has finished yet");
     let (stop, stopped) = oneshot::channel::<()>();
     let running = runner.run(async move { drop(stopped.await) });
     let story = async {
@@ -120,6 +125,42 @@ async fn one_broken_resource_does_not_hold_up_the_others() {
         }
         until_all(&world, &ids, Phase::Ready).await;
         assert_eq!(world.get(stuck).await.phase(), Phase::Pending);
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+/// A runner that never sweeps again: what it does, it does because it was told to or because it is due.
+fn without_sweeps() -> RunnerConfig {
+    RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_changes_something_and_fails_waits_for_its_next_attempt() {
+    // Each attempt touches the shell that it finds, which the watch tells, and then gets no token.
+    let dead = FaultPlan::none().from_call(PortName::TokenIssuer, "issue", 1, Fault::BeforeEffect);
+    let world = World::with_faults(dead);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let attempts = || world.faults.calls().get(&(PortName::TokenIssuer, "issue")).copied();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
+    let story = async {
+        // The clock stands still, so that there can be no second attempt; only turns are taken.
+        for _ in 0..2_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(attempts(), Some(1));
+
+        // What somebody else does meanwhile is seen at the next attempt, without a sweep.
+        world.cluster.delete_in_background(&world.xr(&resource));
+        world.cluster.settle(5);
+        for _ in 0..2_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(attempts(), Some(1), "it is no reason to hurry");
+        world.faults.heal();
+        until_all(&world, &[resource.id()], Phase::Ready).await;
         stop.send(()).unwrap();
     };
     let (ended, ()) = tokio::join!(running, story);

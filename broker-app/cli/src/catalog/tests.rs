@@ -181,3 +181,14 @@ fn a_file_that_is_too_large_is_refused_and_not_read_whole() {
     let line = said.out.lines().next().unwrap();
     assert_eq!(line, "error: bucket/xrd.yaml: is 1048577 bytes; at most 1048576 are read");
 }
+
+#[test]
+fn the_sample_catalog_can_be_published_without_a_warning() {
+    let samples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog"));
+    let said = on(samples, &["catalog", "check"]);
+    assert_eq!(
+        (said.exit, said.out.as_str()),
+        (Exit::Done, "2 blueprints can be published\n"),
+        "{said:?}"
+    );
+}

@@ -91,6 +91,7 @@ impl State {
         let said = self.events.iter().rev().filter(|(reference, _)| reference == about);
         let mut said: Vec<_> = said
             .map(|(_, event)| ClusterEvent {
+                reason: scrub(&event.reason, &hidden),
                 message: scrub(&event.message, &hidden),
                 ..event.clone()
             })

@@ -36,6 +36,7 @@ impl State {
         let mut claimed = Vec::with_capacity(chosen.len());
         for (_, key) in chosen {
             let Some(event) = self.waiting.get_mut(&key) else { continue };
+            event.claims += 1;
             event.attempts = event.attempts.saturating_add(1);
             event.claim = Some((request.worker.clone(), until));
             claimed.push(event.handed_out(key, request));
@@ -48,7 +49,7 @@ impl State {
         let key = *self.event_keys.get(&claim.event_id)?;
         let event = self.waiting.get_mut(&key)?;
         let held = event.claim.as_ref().is_some_and(|(worker, _)| *worker == claim.worker);
-        (held && event.attempts == claim.attempt).then_some((key, event))
+        (held && event.claims == claim.number).then_some((key, event))
     }
 
     fn acknowledge(&mut self, claim: &EventClaim) -> Acknowledged {
@@ -118,7 +119,8 @@ impl Waiting {
         let (resource, sequence) = key;
         let worker = request.worker.clone();
         ClaimedEvent {
-            claim: EventClaim { event_id: self.event_id, worker, attempt: self.attempts },
+            claim: EventClaim { event_id: self.event_id, worker, number: self.claims },
+            attempt: self.attempts,
             resource,
             sequence,
             event_type: self.event_type,

@@ -42,7 +42,7 @@ impl State {
             self.requests.insert((project, request.clone()), id);
         }
         self.append_audit(admitted.audit(), Some(resource.version()), None);
-        self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now) });
+        self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now), spoilt: false });
         if let Some(event) = change.event() {
             self.append_event(event);
         }
@@ -98,7 +98,7 @@ impl Repository for MemoryStore {
         &self,
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
-        self.transact(|state| Ok(state.rows.get(&id).map(|row| row.resource.clone())))
+        self.transact(|state| state.rows.get(&id).map(Row::read).transpose())
     }
 
     async fn get_by_request(
@@ -107,10 +107,9 @@ impl Repository for MemoryStore {
         request: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError> {
         self.transact(|state| {
-            Ok(state.requested(project, request).and_then(|row| {
-                let (_, hash) = row.request.as_ref()?;
-                Some(StoredRequest { resource: row.resource.clone(), hash: *hash })
-            }))
+            let Some(row) = state.requested(project, request) else { return Ok(None) };
+            let Some((_, hash)) = &row.request else { return Ok(None) };
+            Ok(Some(StoredRequest { resource: row.read()?, hash: *hash }))
         })
     }
 

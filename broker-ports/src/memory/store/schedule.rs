@@ -75,6 +75,7 @@ impl State {
         let until = self.after(request.lease_for);
         let slot = &mut self.rows.get_mut(&id)?.slot;
         slot.epoch = slot.epoch.next();
+        slot.wished = false;
         let left_behind = slot.lease.replace((request.worker.clone(), until));
         Some(Lease {
             resource: id,
@@ -104,7 +105,7 @@ impl State {
         let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
         let slot = &mut row.slot;
         slot.lease = None;
-        if unchanged {
+        if unchanged && !slot.wished {
             slot.due_at = due_at;
         } else {
             slot.bring_forward(due_at);
@@ -126,7 +127,7 @@ impl State {
             Due::After(wait) => self.after(wait),
         };
         let Some(row) = self.rows.get_mut(&id) else { return false };
-        row.slot.bring_forward(Some(due_at));
+        row.slot.wish(due_at);
         if due == Due::Now {
             self.wake(id);
         }
@@ -146,7 +147,7 @@ impl State {
             .about(id)
             .in_phase(row.resource.phase());
         if !paused {
-            row.slot.bring_forward(Some(now));
+            row.slot.wish(now);
         }
         self.append_audit(entry, None, None);
         if !paused {

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::admitted::RequestHash;
 use crate::audit::AuditEntry;
+use crate::error::PortError;
 use crate::lease::{Lane, LeaseEpoch, WorkerId};
 use crate::repository::AuditRecord;
 use crate::schedule::{Backoff, Brake};
@@ -51,11 +52,15 @@ pub(super) struct Row {
     pub(super) resource: ProvisionedResource,
     pub(super) request: Option<(RequestId, RequestHash)>,
     pub(super) slot: Slot,
+    /// Somebody made it unreadable.
+    pub(super) spoilt: bool,
 }
 
 /// A resource's place in the schedule.
 pub(super) struct Slot {
     pub(super) due_at: Option<OffsetDateTime>,
+    /// Somebody asked for a pass since the last claim.
+    pub(super) wished: bool,
     pub(super) attempts: u32,
     pub(super) last_error: Option<(String, String)>,
     pub(super) paused: bool,
@@ -75,6 +80,9 @@ pub(super) struct Waiting {
     /// Its place among all events ever committed.
     pub(super) position: u64,
     pub(super) payload: Vec<u8>,
+    /// How often it was claimed, ever.
+    pub(super) claims: u64,
+    /// How often since it was committed or taken up.
     pub(super) attempts: u32,
     pub(super) claim: Option<(WorkerId, OffsetDateTime)>,
     pub(super) set_aside: Option<String>,
@@ -160,6 +168,7 @@ impl State {
             committed_at: self.now,
             position: self.events_ever,
             payload: wire::encode(event),
+            claims: 0,
             attempts: 0,
             claim: None,
             set_aside: None,
@@ -188,6 +197,17 @@ impl State {
 }
 
 impl Row {
+    /// The resource, unless its row was spoilt.
+    pub(super) fn read(&self) -> Result<ProvisionedResource, PortError> {
+        if self.spoilt {
+            let id = self.resource.id();
+            let rule = Error::invalid("xr_name", "is spoilt; use a name that the domain makes");
+            let message = format!("the row of {id} breaks the domain's rules in xr_name");
+            return Err(PortError::rejected(message).with_source(rule));
+        }
+        Ok(self.resource.clone())
+    }
+
     /// Invariant: what is at rest is never worked on. In which lane the others stand.
     pub(super) fn lane(&self) -> Option<Lane> {
         if self.resource.at_rest() {
@@ -202,6 +222,7 @@ impl Slot {
     pub(super) const fn due(now: OffsetDateTime) -> Self {
         Self {
             due_at: Some(now),
+            wished: false,
             attempts: 0,
             last_error: None,
             paused: false,
@@ -227,6 +248,12 @@ impl Slot {
             (Some(stored), Some(wished)) => Some(stored.min(wished)),
             (stored, wished) => stored.or(wished),
         };
+    }
+
+    /// Somebody wants it looked at then, whatever the pass that is under way comes to.
+    pub(super) fn wish(&mut self, due_at: OffsetDateTime) {
+        self.bring_forward(Some(due_at));
+        self.wished = true;
     }
 
     pub(super) fn is_held(&self, now: OffsetDateTime) -> bool {

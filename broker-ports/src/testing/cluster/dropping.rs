@@ -10,7 +10,7 @@ use super::arming::{annotation, holds_token};
 use super::scene::{Outcome, ROUNDS, Scene, done};
 use crate::cluster::{Applied, ApplyRequest, Arming, DeleteRequest, Deleted, LiveXr, XrReading};
 use crate::testing::Violation;
-use crate::testing::cases::{MOST_POLLS, dropped_after, require};
+use crate::testing::cases::{MOST_POLLS, dropped_after, never_answered, require};
 
 pub(super) async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
     world: &dyn ClusterUnderTest,
@@ -28,10 +28,10 @@ pub(super) async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
         let live = scene.live(&subject).await?;
         require(is_applied(live.object.expose(), &subject.shell(1)?), "half a shell stands")?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 pub(super) async fn an_arm_that_was_dropped_is_whole_or_nothing(
@@ -53,10 +53,10 @@ pub(super) async fn an_arm_that_was_dropped_is_whole_or_nothing(
         }
         if let Some(answer) = answer {
             done(answer?)?;
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 /// Wholly armed, or wholly a shell.
@@ -90,8 +90,8 @@ pub(super) async fn a_deletion_that_was_dropped_still_waits(
         scene.let_go(&part).await?;
         scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }

@@ -115,7 +115,7 @@ pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     let condition = json!({
-        "type": "ProvisioningFailed", "status": "True", "reason": "Refused",
+        "type": "ProvisioningFailed", "status": "True", "reason": format!("Refused-{CANARY}"),
         "message": format!("the cloud refused {CANARY}"),
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
@@ -222,7 +222,9 @@ pub(super) async fn an_event_repeats_no_token(world: &dyn ClusterUnderTest) -> O
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let words = format!("the cloud refused {CANARY}");
-    world.say(&subject.reference()?, &said(10, words)).await?;
+    let mut event = said(10, words);
+    event.reason = format!("Refused-{CANARY}");
+    world.say(&subject.reference()?, &event).await?;
     let events = scene.cluster.inspect(&subject.target()?).await?.events?;
     let text = format!("{events:?}");
     require(text.contains("the cloud refused"), "what was said is not reported")?;

@@ -26,7 +26,12 @@ pub(super) async fn a_cluster_that_is_cut_off_never_answers_with_absence(
     }
     let query = OwnedQuery::new(kinds);
     require_outage(scene.cluster.list_owned(&query).await, "list_owned")?;
-    require_outage(scene.cluster.identity().await, "identity")
+    require_outage(scene.cluster.identity().await, "identity")?;
+    // Whoever watches may go on watching for what it will not hear; a stream that ends says so, too.
+    match scene.cluster.hints().await {
+        Ok(_) => Ok(()),
+        failed @ Err(_) => require_outage(failed.map(drop), "hints"),
+    }
 }
 
 pub(super) async fn an_observation_that_is_cut_off_is_never_absence(

@@ -1,10 +1,11 @@
 //! What the broker relies on when it observes and drains a Node.
 
 use broker_domain::BootstrapTokenId;
+use futures_util::future::join;
 
 use super::{NodeDeregistrarUnderTest, unknown_token};
 use crate::testing::Violation;
-use crate::testing::cases::{MOST_POLLS, dropped_after, require};
+use crate::testing::cases::{MOST_POLLS, dropped_after, never_answered, require};
 
 type Outcome = Result<(), Violation>;
 
@@ -91,10 +92,10 @@ pub(super) async fn deregister_that_was_dropped_is_finished_by_the_next(
         unregistered(world, token, "a deregistered Node").await?;
         require(!world.join(token).await?, "a deregistered Node joined")?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 pub(super) async fn a_deregistered_node_gets_no_peer(
@@ -108,6 +109,32 @@ pub(super) async fn a_deregistered_node_gets_no_peer(
         world.deregistrar().deregister(token).await?;
         require(!world.join(token).await?, "a deregistered Node joined")?;
         require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn join_against_deregister_leaves_no_peer(
+    world: &dyn NodeDeregistrarUnderTest,
+) -> Outcome {
+    for round in 0..8 {
+        let token = world.enrolled_token().await?;
+        if round % 4 < 2 {
+            require(world.join(token).await?, "a Node that enrolled may not join")?;
+        }
+        let agent = world.join(token);
+        let leave = world.deregistrar().deregister(token);
+        let (joined, left) = if round % 2 == 0 {
+            join(agent, leave).await
+        } else {
+            let (left, joined) = join(leave, agent).await;
+            (joined, left)
+        };
+        // The agent may win or lose; its Peer does not outlive the answer to the other.
+        joined?;
+        left?;
+        require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
+        unregistered(world, token, "a deregistered Node").await?;
+        require(!world.join(token).await?, "a deregistered Node joined")?;
     }
     Ok(())
 }

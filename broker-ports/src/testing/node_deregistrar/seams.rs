@@ -1,11 +1,13 @@
 //! What the chained deregistrar relies on: one seam after the other.
 
 use broker_domain::BootstrapTokenId;
+use futures_util::future;
+use uuid::Uuid;
 
 use super::{SeamsUnderTest, unknown_token};
 use crate::node_deregistrar::{Consumer, NodeId, PeerId, Retired};
 use crate::testing::Violation;
-use crate::testing::cases::require;
+use crate::testing::cases::{MOST_POLLS, dropped_after, never_answered, require};
 
 type Outcome = Result<(), Violation>;
 
@@ -72,6 +74,44 @@ pub(super) async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome 
     Ok(())
 }
 
+pub(super) async fn retire_that_was_dropped_is_finished_by_the_next(
+    world: &dyn SeamsUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let token = world.enrolled_token().await?;
+        let node = node_of(world, token).await?;
+        let peer = join(world, token, node).await?;
+        let answer = dropped_after(polls, world.commander().retire(node, Some(peer))).await;
+        retired(world, node, Some(peer), Retired::Done).await?;
+        require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
+        marked(world, token, true).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTest) -> Outcome {
+    for round in 0..8 {
+        let token = world.enrolled_token().await?;
+        let node = node_of(world, token).await?;
+        let agent = world.join(token);
+        let leave = world.commander().retire(node, None);
+        let (joined, left) = if round % 2 == 0 {
+            future::join(agent, leave).await
+        } else {
+            let (left, joined) = future::join(leave, agent).await;
+            (joined, left)
+        };
+        let (joined, left) = (joined?, left?);
+        require(joined == (left == Retired::PeerAppeared), "both won, or both lost")?;
+        marked(world, token, !joined).await?;
+        require(world.has_peer(token).await? == joined, "the loser's word holds")?;
+    }
+    Ok(())
+}
+
 pub(super) async fn retire_leaves_a_node_whose_peer_was_not_named(
     world: &dyn SeamsUnderTest,
 ) -> Outcome {
@@ -92,11 +132,9 @@ pub(super) async fn retire_leaves_a_node_whose_peer_is_another(
     let seen = join(world, token, node).await?;
     world.leave(token).await?;
     let now = join(world, token, node).await?;
-    if seen == now {
-        // A mesh that keeps a Node's Peer over a reboot has no other one to appear.
-        return Ok(());
-    }
-    retired(world, node, Some(seen), Retired::PeerAppeared).await?;
+    // A mesh that keeps a Node's Peer over a reboot has no other one to appear; somebody else's will do.
+    let other = if seen == now { PeerId::new(Uuid::from_u128(0x00dd))? } else { seen };
+    retired(world, node, Some(other), Retired::PeerAppeared).await?;
     marked(world, token, false).await?;
     require(world.has_peer(token).await?, "a Peer that was not named was drained")
 }

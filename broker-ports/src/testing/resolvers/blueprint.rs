@@ -138,10 +138,10 @@ async fn refused(world: &dyn BlueprintResolverUnderTest, blueprint: &RawBlueprin
     }
 }
 
-fn rejected(error: &PortError) -> Outcome {
+pub(super) fn rejected(error: &PortError) -> Outcome {
     require(
         error.class() == FailureClass::Rejected,
-        &format!("a version that cannot be read is {}, not rejected", error.class()),
+        &format!("what cannot be read is {}, not rejected", error.class()),
     )?;
     let reason = error.domain().map(broker_domain::Error::reason);
     require(

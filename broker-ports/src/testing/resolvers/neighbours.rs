@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use broker_render::Provider;
 
+use super::blueprint::rejected;
 use super::{
     AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
     LabelTagResolverUnderTest, nobodys,
@@ -42,6 +43,35 @@ pub(super) async fn a_cloud_that_does_not_exist_is_none(
 ) -> Outcome {
     let found = world.resolver().resolve(nobodys()?).await?;
     require(found.is_none(), "a cloud that does not exist is found")
+}
+
+pub(super) async fn a_cloud_that_cannot_be_read_is_rejected(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
+    if !world.spoil(cloud.id).await? {
+        return Ok(());
+    }
+    match world.resolver().resolve(cloud.id).await {
+        Ok(found) => Err(Violation::new(format!("a cloud that cannot be read is {found:?}"))),
+        Err(error) => rejected(&error),
+    }
+}
+
+pub(super) async fn an_unreadable_cloud_concerns_nobody_else(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let provider = Provider::new("hetzner")?;
+    let (broken, sound) = (world.add(&provider, "{}").await?, world.add(&provider, "{}").await?);
+    if !world.spoil(broken.id).await? {
+        return Ok(());
+    }
+    for _ in 0..2 {
+        require(world.resolver().resolve(broken.id).await.is_err(), "it is readable after all")?;
+        let found = world.resolver().resolve(sound.id).await?;
+        require(found.is_some(), "a readable cloud is not found beside an unreadable one")?;
+    }
+    Ok(())
 }
 
 pub(super) async fn an_inventory_that_is_cut_off_never_answers_with_absence(

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use broker_domain::{
-    Change, Phase, ProvisionedResource, ProvisionedResourceId, Snapshot, Stamp, Version,
+    Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Snapshot, Stamp, Version,
 };
 use time::OffsetDateTime;
 
@@ -32,7 +32,7 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) ->
     Err(Violation::new(format!("{what}: {found:?} instead of {expected:?}")))
 }
 
-/// It was rejected with a domain error of that reason, whose message names that word.
+/// It was rejected with a domain error of that reason: of that field, or whose message names that word.
 pub(super) fn require_refused<T>(
     answer: Result<T, PortError>,
     reason: &str,
@@ -42,9 +42,13 @@ pub(super) fn require_refused<T>(
         return Err(Violation::new(format!("{reason} was expected, and it went through")));
     };
     let class = error.class();
-    let named = error.domain().map(|domain| (domain.reason(), domain.to_string()));
+    let names = |domain: &Error| match domain {
+        Error::InvalidInput { field, .. } => field == word,
+        other => other.to_string().contains(word),
+    };
+    let named = error.domain();
     let right = class == FailureClass::Rejected
-        && named.as_ref().is_some_and(|(found, text)| *found == reason && text.contains(word));
+        && named.is_some_and(|domain| domain.reason() == reason && names(domain));
     require(right, &format!("{reason} naming {word} was expected, and it is {class} {named:?}"))
 }
 

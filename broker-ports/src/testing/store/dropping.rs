@@ -6,16 +6,16 @@
 
 use broker_domain::{Phase, ProvisionedResourceId};
 
-use super::bench::{HOUR, asked_to_wait, is_due, same, same_resource, to};
+use super::bench::{HOUR, LONG, asked_to_wait, deletion, is_due, same, same_resource, to, wait};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
 use crate::lease::{Lease, LeaseEpoch};
-use crate::outbox::Acknowledged;
-use crate::repository::{Created, Write, Written};
-use crate::schedule::{ClaimRequest, ClaimTarget, ScheduleEntry};
+use crate::outbox::{Acknowledged, Resume};
+use crate::repository::{Created, PageSize, PurgeRequest, Write, Written};
+use crate::schedule::{ClaimRequest, ClaimTarget, Released, ScheduleEntry};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, id, resource, worker};
-use crate::testing::cases::{MOST_POLLS, dropped_after, require};
+use crate::testing::cases::{MOST_POLLS, dropped_after, never_answered, require};
 
 /// So often a claim asks again before it gives up: a store may pass over what a dropped call still holds.
 const ROUNDS: u32 = 1_000;
@@ -40,10 +40,10 @@ pub(super) async fn a_creation_that_was_dropped_is_whole_or_nothing(
         let entry = world.entry(builder.id()).await?;
         require(is_due(&entry) && entry.epoch == LeaseEpoch::ZERO, "it is not due and untouched")?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 pub(super) async fn a_change_that_was_dropped_is_whole_or_nothing(
@@ -70,10 +70,77 @@ pub(super) async fn a_change_that_was_dropped_is_whole_or_nothing(
         same("there are events", &world.deliver_all().await?.len(), &1)?;
         require(is_due(&world.entry(stored.id()).await?), "a change of phase is not due")?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
+}
+
+pub(super) async fn a_deletion_request_that_was_dropped_is_whole_or_nothing(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let by = attribution();
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into()).ready()).await?;
+        world.deliver_all().await?;
+        world.pass(&stored, &asked_to_wait(HOUR)).await?;
+        let mut expected = world.actions(stored.id()).await?;
+        expected.push(AuditAction::DeletionRequested);
+        let change = deletion(&stored, polls.into())?;
+        let write = Write::by_caller(&change, &by);
+        let answer = dropped_after(polls, world.repository().record_deletion_intent(&write)).await;
+        match world.repository().record_deletion_intent(&write).await? {
+            Written::Committed => require(answer.is_none(), "a version was written twice")?,
+            Written::Stale => {}
+            Written::LeaseLost => return Err(Violation::new("nobody had a lease to lose")),
+        }
+        same_resource(&world.get(stored.id()).await?, change.resource())?;
+        same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+        same("there are events", &world.deliver_all().await?.len(), &1)?;
+        require(is_due(&world.entry(stored.id()).await?), "a deletion request is not due")?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn a_purge_that_was_dropped_is_audited_once(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let request = PurgeRequest { retention: HOUR, limit: PageSize::MAX };
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into()).deleted()).await?;
+        world.deliver_all().await?;
+        world.advance(LONG).await?;
+        let mut expected = world.actions(stored.id()).await?;
+        expected.push(AuditAction::Purged);
+        let answer = dropped_after(polls, world.repository().purge_deleted(&request)).await;
+        let again = purged_by_now(world, stored.id(), &request).await?;
+        require(answer.is_none() || again.is_empty(), "a resource was purged twice")?;
+        same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+/// What a purge finds that comes after another. It may pass over what a dropped one still holds, so it asks until
+/// the resource is gone.
+async fn purged_by_now(
+    world: &dyn StoreUnderTest,
+    id: ProvisionedResourceId,
+    request: &PurgeRequest,
+) -> Result<Vec<ProvisionedResourceId>, Violation> {
+    let mut purged = Vec::new();
+    for _ in 0..ROUNDS {
+        purged.extend(world.repository().purge_deleted(request).await?);
+        if world.repository().get_by_id(id).await?.is_none() {
+            return Ok(purged);
+        }
+    }
+    Err(Violation::new("after a dropped purge a resource is never purged"))
 }
 
 pub(super) async fn a_claim_that_was_dropped_ends_by_itself(world: &dyn StoreUnderTest) -> Outcome {
@@ -97,10 +164,10 @@ pub(super) async fn a_claim_that_was_dropped_ends_by_itself(world: &dyn StoreUnd
         same("the next epoch is", &after.epoch, &first.next())?;
         require(after.takeover, "a lease that nobody gave back is no takeover")?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 /// What the next worker gets, and what the schedule then says: it has the lease, or somebody else does.
@@ -118,6 +185,29 @@ async fn whoever_comes_next(
     Err(Violation::new("after a dropped claim nobody gets a lease, and nobody has it"))
 }
 
+pub(super) async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into())).await?;
+        let lease = world.hold("dropped", stored.id()).await?;
+        let outcome = asked_to_wait(HOUR);
+        let release = world.schedule().release(&lease, stored.version(), &outcome);
+        let answer = dropped_after(polls, release).await;
+        let again = world.schedule().release(&lease, stored.version(), &outcome).await?;
+        let twice = answer.is_some() && again == Released::Done;
+        require(!twice, "a lease was given back twice")?;
+        let entry = world.entry(stored.id()).await?;
+        same("it is held by", &entry.lease, &None)?;
+        same("failed attempts are", &entry.attempts, &1)?;
+        same("its epoch is", &entry.epoch, &lease.epoch)?;
+        let left = wait(&entry)?;
+        require(left <= HOUR && left > HOUR / 2, &format!("it is due in {left:?}"))?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
 pub(super) async fn a_pause_that_was_dropped_is_audited_once(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
@@ -132,10 +222,10 @@ pub(super) async fn a_pause_that_was_dropped_is_audited_once(
         let expected = vec![AuditAction::Declared, AuditAction::Paused];
         same("the audit says", &world.actions(stored.id()).await?, &expected)?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
 }
 
 pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
@@ -155,8 +245,34 @@ pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
         same("the next event is", &next.sequence, &(event.sequence + 1))?;
         world.acknowledge(&next).await?;
         if answer.is_some() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    Err(never_answered())
+}
+
+pub(super) async fn a_retry_that_was_dropped_is_audited_once(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let by = attribution();
+    for polls in 1..=MOST_POLLS {
+        let stored = world.stored(&resource().numbered(polls.into())).await?;
+        let event = world.claim_event("relay").await?;
+        let set_aside = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
+        same("setting aside is answered", &set_aside, &Acknowledged::Done)?;
+        let retry = world.outbox().resume_events(stored.id(), Resume::Retry, &by);
+        let answer = dropped_after(polls, retry).await;
+        let again = world.outbox().resume_events(stored.id(), Resume::Retry, &by).await?;
+        require(answer.is_none() || again.is_none(), "an event was taken up twice")?;
+        let expected = vec![AuditAction::Declared, AuditAction::EventsResumed];
+        same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+        let next = world.claim_event("relay").await?;
+        same("it delivers", &next.claim.event_id, &event.claim.event_id)?;
+        same("the attempt is", &next.attempt, &1)?;
+        world.acknowledge(&next).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
 }

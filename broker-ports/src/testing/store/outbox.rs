@@ -85,7 +85,7 @@ pub(super) async fn a_claim_that_is_over_makes_room_for_the_next_attempt(
     world.stored(&resource()).await?;
     for attempt in 1..=3 {
         let event = world.claim_event("relay").await?;
-        same("the attempt is", &event.claim.attempt, &attempt)?;
+        same("the attempt is", &event.attempt, &attempt)?;
         same("while it lives, another gets", &world.claim_events("b", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }

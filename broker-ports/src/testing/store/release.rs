@@ -11,10 +11,14 @@ use super::bench::{
 use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
 use crate::repository::WriteKind;
-use crate::schedule::{PassOutcome, Released};
+use crate::schedule::{ClaimRequest, ClaimTarget, Due, PassOutcome, Released};
 use crate::testing::Violation;
-use crate::testing::builders::{id, resource};
+use crate::testing::builders::{attribution, id, resource, rows, worker};
 use crate::testing::cases::require;
+
+fn any_due() -> ClaimTarget {
+    ClaimTarget::Due { lane: Lane::Converge, limit: rows(10) }
+}
 
 pub(super) async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -124,6 +128,53 @@ pub(super) async fn a_release_never_puts_off_what_somebody_changed(
         let entry = world.entry(stored.id()).await?;
         require(is_due(&entry), &format!("a deletion request was put off by {outcome:?}"))?;
         same("failed attempts are", &entry.attempts, &0)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_release_never_puts_off_a_wish_of_meanwhile(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
+    let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
+    for (number, (outcome, attempts)) in (1..).step_by(2).zip(outcomes) {
+        let wished = world.stored(&resource().numbered(number)).await?;
+        let resumed = world.stored(&resource().numbered(number + 1)).await?;
+        let mut leases = Vec::new();
+        for stored in [&wished, &resumed] {
+            leases.push(world.hold("a", stored.id()).await?);
+        }
+        let schedule = world.schedule();
+        schedule.schedule(wished.id(), Due::Now).await?;
+        for paused in [true, false] {
+            schedule.set_paused(resumed.id(), paused, &attribution()).await?;
+        }
+        for (stored, lease) in [wished, resumed].iter().zip(&leases) {
+            world.give_back(lease, stored.version(), &outcome).await?;
+            let entry = world.entry(stored.id()).await?;
+            require(is_due(&entry), &format!("a wish was put off by {outcome:?}"))?;
+            same("failed attempts are", &entry.attempts, &attempts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Else every resource that somebody ever set due would be looked at without end.
+pub(super) async fn a_wish_from_before_a_claim_is_heard_by_it(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.schedule().schedule(stored.id(), Due::Now).await?;
+    for paused in [true, false] {
+        world.schedule().set_paused(stored.id(), paused, &attribution()).await?;
+    }
+    for target in [ClaimTarget::One(stored.id()), any_due()] {
+        world.schedule().schedule(stored.id(), Due::Now).await?;
+        let request = ClaimRequest::new(worker("a"), target, HOUR);
+        for lease in world.schedule().claim(&request).await? {
+            world.give_back(&lease, stored.version(), &went_well()).await?;
+        }
+        same("it is due at", &world.entry(stored.id()).await?.due_at, &None)?;
     }
     Ok(())
 }

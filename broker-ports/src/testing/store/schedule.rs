@@ -126,19 +126,24 @@ async fn hears(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> O
 }
 
 pub(super) async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
+    // One resource for each reason, all but one of them declared before anybody listens: a hint that somebody
+    // hears then has one reason only.
+    let due = world.stored(&resource().numbered(2)).await?;
+    let paused = world.stored(&resource().numbered(3)).await?;
+    let unwanted = world.stored(&resource().numbered(4)).await?;
+    world.schedule().set_paused(paused.id(), true, &attribution()).await?;
     let mut first = world.schedule().wakeups().await?;
-    let stored = world.stored(&resource()).await?;
-    hears(&mut first, stored.id(), "a resource is declared").await?;
-
     let mut second = world.schedule().wakeups().await?;
-    world.schedule().schedule(stored.id(), Due::Now).await?;
+
+    let declared = world.stored(&resource().numbered(1)).await?;
+    hears(&mut first, declared.id(), "a resource is declared").await?;
+    world.schedule().schedule(due.id(), Due::Now).await?;
     for listener in [&mut first, &mut second] {
-        hears(listener, stored.id(), "a resource is set due").await?;
+        hears(listener, due.id(), "a resource is set due").await?;
     }
     drop(first);
-    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
-    world.schedule().set_paused(stored.id(), false, &attribution()).await?;
-    hears(&mut second, stored.id(), "a resource is resumed").await?;
-    world.commit(WriteKind::DeletionIntent, &deletion(&stored, 1)?).await?;
-    hears(&mut second, stored.id(), "a deletion is asked for").await
+    world.schedule().set_paused(paused.id(), false, &attribution()).await?;
+    hears(&mut second, paused.id(), "a resource is resumed").await?;
+    world.commit(WriteKind::DeletionIntent, &deletion(&unwanted, 1)?).await?;
+    hears(&mut second, unwanted.id(), "a deletion is asked for").await
 }

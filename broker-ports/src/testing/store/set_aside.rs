@@ -35,14 +35,7 @@ pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_
 
 pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {
     let event = set_aside(world).await?;
-    let before = world.facts(event.resource).await?;
-    for answer in [
-        world.outbox().set_aside_event(&event.claim, "again").await?,
-        world.outbox().acknowledge_event(&event.claim).await?,
-    ] {
-        same("after that it is answered", &answer, &Acknowledged::ClaimLost)?;
-    }
-    world.require_untouched(event.resource, &before).await?;
+    require_lost(world, &event).await?;
     let taken_up =
         world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
     same("the reason is", &taken_up.map(|taken| taken.reason), &Some("HTTP 410".to_owned()))
@@ -62,10 +55,32 @@ pub(super) async fn a_retry_delivers_again_with_fresh_attempts(
     same("it took up", &taken_up, &Some(expected))?;
     let again = world.claim_event("relay").await?;
     same("it delivers", &again.claim.event_id, &event.claim.event_id)?;
-    same("the attempt is", &again.claim.attempt, &1)?;
+    same("the attempt is", &again.attempt, &1)?;
     same("the bytes are", &again.payload, &event.payload)?;
     world.acknowledge(&again).await?;
     same("then come", &world.deliver_all().await?.len(), &2)
+}
+
+pub(super) async fn a_claim_from_before_a_retry_is_lost(world: &dyn StoreUnderTest) -> Outcome {
+    let event = set_aside(world).await?;
+    world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
+    require_lost(world, &event).await?;
+    let again = world.claim_event("relay").await?;
+    require(again.claim != event.claim, "two claims on an event cannot be told apart")?;
+    require_lost(world, &event).await?;
+    world.acknowledge(&again).await
+}
+
+/// Whatever is done under its claim is answered that the claim is lost, and changes nothing.
+async fn require_lost(world: &dyn StoreUnderTest, event: &ClaimedEvent) -> Outcome {
+    let before = world.facts(event.resource).await?;
+    for answer in [
+        world.outbox().acknowledge_event(&event.claim).await?,
+        world.outbox().set_aside_event(&event.claim, "again").await?,
+    ] {
+        same("a claim from before is answered", &answer, &Acknowledged::ClaimLost)?;
+    }
+    world.require_untouched(event.resource, &before).await
 }
 
 pub(super) async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {

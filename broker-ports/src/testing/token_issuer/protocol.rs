@@ -4,7 +4,7 @@ use futures_util::future::join;
 
 use super::{Bench, TokenIssuerUnderTest};
 use crate::testing::Violation;
-use crate::testing::cases::{MOST_POLLS, dropped_after, require, require_rejected};
+use crate::testing::cases::{MOST_POLLS, dropped_after, never_answered, require, require_rejected};
 use crate::token_issuer::{Issue, TokenState};
 
 type Outcome = Result<(), Violation>;
@@ -71,7 +71,24 @@ pub(super) async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
             return bench.is_invalidated(&early).await;
         }
     }
-    Ok(())
+    Err(never_answered())
+}
+
+pub(super) async fn close_that_was_dropped_is_finished_by_the_next(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let bench = Bench::new(world).await?;
+        let token = bench.issued(1, 1).await?;
+        let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
+        bench.issuer().close(bench.resource).await?;
+        bench.is_invalidated(&token).await?;
+        bench.rejected(1, 1).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
 }
 
 pub(super) async fn close_before_issue_rejects_it(world: &dyn TokenIssuerUnderTest) -> Outcome {

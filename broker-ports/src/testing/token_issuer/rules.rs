@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use broker_domain::BootstrapTokenId;
 use secrecy::ExposeSecret;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Bench, TokenIssuerUnderTest};
 use crate::testing::Violation;
 use crate::testing::cases::{require, require_rejected};
-use crate::token_issuer::{IssueRequest, TokenState};
+use crate::token_issuer::{IssueRequest, IssuedToken, TokenState};
 
 type Outcome = Result<(), Violation>;
 
@@ -107,6 +108,41 @@ pub(super) async fn ttl_outside_of_the_window_is_rejected(
         let _allowed = bench.issuer().issue(&request).await?;
     }
     Ok(())
+}
+
+pub(super) async fn a_token_lives_as_long_as_was_asked_for(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let window = world.issuer().ttl_window().await?;
+    let brief = Bench { ttl: window.min, ..Bench::new(world).await? };
+    let lasting = Bench { ttl: window.max, ..Bench::new(world).await? };
+    let (first, second) = (brief.issued(1, 1).await?, lasting.issued(1, 1).await?);
+    let apart = ends_at(&lasting, &second).await? - ends_at(&brief, &first).await?;
+    let asked = window.max - window.min;
+    // The second was issued a little later than the first.
+    require(
+        apart >= asked && apart <= asked + window.min / 2,
+        &format!("tokens of {:?} and {:?} end {apart} apart", window.min, window.max),
+    )?;
+    world.advance(window.min).await?;
+    let state = brief.state(first.id).await?;
+    require(
+        matches!(state, TokenState::Expired { .. }),
+        &format!("a token whose time is over is {state:?}"),
+    )?;
+    require(!brief.consume(&first).await?, "an expired token was consumed")?;
+    if window.min < window.max {
+        lasting.is_live(&second).await?;
+        lasting.enrol(&second).await?;
+    }
+    Ok(())
+}
+
+async fn ends_at(bench: &Bench<'_>, token: &IssuedToken) -> Result<OffsetDateTime, Violation> {
+    match bench.state(token.id).await? {
+        TokenState::Live { expires_at } => Ok(expires_at),
+        other => Err(Violation::new(format!("a new token is {other:?}"))),
+    }
 }
 
 pub(super) async fn a_token_expires(world: &dyn TokenIssuerUnderTest) -> Outcome {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use broker_domain::{EventType, ProvisionedResourceId};
 use broker_ports::testing::builders::worker;
 use broker_ports::{
-    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
-    PortError, Resume, SetAside,
+    Acknowledged, Attribution, AuditAction, AuditEntry, AuditSink as _, Backlog, ClaimEvents,
+    ClaimedEvent, EventClaim, Outbox, PageSize, PortError, Resume, SetAside,
 };
 use futures_util::FutureExt as _;
 
@@ -33,6 +33,20 @@ impl Broken {
                 return Ok(());
             }
         }
+    }
+
+    /// The last claim that looks like this one to whoever counts attempts alone.
+    fn last_of_its_attempt(&self, claim: &EventClaim) -> EventClaim {
+        let looks = |event: &ClaimedEvent| {
+            (event.claim.event_id, event.claim.worker.clone(), event.attempt)
+        };
+        self.note(|notes| {
+            let handed_out = &notes.handed_out;
+            let known = handed_out.iter().find(|event| event.claim == *claim);
+            let last = known
+                .and_then(|known| handed_out.iter().rfind(|event| looks(event) == looks(known)));
+            last.map_or_else(|| claim.clone(), |last| last.claim.clone())
+        })
     }
 
     /// Two events of each resource at a time, the later one first.
@@ -62,6 +76,9 @@ impl Outbox for Broken {
         }
         let mut events = self.world.store.claim_events(request).await?;
         match self.flaw {
+            Flaw::KnowsAClaimByItsAttempt => {
+                self.note(|notes| notes.handed_out.extend(events.iter().cloned()));
+            }
             Flaw::RewritesThePayload => {
                 for event in &mut events {
                     event.payload.push(b'\n');
@@ -87,6 +104,10 @@ impl Outbox for Broken {
             half_way(|| drop(aside())).await;
         }
         match self.flaw {
+            Flaw::KnowsAClaimByItsAttempt => {
+                let last = self.last_of_its_attempt(claim);
+                return self.world.store.acknowledge_event(&last).await;
+            }
             Flaw::EventsOutOfOrder => return Ok(Acknowledged::Done),
             Flaw::KeepsTheLosersEvent if claim.worker == worker("ghost") => {
                 return Ok(Acknowledged::Done);
@@ -123,6 +144,10 @@ impl Outbox for Broken {
         how: Resume,
         by: &Attribution,
     ) -> Result<Option<SetAside>, PortError> {
+        if self.flaw == Flaw::ResumesHalfWhenDropped {
+            let entry = AuditEntry::new(AuditAction::EventsResumed, by.clone()).about(id);
+            half_way(|| drop(self.world.store.record(&entry).now_or_never())).await;
+        }
         let how = if self.flaw == Flaw::SkipsOnRetry { Resume::Skip } else { how };
         self.note(|notes| notes.skipped += u64::from(how == Resume::Skip));
         self.world.store.resume_events(id, how, by).await

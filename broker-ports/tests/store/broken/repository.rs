@@ -109,6 +109,7 @@ impl Broken {
                 let ghost = write.change.event().map(|event| {
                     ClaimedEvent::new(
                         EventClaim::new(event.id(), worker("ghost"), 1),
+                        1,
                         id,
                         event.sequence(),
                         event.event_type(),
@@ -211,6 +212,13 @@ impl Repository for Broken {
         let found = self.world.store.get_by_id(id).await;
         match self.flaw {
             Flaw::InventsAbsence => found.or(Ok(None)),
+            Flaw::UnreadableRowIsAbsent if self.note(|notes| notes.spoilt) => found.or(Ok(None)),
+            Flaw::UnreadableRowIsNobodys => {
+                found.map_err(|_| PortError::rejected("a row breaks the domain's rules"))
+            }
+            Flaw::OneUnreadableRowSpoilsAll if self.note(|notes| notes.spoilt) => {
+                Err(PortError::rejected("the table cannot be read"))
+            }
             Flaw::InventsAResource => Ok(found?.or_else(|| Some(resource().build()))),
             Flaw::RemembersWhatWasPurged => {
                 Ok(self.note(|notes| notes.rows.get(&id).cloned()).or(found?))
@@ -262,6 +270,9 @@ impl Repository for Broken {
     }
 
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        if self.flaw == Flaw::DeletesHalfWhenDropped {
+            half_way(|| self.audit_alone(AuditAction::DeletionRequested, write.change)).await;
+        }
         self.flawed_write(WriteKind::DeletionIntent, write).await
     }
 
@@ -292,6 +303,9 @@ impl Repository for Broken {
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
         let mut request = *request;
+        if self.flaw == Flaw::PurgesHalfWhenDropped {
+            half_way(|| self.audit_purges_alone()).await;
+        }
         match self.flaw {
             Flaw::PurgesWithUnacknowledgedEvents => self.drain().await?,
             Flaw::PurgesAtOnce => self.world.clock.advance(request.retention * 2),
@@ -310,6 +324,16 @@ impl Repository for Broken {
 }
 
 impl Broken {
+    /// A purge of which only the lines are left.
+    fn audit_purges_alone(&self) {
+        let query = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
+        let page = self.world.store.list(&query).now_or_never();
+        for resource in page.and_then(Result::ok).map(|page| page.resources).unwrap_or_default() {
+            let entry = AuditEntry::new(AuditAction::Purged, attribution()).about(resource.id());
+            let _ = self.world.store.record(&entry).now_or_never();
+        }
+    }
+
     /// Delivers everything to nobody.
     async fn drain(&self) -> Result<(), PortError> {
         let everything = ListQuery::new(PageSize::MAX);

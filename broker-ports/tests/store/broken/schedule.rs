@@ -10,7 +10,7 @@ use broker_ports::{
     Lease, LeaseEpoch, ListQuery, PageSize, PassOutcome, PortError, Released, Repository, Schedule,
     ScheduleEntry, Wakeups,
 };
-use futures_util::{FutureExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Broken;
 use super::flaws::Flaw;
@@ -150,6 +150,26 @@ impl Broken {
         Ok(entry.is_some_and(|entry| lease.until <= entry.now))
     }
 
+    /// A release of which only the due time and the failure are left: the lease is held, by somebody new.
+    fn count_alone(&self, lease: &Lease, seen: Version, outcome: &PassOutcome) {
+        let store = &self.world.store;
+        let _ = store.release(lease, seen, outcome).now_or_never();
+        let _ = store.claim(&by_name(lease.resource)).now_or_never();
+    }
+
+    /// Gives back once more what a claim of its own took: that claim hears every wish.
+    async fn forget_wishes(
+        &self,
+        id: ProvisionedResourceId,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<(), PortError> {
+        for lease in self.world.store.claim(&by_name(id)).await? {
+            self.world.store.release(&lease, seen, outcome).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the lease that somebody holds.
     async fn end(&self, id: ProvisionedResourceId, entry: &ScheduleEntry) -> Result<(), PortError> {
         let Some((worker, until)) = entry.lease.clone() else { return Ok(()) };
@@ -210,6 +230,9 @@ impl Schedule for Broken {
         outcome: &PassOutcome,
     ) -> Result<Released, PortError> {
         let store = &self.world.store;
+        if self.flaw == Flaw::ReleasesHalfWhenDropped {
+            half_way(|| self.count_alone(lease, seen, outcome)).await;
+        }
         match (self.flaw, outcome) {
             (Flaw::PutsOffAfterAChange, _) => {
                 let stored = store.get_by_id(lease.resource).await?;
@@ -242,6 +265,20 @@ impl Schedule for Broken {
                 let seen = if seen == Version::FIRST { seen } else { Version::UNSTORED };
                 store.release(lease, seen, outcome).await
             }
+            (Flaw::ForgetsAWishOfMeanwhile | Flaw::ForgetsAResumeOfMeanwhile, _) => {
+                let wished = self.note(|notes| notes.wishes.remove(&lease.resource));
+                let released = store.release(lease, seen, outcome).await?;
+                if wished {
+                    self.forget_wishes(lease.resource, seen, outcome).await?;
+                }
+                Ok(released)
+            }
+            (Flaw::RemembersWishesForEver, _) => {
+                if self.note(|notes| notes.wishes.contains(&lease.resource)) {
+                    store.schedule(lease.resource, Due::Now).await?;
+                }
+                store.release(lease, seen, outcome).await
+            }
             (Flaw::ReleasesTwice, _) => {
                 store.release(lease, seen, outcome).await.map(|_| Released::Done)
             }
@@ -261,6 +298,9 @@ impl Schedule for Broken {
         if self.flaw == Flaw::AuditsTheSchedule {
             let entry = AuditEntry::new(AuditAction::ReconcileRequested, attribution()).about(id);
             self.world.store.record(&entry).await?;
+        }
+        if matches!(self.flaw, Flaw::ForgetsAWishOfMeanwhile | Flaw::RemembersWishesForEver) {
+            self.note(|notes| notes.wishes.insert(id));
         }
         let there = self.world.store.schedule(id, due).await?;
         Ok(there || self.flaw == Flaw::SchedulesNothing)
@@ -301,6 +341,9 @@ impl Schedule for Broken {
         }
         let before = self.world.store.entry(id).await?;
         let there = self.world.store.set_paused(id, paused, by).await?;
+        if self.flaw == Flaw::ForgetsAResumeOfMeanwhile && !paused {
+            self.note(|notes| notes.wishes.insert(id));
+        }
         match (self.flaw, before) {
             (Flaw::PauseEndsTheLease, Some(before)) if paused => self.end(id, &before).await?,
             (Flaw::ResumesWithoutHaste, Some(before)) if !paused => {
@@ -341,6 +384,7 @@ impl Schedule for Broken {
     async fn wakeups(&self) -> Result<Wakeups, PortError> {
         match self.flaw {
             Flaw::WakesNobody => Ok(Box::pin(stream::empty())),
+            Flaw::WakesOnce => Ok(Box::pin(self.world.store.wakeups().await?.take(1))),
             Flaw::ListensInAnOutage => {
                 let heard = self.world.store.wakeups().await;
                 heard.or_else(|_| Ok(Box::pin(stream::pending())))

@@ -139,6 +139,8 @@ pub(super) struct Row {
     pub(super) phase: Phase,
     pub(super) epoch: u64,
     pub(super) due: bool,
+    /// Somebody asked for a pass since the last claim.
+    pub(super) wished: bool,
     pub(super) held: bool,
     pub(super) paused: bool,
     pub(super) events: u64,
@@ -154,6 +156,7 @@ impl Row {
             phase: Phase::Pending,
             epoch: 0,
             due: true,
+            wished: false,
             held: false,
             paused: false,
             events: 1,
@@ -168,6 +171,17 @@ impl Row {
         self.due = true;
         let told = matches!(phase, Phase::Ready | Phase::Deregistering | Phase::Deleted);
         self.events += u64::from(told);
+    }
+
+    fn wish(&mut self) {
+        self.due = true;
+        self.wished = true;
+    }
+
+    fn take(&mut self) {
+        self.held = true;
+        self.epoch += 1;
+        self.wished = false;
     }
 
     fn is_free(&self) -> bool {
@@ -232,7 +246,7 @@ impl Model {
             Call::Release { number, epoch, seen } => self.release(*number, *epoch, *seen),
             Call::Schedule { number } => {
                 let row = self.rows.get_mut(*number);
-                Answer::ThereIs(row.map(|row| row.due = true).is_some())
+                Answer::ThereIs(row.map(Row::wish).is_some())
             }
             Call::Pause { number, paused } => self.pause(*number, *paused),
             Call::ClaimEvents => self.claim_events(),
@@ -296,8 +310,7 @@ impl Model {
     fn claim(&mut self, number: Number) -> Answer {
         Answer::Leased(match self.rows.get_mut(number) {
             Some(row) if row.is_free() => {
-                row.held = true;
-                row.epoch += 1;
+                row.take();
                 vec![(number, row.epoch)]
             }
             Some(_) | None => Vec::new(),
@@ -313,8 +326,7 @@ impl Model {
         }
         leases.iter().all(|(number, epoch)| match self.rows.get_mut(*number) {
             Some(row) if due(row) && row.epoch + 1 == *epoch => {
-                row.held = true;
-                row.epoch += 1;
+                row.take();
                 true
             }
             Some(_) | None => false,
@@ -325,8 +337,8 @@ impl Model {
         match self.rows.get_mut(number) {
             Some(row) if row.held && row.epoch == epoch => {
                 row.held = false;
-                // Whoever changed it meanwhile wants it looked at.
-                row.due &= row.version != seen;
+                // Whoever changed it or asked for it meanwhile wants it looked at.
+                row.due &= row.wished || row.version != seen;
                 Answer::Done
             }
             Some(_) | None => Answer::LeaseLost,
@@ -337,7 +349,9 @@ impl Model {
         let Some(row) = self.rows.get_mut(number) else { return Answer::ThereIs(false) };
         if row.paused != paused {
             row.paused = paused;
-            row.due |= !paused;
+            if !paused {
+                row.wish();
+            }
             self.audit(number);
         }
         Answer::ThereIs(true)

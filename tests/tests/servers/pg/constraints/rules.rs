@@ -267,6 +267,7 @@ const OF_EVENTS: &[Provocation] = &[
         CHECK,
         "UPDATE plexsphere.outbox_events SET event_type = 'broker.Odd'",
     ),
+    ("outbox_events_claims_check", CHECK, "UPDATE plexsphere.outbox_events SET claims = -1"),
     ("outbox_events_attempts_check", CHECK, "UPDATE plexsphere.outbox_events SET attempts = -1"),
     (
         "outbox_events_claim_check",

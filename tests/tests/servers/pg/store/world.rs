@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_domain::Declaration;
+use broker_domain::{Declaration, ProvisionedResourceId};
 use broker_pg::{PgStore, create_in};
 use broker_ports::testing::store::{OpenTransaction, StoreUnderTest};
 use broker_ports::{
@@ -180,6 +180,14 @@ impl StoreUnderTest for World {
                 Err(PortError::rejected("it was stored before"))
             }
         }
+    }
+
+    /// No trigger and no CHECK keeps such a name out; only the domain does.
+    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+        let spoil = "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";
+        let spoil = sqlx::query(spoil).bind(id.as_uuid());
+        let spoilt = spoil.execute(self.pool()).await.map_err(in_the_world)?;
+        Ok(spoilt.rows_affected() == 1)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -76,6 +76,13 @@ impl CloudResolverUnderTest for World {
         Ok(CloudView::new(id, provider.clone(), endpoint))
     }
 
+    async fn spoil(&self, id: CloudId) -> Result<bool, PortError> {
+        let spoil = "UPDATE plexsphere.clouds SET provider = 'No Such Provider' WHERE id = $1";
+        let spoil = sqlx::query(spoil).bind(id.as_uuid());
+        let spoilt = spoil.execute(self.pool()).await.map_err(in_the_world)?;
+        Ok(spoilt.rows_affected() == 1)
+    }
+
     async fn cut_off(&self) -> Result<(), PortError> {
         self.close_pool().await
     }

@@ -1,0 +1,264 @@
+//! What a world is furnished with: kinds on the cluster, and rows of the neighbours that refer to them.
+
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+
+use broker_domain::{MeshRole, ProjectId};
+use broker_pg::migrate;
+use broker_render::{InjectionStrategy, namespace};
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, PgPool};
+use uuid::Uuid;
+
+use super::adapters::minted;
+use crate::cluster::TestCluster;
+use crate::crd;
+use crate::failure::OrFail;
+use crate::postgres::Template;
+use crate::world::{NODE, SIZED, STANDALONE};
+
+/// All tables, the neighbours' and the broker's, and nothing in them. Named after the scripts, so that a server
+/// that outlives a change of them has no use for the old one.
+pub(super) fn migrated() -> Template {
+    let mut fingerprint = DefaultHasher::new();
+    (migrate::plain_sql_of_reference(), migrate::plain_sql()).hash(&mut fingerprint);
+    Template::new(format!("world_{:016x}", fingerprint.finish()), |options| async move {
+        let pool = PgPool::connect_with(options).await?;
+        let unfit = |error: migrate::MigrateError| sqlx::Error::Configuration(error.into());
+        migrate::reference_up(&pool).await.map_err(unfit)?;
+        migrate::up(&pool).await.map_err(unfit)?;
+        pool.close().await;
+        Ok(())
+    })
+}
+
+/// A Project that nobody else has, and so a namespace that nobody else has.
+pub(super) fn fresh_project() -> ProjectId {
+    minted()
+}
+
+/// The kinds of a world: three of composite resources, one that they compose, and ProviderConfigs.
+#[derive(Debug, Clone)]
+pub struct Kinds {
+    provider: String,
+}
+
+/// Blueprint, kind, plural, role, schema of parameters.
+const BLUEPRINTS: [(u128, &str, &str, MeshRole, &str); 3] = [
+    (NODE, "Machine", "machines", MeshRole::Node, r#"{"parameters":[]}"#),
+    (STANDALONE, "Bucket", "buckets", MeshRole::Standalone, r#"{"parameters":[]}"#),
+    (
+        SIZED,
+        "Cluster",
+        "clusters",
+        MeshRole::Node,
+        r#"{"parameters":[{"name":"size","type":"string","required":true},
+            {"name":"count","type":"integer","default":1}]}"#,
+    ),
+];
+
+const KNOW: &str = "WITH project AS (
+    INSERT INTO plexsphere.projects (id) VALUES ($1)
+), resource AS (
+    INSERT INTO plexsphere.resources (id, project_id) VALUES ($2, $1)
+), cloud AS (
+    INSERT INTO plexsphere.clouds (id, provider, endpoint) VALUES ($3, $5, '{\"region\":\"eu-1\"}')
+), credential AS (
+    INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
+    VALUES ($4, $3, 'kv', 'team/cloud')
+), assignment AS (
+    INSERT INTO plexsphere.cloud_credential_assignments (project_id, cloud_credential_id)
+    VALUES ($1, $4)
+)
+INSERT INTO plexsphere.namespace_assignments (project_id, namespace, namespace_phase)
+VALUES ($1, $6, 'Ready')";
+
+const PUBLISH: &str = "INSERT INTO plexsphere.blueprint_versions
+    (id, slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+     parameter_schema, composed_kinds, metadata, xrd, composition)
+VALUES ($1, $2, 'v1', '', '', '{}', $3, $4, $5::text::json, $6, '', $7, '')";
+
+impl Kinds {
+    /// Those that worlds share which do not count what everybody does.
+    pub(super) fn shared() -> Self {
+        Self { provider: "played".to_owned() }
+    }
+
+    /// Kinds that nobody else has.
+    pub(super) fn fresh() -> Self {
+        Self { provider: format!("played-{:012x}", RandomState::new().hash_one(0) >> 16) }
+    }
+
+    /// The group of the composite resources.
+    #[must_use]
+    pub fn group(&self) -> String {
+        format!("{}.example.org", self.provider)
+    }
+
+    /// The group of ProviderConfigs.
+    #[must_use]
+    pub fn provider_group(&self) -> String {
+        format!("{}.crossplane.io", self.provider)
+    }
+
+    /// The kind that a blueprint makes, with its plural.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such blueprint.
+    #[must_use]
+    pub fn of(&self, blueprint: u128) -> (&'static str, &'static str) {
+        let found = BLUEPRINTS.iter().find(|(number, ..)| *number == blueprint);
+        found.map(|(_, kind, plural, ..)| (*kind, *plural)).expect("no such blueprint")
+    }
+
+    /// Every kind of composite resources, with its plural.
+    pub(super) fn composites() -> impl Iterator<Item = (&'static str, &'static str)> {
+        BLUEPRINTS.iter().map(|(_, kind, plural, ..)| (*kind, *plural))
+    }
+
+    /// The XRD of a blueprint's kind.
+    fn xrd(&self, kind: &str, plural: &str) -> Value {
+        let text = json!({"type": "string"});
+        let parameters = json!({"size": text, "count": {"type": "integer"}});
+        let spec = json!({
+            "userData": text,
+            "cloudTags": {"type": "object", "additionalProperties": text},
+            "parameters": {"type": "object", "properties": parameters},
+        });
+        let spec = json!({"spec": {"type": "object", "properties": spec}});
+        let group = self.group();
+        json!({
+            "apiVersion": "apiextensions.crossplane.io/v2",
+            "kind": "CompositeResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "names": {"kind": kind, "plural": plural},
+                "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "referenceable": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": spec}},
+                }],
+            },
+        })
+    }
+
+    /// Installs all of them.
+    ///
+    /// # Panics
+    ///
+    /// When one is refused.
+    pub async fn install(&self, cluster: &TestCluster) {
+        for (kind, plural) in Self::composites() {
+            cluster.install_crd(crd::from_xrd(&self.xrd(kind, plural))).await;
+        }
+        cluster.install_crd(plain(&self.group(), "v1", "Part", "parts")).await;
+        let configs = plain(&self.provider_group(), "v1beta1", "ProviderConfig", "providerconfigs");
+        cluster.install_crd(configs).await;
+    }
+
+    /// Tells the neighbours' tables of all of them, and of the Project.
+    pub(super) async fn publish(&self, pool: &PgPool, project: ProjectId) {
+        sqlx::query(KNOW)
+            .bind(project.as_uuid())
+            .bind(Uuid::from_u128(2))
+            .bind(Uuid::from_u128(0xc0))
+            .bind(Uuid::from_u128(4))
+            .bind(&self.provider)
+            .bind(namespace(project).as_str())
+            .execute(pool)
+            .await
+            .or_fail("the neighbours' rows cannot be written");
+        for (blueprint, kind, plural, role, schema) in BLUEPRINTS {
+            let composed = json!([{"apiVersion": format!("{}/v1", self.group()), "kind": "Part"}]);
+            sqlx::query(PUBLISH)
+                .bind(Uuid::from_u128(blueprint))
+                .bind(plural)
+                .bind(InjectionStrategy::CloudInitUserData.as_str())
+                .bind(role.as_str())
+                .bind(schema)
+                .bind(composed)
+                .bind(self.xrd(kind, plural).to_string().into_bytes())
+                .execute(pool)
+                .await
+                .or_fail("a blueprint cannot be published");
+        }
+    }
+}
+
+/// What other contexts, and time, do to a world.
+impl super::RealWorld {
+    /// Says whether the Project's namespace takes objects.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn place(&self, ready: bool) {
+        let phase = if ready { "Ready" } else { "Degraded" };
+        self.execute("UPDATE plexsphere.namespace_assignments SET namespace_phase = $1", phase)
+            .await;
+    }
+
+    /// Takes the credential away from the Project.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn withdraw_credential(&self) {
+        let project = self.project.to_string();
+        let withdraw = "DELETE FROM plexsphere.cloud_credential_assignments
+            WHERE project_id = $1::uuid";
+        self.execute(withdraw, &project).await;
+    }
+
+    /// Every token that nobody consumed has had its time.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn let_tokens_expire(&self) {
+        let expire = "UPDATE plexsphere.bootstrap_tokens SET issued_at = issued_at - $1::interval,
+            expires_at = clock_timestamp() - interval '1 second' WHERE consumed_at IS NULL";
+        self.execute(expire, "2 hours").await;
+    }
+
+    /// As much time goes by as the leases of a replica that died last.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn let_leases_end(&self) {
+        let by = format!("{} seconds", super::LEASE.as_secs());
+        let leases = "UPDATE plexsphere.provisioned_resource_schedule
+            SET due_at = due_at - $1::interval, lease_until = lease_until - $1::interval";
+        self.execute(leases, &by).await;
+        let claims = "UPDATE plexsphere.outbox_events
+            SET claimed_until = claimed_until - $1::interval WHERE claimed_until IS NOT NULL";
+        self.execute(claims, &by).await;
+    }
+
+    async fn execute(&self, statement: &'static str, value: &str) {
+        sqlx::query(AssertSqlSafe(statement))
+            .bind(value)
+            .execute(self.pool())
+            .await
+            .or_fail("the world cannot be changed");
+    }
+}
+
+/// The definition of a kind whose objects may hold anything.
+fn plain(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything},
+            }],
+        },
+    })
+}

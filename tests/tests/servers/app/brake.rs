@@ -1,0 +1,131 @@
+//! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
+//! not when the API server's store was emptied, not when the client leads to another cluster.
+
+use broker_app::{Reconciler, Runner, Sweeper};
+use broker_domain::{Phase, ProvisionedResource};
+use broker_ports::ReconcilerPorts;
+use broker_render::MANAGED_BY_LABEL;
+use broker_tests::TestCluster;
+use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
+use broker_tests::world::{NODE, operator};
+use serde_json::json;
+
+/// More than the brake lets go.
+const MANY: usize = 8;
+
+const BROKER: &str = "plexsphere-provisioning-broker";
+
+async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
+    let mut ready = Vec::new();
+    for _ in 0..MANY {
+        ready.push(world.brought_to(Phase::Ready, &world.declaration(NODE)).await);
+    }
+    ready
+}
+
+/// What was ever sent for, and what stands of it: tokens issued, Nodes told to leave, objects applied.
+async fn sent(world: &RealWorld) -> i64 {
+    sqlx::query_scalar(
+        "SELECT count(*) FROM plexsphere.provisioned_resource_audit
+        WHERE action IN ('token_issue', 'node_deregister', 'substrate_apply', 'substrate_delete')",
+    )
+    .fetch_one(world.pool())
+    .await
+    .unwrap()
+}
+
+/// A sweep by a new replica, and a pass over everything, which may fail. Answers what the probe objects to.
+async fn objection(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> String {
+    // A boot sweep may fail as a whole; then that is what the probe says.
+    let _ = runner.boot().await;
+    for row in rows {
+        let _ = passes.reconcile(row.id()).await;
+    }
+    runner.probe().check().unwrap_err().to_string()
+}
+
+async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
+    for row in rows {
+        let now = world.get(row.id()).await;
+        assert_eq!((now.phase(), now.version()), (row.phase(), row.version()));
+    }
+}
+
+#[tokio::test]
+async fn labels_that_were_stripped_from_everything_make_nothing_new() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let rows = enrolled(&world).await;
+    let before = sent(&world).await;
+    for row in &rows {
+        let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
+        world.crossplane.patch(row.id(), strip).await;
+    }
+    let objection = objection(&world.runner(), &world.reconciler, &rows).await;
+    assert!(objection.contains("the brake is on: 8 of 8"), "{objection}");
+    assert_untouched(&world, &rows).await;
+    assert_eq!(sent(&world).await, before, "something was sent");
+
+    for row in &rows {
+        let label = json!({"metadata": {"labels": {MANAGED_BY_LABEL: BROKER}}});
+        world.crossplane.patch(row.id(), label).await;
+    }
+    assert_works_again(&world, &rows[0]).await;
+}
+
+/// After an audited release one that is really gone is made again.
+async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
+    let cluster = row.substrate().cluster().unwrap().clone();
+    world.service.release_brake(&operator(), &cluster).await.unwrap();
+    let runner = world.runner();
+    runner.boot().await.unwrap();
+    assert_eq!(runner.probe().check(), Ok(()));
+    world.crossplane.delete_by_hand(row.id()).await;
+    world.round(row.id()).await.unwrap();
+    world.until(row.id(), Phase::Ready).await;
+    world.assert_sound(row.id()).await;
+}
+
+#[tokio::test]
+async fn a_client_for_another_cluster_makes_nothing_there() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let rows = enrolled(&world).await;
+    let before = sent(&world).await;
+    let other = TestCluster::dedicated().await;
+    world.kinds.install(&other).await;
+    let home = broker_render::namespace(world.project);
+    let _namespace = other.namespace_named(home.as_str()).await;
+
+    let client = other.identity_in(&world.user, xtask::servers::MASTERS).await;
+    let (adapters, _) = Adapters::over(world.pool(), client, PATIENCE);
+    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
+    let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
+    let mark = other.audit_log().start();
+    let objection = objection(&runner, &astray, &rows).await;
+    assert!(!objection.is_empty());
+    let requests = other.audit_log().since(mark, &world.user).await;
+    let reads = ["get", "list", "watch"];
+    assert!(requests.iter().all(|request| reads.contains(&&*request.verb)), "{requests:?}");
+    assert_untouched(&world, &rows).await;
+    assert_eq!(sent(&world).await, before, "something was sent");
+
+    // The right client finds everything as it was.
+    world.let_leases_end().await;
+    let (work, report) = world.sweep().await;
+    assert_eq!((work.len(), report.missing, report.brake), (0, 0, None));
+}
+
+#[tokio::test]
+async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
+    let dedicated = TestCluster::dedicated().await;
+    let world = RealWorld::alone(&dedicated).await;
+    let rows = enrolled(&world).await;
+    let before = sent(&world).await;
+    dedicated.lose_everything().await;
+    world.kinds.install(&dedicated).await;
+    let objection = objection(&world.runner(), &world.reconciler, &rows).await;
+    assert!(!objection.is_empty());
+    assert_untouched(&world, &rows).await;
+    assert_eq!(sent(&world).await, before, "something was sent");
+    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+}

@@ -1,0 +1,128 @@
+//! The broker in a host that has a transaction of its own, and the example of an axum service that is one.
+
+#[expect(dead_code, reason = "its main serves until it is told to stop")]
+#[path = "../../../examples/embed_axum.rs"]
+mod embed_axum;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use broker_app::Service;
+use broker_domain::{OnFailure, Phase, RequestId};
+use broker_pg::create_in;
+use broker_ports::Created;
+use broker_tests::real::RealWorld;
+use broker_tests::world::{NODE, operator};
+use embed_axum::{Shop, routes};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use sqlx::Executor;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+async fn shop_world() -> RealWorld {
+    let world = RealWorld::new().await;
+    world.pool().execute("CREATE TABLE public.orders (customer text NOT NULL)").await.unwrap();
+    world
+}
+
+/// Orders, resources, events.
+async fn stored(world: &RealWorld) -> (i64, i64, i64) {
+    sqlx::query_as(
+        "SELECT (SELECT count(*) FROM public.orders),
+            (SELECT count(*) FROM plexsphere.provisioned_resources),
+            (SELECT count(*) FROM plexsphere.outbox_events)",
+    )
+    .fetch_one(world.pool())
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_was_admitted_exists_with_the_hosts_commit_and_comes_up() {
+    let world = shop_world().await;
+    let admitted = world.service.admit(&operator(), &world.declaration(NODE)).await.unwrap();
+    assert_eq!(stored(&world).await, (0, 0, 0), "admission writes nothing");
+    let mut host = world.pool().begin().await.unwrap();
+    host.execute("INSERT INTO public.orders VALUES ('ann')").await.unwrap();
+    assert_eq!(create_in(&mut host, &admitted).await.unwrap(), Created::Stored);
+    assert_eq!(stored(&world).await, (0, 0, 0), "not before the commit");
+    host.commit().await.unwrap();
+    assert_eq!(stored(&world).await, (1, 1, 1));
+    let id = admitted.change().resource().id();
+    world.until(id, Phase::Ready).await;
+    world.assert_sound(id).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_what_the_host_rolls_back_and_it_can_be_admitted_again() {
+    let world = shop_world().await;
+    let declaration = world.declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
+    let admitted = world.service.admit(&operator(), &declaration).await.unwrap();
+    let mut host = world.pool().begin().await.unwrap();
+    assert_eq!(create_in(&mut host, &admitted).await.unwrap(), Created::Stored);
+    host.rollback().await.unwrap();
+    assert_eq!(stored(&world).await, (0, 0, 0));
+    world.declare(&declaration).await.unwrap();
+    assert_eq!(stored(&world).await, (0, 1, 1));
+}
+
+#[tokio::test]
+async fn no_refusal_ends_the_hosts_transaction() {
+    let world = shop_world().await;
+    let request = RequestId::new("order-1").unwrap();
+    let declaration = world.declaration(NODE).with_request_id(request);
+    let other = declaration.clone().on_failure(OnFailure::Rollback);
+    // All three were admitted before any of them was stored.
+    let first = world.service.admit(&operator(), &declaration).await.unwrap();
+    let equal = world.service.admit(&operator(), &declaration).await.unwrap();
+    let other = world.service.admit(&operator(), &other).await.unwrap();
+    let mut host = world.pool().begin().await.unwrap();
+    assert_eq!(create_in(&mut host, &first).await.unwrap(), Created::Stored);
+    let replayed = create_in(&mut host, &equal).await.unwrap();
+    assert!(matches!(replayed, Created::Replayed(_)), "{replayed:?}");
+    assert_eq!(create_in(&mut host, &other).await.unwrap(), Created::Conflict);
+    host.execute("INSERT INTO public.orders VALUES ('ann')").await.unwrap();
+    host.commit().await.unwrap();
+    assert_eq!(stored(&world).await, (1, 1, 1));
+}
+
+async fn ask(shop: &Shop, request: Request<Body>) -> (StatusCode, String) {
+    let answer = routes(shop.clone()).oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn order(world: &RealWorld, blueprint: u128) -> Request<Body> {
+    let order: Value = json!({
+        "customer": "ann", "project": world.project.as_uuid().to_string(),
+        "resource": Uuid::from_u128(2).to_string(),
+        "blueprint_version": Uuid::from_u128(blueprint).to_string(),
+        "cloud_credential": Uuid::from_u128(4).to_string(),
+    });
+    Request::post("/orders")
+        .header("content-type", "application/json")
+        .body(Body::from(order.to_string()))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_axum_example_takes_an_order_and_its_node_together() {
+    let world = shop_world().await;
+    let broker = Arc::new(Service::new(world.ports.clone(), broker_tests::real::service_config()));
+    let shop = Shop { pool: world.pool().clone(), broker };
+
+    let (status, refusal) = ask(&shop, order(&world, 0xff)).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{refusal}");
+    assert!(refusal.starts_with("blueprint_not_found"), "{refusal}");
+    assert_eq!(stored(&world).await, (0, 0, 0));
+
+    let (status, id) = ask(&shop, order(&world, NODE)).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{id}");
+    assert_eq!(stored(&world).await, (1, 1, 1));
+    world.until(id.parse().unwrap(), Phase::Ready).await;
+    let look = Request::get(format!("/nodes/{id}")).body(Body::empty()).unwrap();
+    assert_eq!(ask(&shop, look).await, (StatusCode::OK, "Ready".to_owned()));
+}
