@@ -1,8 +1,11 @@
 //! The Postgres adapters on a real server.
 
+mod boot;
+mod canary;
 mod constraints;
 mod migrations;
 mod neighbours;
+mod plans;
 mod statements;
 mod store;
 

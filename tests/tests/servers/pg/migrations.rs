@@ -1,5 +1,6 @@
 //! The migrator on real Postgres: many at once, half way, changed, too old, too new, and back again.
 
+mod downs;
 mod dump;
 mod expand;
 
