@@ -3,6 +3,8 @@
 mod boot;
 mod canary;
 mod constraints;
+mod faults;
+mod hammer;
 mod migrations;
 mod neighbours;
 mod plans;
