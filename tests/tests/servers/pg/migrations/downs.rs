@@ -90,8 +90,8 @@ fn brought(version: u32) -> &'static [&'static str] {
     }
 }
 
-fn sorted(mut rows: Vec<Row>) -> Vec<String> {
-    let mut lines: Vec<_> = rows.drain(..).map(|row| Value::Object(row).to_string()).collect();
+fn sorted(rows: Vec<Row>) -> Vec<String> {
+    let mut lines: Vec<_> = rows.into_iter().map(|row| Value::Object(row).to_string()).collect();
     lines.sort_unstable();
     lines
 }
