@@ -139,10 +139,14 @@ CREATE TRIGGER provisioned_resources_stamp
     BEFORE INSERT OR UPDATE ON plexsphere.provisioned_resources
     FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();
 
--- Pages of a Project, of a phase, of what changed, of what is not at rest, and of what can be purged.
+-- Pages of a Project, of a phase in one, of a phase, of what changed, of what is not at rest, and of what can
+-- be purged. What changed is filtered by Project and phase without a look at the rows.
 CREATE INDEX provisioned_resources_project_id_idx ON plexsphere.provisioned_resources (project_id, id);
+CREATE INDEX provisioned_resources_project_id_status_idx
+    ON plexsphere.provisioned_resources (project_id, status, id);
 CREATE INDEX provisioned_resources_status_idx ON plexsphere.provisioned_resources (status, id);
-CREATE INDEX provisioned_resources_updated_at_idx ON plexsphere.provisioned_resources (updated_at, id);
+CREATE INDEX provisioned_resources_updated_at_idx
+    ON plexsphere.provisioned_resources (updated_at, id) INCLUDE (project_id, status);
 CREATE INDEX provisioned_resources_sweep_idx ON plexsphere.provisioned_resources (id)
     WHERE status <> 'Deleted' AND (status <> 'Failed' OR on_failure <> 'retain');
 CREATE INDEX provisioned_resources_deleted_idx ON plexsphere.provisioned_resources (updated_at)

@@ -46,6 +46,11 @@ CREATE INDEX provisioned_resource_schedule_due_idx
     ON plexsphere.provisioned_resource_schedule (lane, project_id, due_at, provisioned_resource_id)
     WHERE lane IS NOT NULL AND due_at IS NOT NULL AND NOT paused;
 
+-- What has been due for longest in a lane, of whichever Project.
+CREATE INDEX provisioned_resource_schedule_soonest_idx
+    ON plexsphere.provisioned_resource_schedule (lane, due_at, project_id)
+    WHERE lane IS NOT NULL AND due_at IS NOT NULL AND NOT paused;
+
 -- When a Project was served last in a lane. The one that was served longest ago is next.
 CREATE TABLE plexsphere.provisioning_turns (
     lane       text        NOT NULL

@@ -124,7 +124,7 @@ pub(crate) fn classify(error: sqlx::Error, lost: Lost) -> PortError {
             error.with_source(said)
         }
         sqlx::Error::PoolTimedOut => {
-            PortError::transient("no connection to the database was free in time")
+            PortError::transient("no connection to the database was to be had in time")
         }
         sqlx::Error::PoolClosed => PortError::transient("the pool of connections was closed"),
         sqlx::Error::Configuration(_)

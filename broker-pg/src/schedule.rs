@@ -84,25 +84,26 @@ pub(crate) const ENTRY: Statement<EntryValues, EntryRow> = Statement::new(
 FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1",
 );
 
-/// Who finds it as it should be changes nothing and leaves no line.
+/// Who finds it as it should be changes nothing and leaves no line. The row first, then its place in the
+/// schedule, as every write does.
 pub(crate) const SET_PAUSED: Statement<PauseValues<'_>, FoundRow> = Statement::new(
     "schedule.set_paused",
-    "WITH slot AS MATERIALIZED (
-    SELECT paused FROM plexsphere.provisioned_resource_schedule
-    WHERE provisioned_resource_id = $1
-    FOR NO KEY UPDATE
-), stored AS MATERIALIZED (
-    SELECT r.id, r.project_id, r.status, slot.paused
-    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
-    WHERE r.id = $1
-    FOR SHARE OF r
+    "WITH stored AS MATERIALIZED (
+    SELECT id, project_id, status FROM plexsphere.provisioned_resources
+    WHERE id = $1
+    FOR SHARE
+), placed AS MATERIALIZED (
+    SELECT stored.id, stored.project_id, stored.status, s.paused
+    FROM stored CROSS JOIN plexsphere.provisioned_resource_schedule AS s
+    WHERE s.provisioned_resource_id = $1
+    FOR NO KEY UPDATE OF s
 ), changed AS (
     UPDATE plexsphere.provisioned_resource_schedule AS s
     SET paused = $2, wished = s.wished OR NOT $2,
         due_at = CASE WHEN $2 THEN s.due_at ELSE least(s.due_at, clock_timestamp()) END
-    FROM stored
-    WHERE s.provisioned_resource_id = stored.id AND stored.paused <> $2
-    RETURNING stored.id, stored.project_id, stored.status
+    FROM placed
+    WHERE s.provisioned_resource_id = placed.id AND placed.paused <> $2
+    RETURNING placed.id, placed.project_id, placed.status
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
@@ -110,7 +111,7 @@ pub(crate) const SET_PAUSED: Statement<PauseValues<'_>, FoundRow> = Statement::n
 ), woken AS MATERIALIZED (
     SELECT pg_notify('plexsphere_provisioning_broker', id::text) FROM changed WHERE NOT $2
 )
-SELECT (SELECT count(*) FROM stored) + 0 * (SELECT count(*) FROM woken) AS found",
+SELECT (SELECT count(*) FROM placed) + 0 * (SELECT count(*) FROM woken) AS found",
 );
 
 #[async_trait]

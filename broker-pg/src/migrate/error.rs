@@ -1,5 +1,9 @@
 //! Why a schema cannot be used, or not be changed: one line each, with what to do.
 
+use broker_ports::PortError;
+
+use crate::error::{Lost, classify};
+
 /// A schema that is not what it should be, or that could not be made so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -57,5 +61,13 @@ pub enum MigrateError {
     },
     /// The database could not be asked.
     #[error("the migrations of the database cannot be read or written")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] PortError),
+}
+
+/// Every statement of a migration lies in a transaction, so what was not answered did not happen; but for the
+/// commit, of which the next run sees what became.
+impl From<sqlx::Error> for MigrateError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(classify(error, Lost::Harmless))
+    }
 }

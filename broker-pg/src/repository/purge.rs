@@ -43,8 +43,8 @@ pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     LIMIT $2
     FOR UPDATE OF s, r SKIP LOCKED
 ), gone AS (
-    DELETE FROM plexsphere.provisioned_resources AS r USING over WHERE r.id = over.id
-    RETURNING r.id, r.project_id, r.status
+    DELETE FROM plexsphere.provisioned_resources WHERE id = ANY (ARRAY(SELECT id FROM over))
+    RETURNING id, project_id, status
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)

@@ -9,7 +9,7 @@ use broker_domain::{
 };
 use broker_ports::{PortError, RequestHash};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -180,8 +180,12 @@ fn substrate_of(
     cluster_id: Option<String>,
     references_digest: Option<Vec<u8>>,
 ) -> Result<Substrate, Error> {
-    let SubstrateDocument { provider_config, composed } = serde_json::from_value(document)
-        .map_err(|error| Error::invalid("substrate", format!("does not read: {error}")))?;
+    let odd =
+        |error: serde_json::Error| Error::invalid("substrate", format!("does not read: {error}"));
+    // An empty list would read, too: as fields by their places, all of them left out.
+    let fields: Map<String, Value> = serde_json::from_value(document).map_err(odd)?;
+    let SubstrateDocument { provider_config, composed } =
+        serde_json::from_value(Value::Object(fields)).map_err(odd)?;
     let provider_config = provider_config.map(ReferenceDocument::into_reference).transpose()?;
     let composed = composed
         .into_iter()

@@ -51,6 +51,8 @@ gives! {
     }
 }
 
+/// Where the page begins is said of both tables: a join that walks them side by side would otherwise begin at
+/// the first row of the second one, page after page.
 pub(crate) const SWEEP: Statement<SweepValues, SweepRow> = Statement::new(
     "repository.sweep_page",
     "SELECT statement_timestamp() AS now, r.id, r.project_id, r.resource_id, r.blueprint_version_id,
@@ -61,6 +63,7 @@ pub(crate) const SWEEP: Statement<SweepValues, SweepRow> = Statement::new(
 FROM plexsphere.provisioned_resources AS r
     JOIN plexsphere.provisioned_resource_schedule AS s ON s.provisioned_resource_id = r.id
 WHERE r.status <> 'Deleted' AND (r.status <> 'Failed' OR r.on_failure <> 'retain') AND r.id > $1
+    AND s.provisioned_resource_id > $1
 ORDER BY r.id LIMIT $2",
 );
 

@@ -56,19 +56,22 @@ gives! {
     }
 }
 
-/// Locks the place in the schedule, then the row: everybody does so in this order, and only what was locked
-/// is compared, so that whoever waited for the other sees what the other left. Then all or nothing.
+/// Locks the row, then its place in the schedule, and only what was locked is compared, so that whoever waited
+/// for the other sees what the other left. Then all or nothing.
+///
+/// Invariant: the row first, then its place. The triggers cannot but do so for whoever updates a row by other
+/// statements than these; the other way round, the two could wait for each other.
 pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     "repository.write",
-    "WITH slot AS MATERIALIZED (
-    SELECT lease_epoch FROM plexsphere.provisioned_resource_schedule
-    WHERE provisioned_resource_id = $1
+    "WITH stored AS MATERIALIZED (
+    SELECT status, version FROM plexsphere.provisioned_resources
+    WHERE id = $1
     FOR NO KEY UPDATE
-), stored AS MATERIALIZED (
-    SELECT r.status, r.version, slot.lease_epoch
-    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
-    WHERE r.id = $1
-    FOR NO KEY UPDATE OF r
+), placed AS MATERIALIZED (
+    SELECT stored.status, stored.version, s.lease_epoch
+    FROM stored CROSS JOIN plexsphere.provisioned_resource_schedule AS s
+    WHERE s.provisioned_resource_id = $1
+    FOR NO KEY UPDATE OF s
 ), judged AS MATERIALIZED (
     SELECT status, CASE
         WHEN lease_epoch <> $3 THEN 'lease lost'
@@ -76,7 +79,7 @@ pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
         WHEN status <> ALL ($4) THEN 'refused'
         ELSE 'committed'
     END AS verdict
-    FROM stored
+    FROM placed
 ), written AS (
     UPDATE plexsphere.provisioned_resources AS r
     SET status = $5, bootstrap_token_id = $6, failure_step = $7, failure_reason = $8, token_ordinal = $9,

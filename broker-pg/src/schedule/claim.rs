@@ -37,26 +37,40 @@ gives! {
     }
 }
 
-/// From the index alone, and no more of it than is needed: `projects` jumps from one Project with work in the
-/// lane to the next; `heads` keeps those with something due whose turn it is; `queue` takes the first of each,
-/// and only if these do not fill the claim, many of each, in rounds. A few more than asked for are looked at,
-/// so that claims which meet do not leave each other empty-handed.
+/// From indexes alone, and no more of them than is needed. `soonest` is what has been due for longest, of
+/// whichever Project: when that is everything, its Projects are all that can be served, and a claim that finds
+/// nothing costs nothing. Only when more than that is due, `walked` jumps from one Project with work in the
+/// lane to the next, or one with thousands of due resources would hide the others: then, and only then, a
+/// claim costs more the more Projects there are: three looks at an index for each.
+///
+/// `heads` keeps the Projects with something due whose turn it is; `queue` takes the first of each, and only
+/// if these do not fill the claim, many of each, in rounds. A few more than asked for are looked at, so that
+/// claims which meet do not leave each other empty-handed.
 ///
 /// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
 /// statement began is looked at again as it is now.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
-    "WITH RECURSIVE projects AS (
+    "WITH RECURSIVE soonest AS MATERIALIZED (
+    SELECT project_id FROM plexsphere.provisioned_resource_schedule
+    WHERE lane = $1 AND NOT paused AND due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT 512
+), walked AS (
     (SELECT project_id FROM plexsphere.provisioned_resource_schedule
-     WHERE lane = $1 AND due_at IS NOT NULL AND NOT paused
+     WHERE lane = $1 AND due_at IS NOT NULL AND NOT paused AND (SELECT count(*) FROM soonest) = 512
      ORDER BY project_id LIMIT 1)
     UNION ALL
     SELECT (SELECT s.project_id FROM plexsphere.provisioned_resource_schedule AS s
-            WHERE s.lane = $1 AND s.due_at IS NOT NULL AND NOT s.paused AND s.project_id > p.project_id
+            WHERE s.lane = $1 AND s.due_at IS NOT NULL AND NOT s.paused AND s.project_id > w.project_id
             ORDER BY s.project_id LIMIT 1)
-    FROM projects AS p WHERE p.project_id IS NOT NULL
+    FROM walked AS w WHERE w.project_id IS NOT NULL
+), projects AS (
+    SELECT project_id FROM soonest UNION SELECT project_id FROM walked
 ), heads AS MATERIALIZED (
-    SELECT p.project_id, t.served_at, h.due_at, h.provisioned_resource_id
+    SELECT p.project_id, h.due_at, h.provisioned_resource_id, (
+        SELECT t.served_at FROM plexsphere.provisioning_turns AS t
+        WHERE t.lane = $1 AND t.project_id = p.project_id
+    ) AS served_at
     FROM projects AS p
         CROSS JOIN LATERAL (
             SELECT s.due_at, s.provisioned_resource_id
@@ -66,8 +80,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
                 AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
             ORDER BY s.due_at, s.provisioned_resource_id LIMIT 1
         ) AS h
-        LEFT JOIN plexsphere.provisioning_turns AS t ON t.lane = $1 AND t.project_id = p.project_id
-    ORDER BY t.served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
+    ORDER BY served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
     LIMIT $2::bigint + 64
 ), queue AS MATERIALIZED (
     SELECT c.provisioned_resource_id, row_number() OVER (

@@ -29,19 +29,19 @@ gives! {
     }
 }
 
-/// Place in the schedule first, then the row, as every write does: whether somebody changed the resource is
+/// The row first, then its place in the schedule, as every write does: whether somebody changed the resource is
 /// asked of the row as it is now. `least` passes over NULL, which is later than any time.
 pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
-    "WITH slot AS MATERIALIZED (
-    SELECT attempts FROM plexsphere.provisioned_resource_schedule
-    WHERE provisioned_resource_id = $1 AND lease_epoch = $2 AND lease_owner IS NOT NULL
-    FOR NO KEY UPDATE
-), stored AS MATERIALIZED (
-    SELECT r.version = $3 AS unchanged, slot.attempts + CASE WHEN r.version = $3 THEN 1 ELSE 0 END AS attempts
-    FROM slot CROSS JOIN plexsphere.provisioned_resources AS r
-    WHERE r.id = $1
-    FOR SHARE OF r
+    "WITH stored AS MATERIALIZED (
+    SELECT version = $3 AS unchanged FROM plexsphere.provisioned_resources
+    WHERE id = $1
+    FOR SHARE
+), placed AS MATERIALIZED (
+    SELECT stored.unchanged, s.attempts + CASE WHEN stored.unchanged THEN 1 ELSE 0 END AS attempts
+    FROM stored CROSS JOIN plexsphere.provisioned_resource_schedule AS s
+    WHERE s.provisioned_resource_id = $1 AND s.lease_epoch = $2 AND s.lease_owner IS NOT NULL
+    FOR NO KEY UPDATE OF s
 ), outcome AS MATERIALIZED (
     SELECT unchanged, attempts, CASE
         WHEN $5::text IS NULL THEN clock_timestamp() + $4::bigint * interval '1 microsecond'
@@ -49,7 +49,7 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
             random() * least($8::bigint::float8, $7::bigint::float8 * power(2::float8, least(greatest(attempts - 1, 0), 62))),
             coalesce($4::bigint, 0)::float8)
     END AS due_at
-    FROM stored
+    FROM placed
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
 SET lease_owner = NULL, lease_until = NULL,

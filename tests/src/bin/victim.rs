@@ -3,12 +3,14 @@
 //! ```text
 //! victim servers                        starts shared servers and keeps them
 //! victim attach                         uses the servers of another run, and stays
+//! victim migrate URL                    makes all tables, the neighbours' too, and names what it applied
 //! victim insert URL                     inserts a row into the table `t` and commits
 //! victim create KUBECONFIG NAMESPACE    creates the ConfigMap `created`
 //! ```
 
 use std::{future::pending, io, process::ExitCode};
 
+use broker_pg::migrate;
 use broker_tests::TestPostgres;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -16,7 +18,7 @@ use kube::{
     api::PostParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgPool};
 use xtask::{servers::start_shared, tools::Tools};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -28,6 +30,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["servers"] => servers(),
         ["attach"] => attach().await,
+        ["migrate", url] => migrate(url).await,
         ["insert", url] => insert(url).await,
         ["create", kubeconfig, namespace] => create(kubeconfig, namespace).await,
         _ => Err(format!("unknown arguments: {arguments:?}").into()),
@@ -55,6 +58,17 @@ async fn attach() -> Outcome {
     let database = TestPostgres::shared().await.database().await;
     println!("{}", database.name());
     pending().await
+}
+
+async fn migrate(url: &str) -> Outcome {
+    let pool = PgPool::connect(url).await?;
+    let reference = migrate::reference_up(&pool).await?;
+    let own = migrate::up(&pool).await?;
+    migrate::ensure_current(&pool).await?;
+    for version in reference.into_iter().chain(own) {
+        println!("{version}");
+    }
+    Ok(())
 }
 
 async fn insert(url: &str) -> Outcome {

@@ -1,8 +1,13 @@
 //! The Postgres adapters on a real server.
 
+mod boot;
+mod canary;
 mod constraints;
+mod faults;
+mod hammer;
 mod migrations;
 mod neighbours;
+mod plans;
 mod statements;
 mod store;
 

@@ -1,6 +1,7 @@
 //! The migrator on real Postgres: many at once, half way, changed, too old, too new, and back again.
 
-mod dump;
+mod downs;
+pub(super) mod dump;
 mod expand;
 
 use std::error::Error as _;

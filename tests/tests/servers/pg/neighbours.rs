@@ -2,7 +2,6 @@
 //! only this adapter promises.
 
 mod agents;
-mod canary;
 mod catalog;
 mod races;
 mod world;

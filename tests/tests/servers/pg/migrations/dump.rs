@@ -32,7 +32,7 @@ SELECT format('function %s', regexp_replace(pg_get_functiondef(p.oid), '\\s*\\n\
 FROM pg_proc AS p WHERE p.pronamespace = 'plexsphere'::regnamespace";
 
 /// The schema `plexsphere`, one line per thing, sorted.
-pub(super) async fn dump(pool: &PgPool) -> String {
+pub(crate) async fn dump(pool: &PgPool) -> String {
     let mut lines: Vec<String> = sqlx::query_scalar(DUMP).fetch_all(pool).await.unwrap();
     lines.sort_unstable();
     lines.join("\n") + "\n"

@@ -77,7 +77,8 @@ impl World {
         world
     }
 
-    fn over(database: Arc<TestDatabase>) -> Self {
+    /// One in this database, as it is.
+    pub(crate) fn over(database: Arc<TestDatabase>) -> Self {
         let store = PgStore::new(database.pool().clone());
         Self { database, store }
     }
@@ -98,6 +99,11 @@ impl World {
             .await?;
         }
         admin.close().await
+    }
+
+    /// For whoever needs a way of his own to it.
+    pub(crate) fn database(&self) -> &TestDatabase {
+        &self.database
     }
 
     /// What a test looks with, past the store.

@@ -1,0 +1,169 @@
+//! The plaintext of a token exists in the answer to an issue and nowhere else: in no table, in no change that a
+//! replica or a decoder sees, in no byte of the write-ahead log, in no log of the server or of ours, in no error.
+
+mod places;
+
+use std::fmt::{Debug, Write as _};
+
+use broker_domain::{ProvisionedResourceId, TokenOrdinal};
+use broker_pg::{PgMesh, PgStore, PgTokenIssuer};
+use broker_ports::testing::builders::{attribution, id};
+use broker_ports::{
+    AuditAction, AuditEntry, AuditSink, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError,
+    TokenIssuer,
+};
+use secrecy::ExposeSecret;
+use sqlx::{Executor, PgPool};
+
+use places::{Log, Places, found};
+
+/// Everything that an error says, in every way.
+fn everything(error: &(impl std::error::Error + Debug)) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        write!(text, " {cause} {cause:?}").unwrap();
+        source = cause.source();
+    }
+    text
+}
+
+async fn issue(
+    tokens: &PgTokenIssuer,
+    resource: ProvisionedResourceId,
+    epoch: u64,
+) -> Result<IssuedToken, PortError> {
+    let ttl = tokens.ttl_window().await?.max;
+    let request = IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(epoch), ttl);
+    match tokens.issue(&request).await? {
+        Issue::Issued(token) => Ok(token),
+        Issue::Consumed { id } => panic!("{id} was consumed before it was issued"),
+    }
+}
+
+/// Tokens of every fate, and everything that was printed on the way.
+async fn live(pool: &PgPool) -> (Vec<IssuedToken>, String) {
+    let (tokens, mesh) = (PgTokenIssuer::new(pool.clone()), PgMesh::new(pool.clone()));
+    let mut said = String::new();
+    let [one, two, three] = [1, 2, 3].map(id);
+
+    let replaced = issue(&tokens, one, 2).await.unwrap();
+    let consumed = issue(&tokens, one, 2).await.unwrap();
+    said += &everything(&issue(&tokens, one, 1).await.unwrap_err());
+    let node = mesh.enrol(consumed.plaintext.secret()).await.unwrap();
+    mesh.join(node).await.unwrap();
+    said += &everything(&mesh.enrol(consumed.plaintext.secret()).await.unwrap_err());
+    said += &everything(&mesh.enrol(replaced.plaintext.secret()).await.unwrap_err());
+    mesh.leave(node).await.unwrap();
+
+    let closed = issue(&tokens, two, 1).await.unwrap();
+    tokens.close(two).await.unwrap();
+    said += &everything(&issue(&tokens, two, 1).await.unwrap_err());
+    said += &everything(&mesh.enrol(closed.plaintext.secret()).await.unwrap_err());
+
+    let open = issue(&tokens, three, 1).await.unwrap();
+    // The server refuses, with the row in its answer, and then there is no server.
+    pool.execute(
+        "ALTER TABLE plexsphere.bootstrap_tokens ADD CONSTRAINT never CHECK (false) NOT VALID",
+    )
+    .await
+    .unwrap();
+    said += &everything(&issue(&tokens, three, 1).await.unwrap_err());
+    said += &everything(&mesh.enrol(open.plaintext.secret()).await.unwrap_err());
+    pool.close().await;
+    said += &everything(&issue(&tokens, three, 1).await.unwrap_err());
+    said += &everything(&mesh.enrol(open.plaintext.secret()).await.unwrap_err());
+
+    let all = vec![replaced, consumed, closed, open];
+    write!(said, "{tokens:?} {mesh:?} {all:?} {all:#?}").unwrap();
+    (all, said)
+}
+
+#[tokio::test]
+async fn the_plaintext_of_a_token_is_nowhere() {
+    let (log, _logging) = Log::start();
+    let places = Places::prepare().await;
+    let (tokens, said) = live(&places.adapters()).await;
+
+    let mut contents = places.read().await;
+    contents.insert("errors".to_owned(), said);
+    contents.insert("our log".to_owned(), log.text());
+    for token in &tokens {
+        let plaintext = token.plaintext.secret().expose_secret();
+        assert_eq!(found(&contents, plaintext), [""; 0], "of token {}", token.id);
+    }
+    // Every place was looked at while something stood in it.
+    let empty: Vec<_> = contents.iter().filter(|(_, text)| text.is_empty()).collect();
+    assert!(
+        empty.iter().all(|(place, _)| place.starts_with("plexsphere.")),
+        "nothing was there to be found in {empty:?}"
+    );
+    for (place, trace) in [
+        ("plexsphere.bootstrap_tokens", tokens[3].id.to_string()),
+        ("decoded changes", tokens[3].id.to_string()),
+        ("server log", "INSERT INTO plexsphere.bootstrap_tokens".to_owned()),
+        ("our log", "db.bootstrap_token.issue".to_owned()),
+    ] {
+        assert!(contents[place].contains(&trace), "{place} lacks {trace}");
+    }
+}
+
+/// A secret that somebody wrote into a text is in the row, for that is what it was written into, but a refusal
+/// does not carry it further: the server's answer repeats the row, ours does not.
+#[tokio::test]
+async fn a_refused_row_is_in_no_error_and_not_in_our_log() {
+    const CANARY: &str = "canary-9f1c2a7e";
+    let (log, _logging) = Log::start();
+    let database = super::fresh_database().await;
+    database
+        .pool()
+        .execute(
+            "ALTER TABLE plexsphere.provisioned_resource_audit ADD CONSTRAINT never CHECK (false)",
+        )
+        .await
+        .unwrap();
+    let entry = AuditEntry::new(AuditAction::Abandoned, attribution()).with_event_data(CANARY);
+    let store = PgStore::new(database.pool().clone());
+    let error = store.record(&entry).await.unwrap_err();
+    let said = everything(&error);
+    assert!(said.contains("constraint never"), "{said}");
+    assert!(!said.contains(CANARY), "{said}");
+    let logged = log.text();
+    assert!(logged.contains("provisioned_resource_audit"), "{logged}");
+    assert!(!logged.contains(CANARY), "{logged}");
+}
+
+#[tokio::test]
+async fn a_leak_is_found_wherever_it_is() {
+    const PLAINTEXT: &str = "0123456789abcdeffedcba98765432100123456789abcdeffedcba9876543210";
+    let (log, _logging) = Log::start();
+    let places = Places::prepare().await;
+    let adapters = places.adapters();
+    adapters
+        .execute(
+            "CREATE SCHEMA leak; CREATE TABLE leak.texts (t text); \
+             CREATE TABLE leak.bytes (b bytea); CREATE TABLE leak.digits (b bytea)",
+        )
+        .await
+        .unwrap();
+    for insert in [
+        "INSERT INTO leak.texts VALUES ('a ' || $1)",
+        "INSERT INTO leak.bytes VALUES ($1::text::bytea)",
+        "INSERT INTO leak.digits VALUES (decode($1, 'hex'))",
+    ] {
+        sqlx::query(insert).bind(PLAINTEXT).execute(&adapters).await.unwrap();
+    }
+    tracing::info!(token = PLAINTEXT, "oh");
+    let mut contents = places.read().await;
+    contents.insert("our log".to_owned(), log.text());
+    let everywhere = [
+        "decoded changes",
+        "leak.bytes",
+        "leak.digits",
+        "leak.texts",
+        "our log",
+        "server log",
+        "write-ahead log",
+    ];
+    assert_eq!(found(&contents, PLAINTEXT), everywhere);
+}

@@ -1,0 +1,179 @@
+//! Where a plaintext could end up, and how each place is read.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use broker_pg::migrate;
+use broker_tests::{DedicatedPostgres, TestDatabase, TestPostgres};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Whatever is logged by this thread while it stands.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// Begins to log everything, until the guard is dropped.
+    pub(super) fn start() -> (Self, (DefaultGuard, tracing::Dispatch)) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_span_events(tracing_subscriber::fmt::format::FmtSpan::NEW)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        // While there is only one subscriber, a call site that another test reaches first counts as unwanted
+        // for all of them, ours included.
+        let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        (log, (tracing::subscriber::set_default(subscriber), second))
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// A server of its own, which logs every statement of the adapters with its values, and keeps every change.
+pub(super) struct Places {
+    server: DedicatedPostgres,
+    database: TestDatabase,
+    /// The file of the write-ahead log in which everything happens.
+    segment: String,
+}
+
+impl Places {
+    /// A migrated database; what is read later happens from now on.
+    pub(super) async fn prepare() -> Self {
+        let server = TestPostgres::dedicated().await;
+        let mut admin = PgConnection::connect_with(&server.options("postgres")).await.unwrap();
+        sqlx::raw_sql("ALTER SYSTEM SET logging_collector = on").execute(&mut admin).await.unwrap();
+        admin.close().await.unwrap();
+        server.server().restart().await;
+
+        let database = server.database().await;
+        let pool = PgPool::connect_with(database.options()).await.unwrap();
+        migrate::reference_up(&pool).await.unwrap();
+        migrate::up(&pool).await.unwrap();
+        sqlx::raw_sql(
+            "SELECT pg_create_logical_replication_slot('canary', 'test_decoding'); SELECT pg_switch_wal()",
+        )
+        .execute(&pool)
+        .await
+        .unwrap();
+        let segment = segment(&pool).await;
+        pool.close().await;
+        Self { server, database, segment }
+    }
+
+    /// What the adapters get. Searching must not be logged, or it would find itself.
+    pub(super) fn adapters(&self) -> PgPool {
+        let options = self.database.options().options([("log_statement", "all")]);
+        PgPoolOptions::new().max_connections(5).connect_lazy_with(options)
+    }
+
+    /// Everything that stands in every place.
+    pub(super) async fn read(&self) -> BTreeMap<String, String> {
+        let pool = PgPool::connect_with(self.database.options()).await.unwrap();
+        let mut contents = tables(&pool).await;
+        let text = async |sql: &str| -> String {
+            let text = sqlx::query_scalar::<_, Option<String>>(AssertSqlSafe(sql));
+            text.fetch_one(&pool).await.unwrap().unwrap_or_default()
+        };
+        let decoded = "SELECT string_agg(data, E'\\n') \
+                       FROM pg_logical_slot_peek_changes('canary', NULL, NULL)";
+        contents.insert("decoded changes".to_owned(), text(decoded).await);
+        let log = "SELECT string_agg(pg_read_file('log/' || name), E'\\n') FROM pg_ls_logdir()";
+        contents.insert("server log".to_owned(), text(log).await);
+
+        // What is written is in the file only after it was flushed, which a new one makes sure of.
+        assert_eq!(segment(&pool).await, self.segment, "more was written than one file holds");
+        sqlx::raw_sql("SELECT pg_switch_wal()").execute(&pool).await.unwrap();
+        let wal: Vec<u8> = sqlx::query_scalar("SELECT pg_read_binary_file('pg_wal/' || $1)")
+            .bind(&self.segment)
+            .fetch_one(&pool)
+            .await
+            .unwrap();
+        contents.insert("write-ahead log".to_owned(), characters(&wal));
+        pool.close().await;
+        sqlx::raw_sql("SELECT pg_drop_replication_slot('canary')")
+            .execute(
+                &mut PgConnection::connect_with(&self.server.options("postgres")).await.unwrap(),
+            )
+            .await
+            .unwrap();
+        contents
+    }
+}
+
+/// The file that the write-ahead log is being written to.
+async fn segment(pool: &PgPool) -> String {
+    sqlx::query_scalar("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+/// Every table that is not Postgres' own, with all of its rows.
+async fn tables(pool: &PgPool) -> BTreeMap<String, String> {
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT format('%I.%I', nspname, relname) FROM pg_class \
+         JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+         WHERE relkind IN ('r', 'p', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    assert!(names.len() > 10, "{names:?}");
+    let mut tables = BTreeMap::new();
+    for name in names {
+        let rows = format!("SELECT coalesce(string_agg(r::text, E'\\n'), '') FROM {name} AS r");
+        let rows = sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(pool).await.unwrap();
+        tables.insert(name, rows);
+    }
+    tables
+}
+
+/// The places in which a plaintext of hexadecimal digits is found, or a quarter of it, which is already too
+/// much: as it is, as a column of bytes prints it, and as the bytes that the digits stand for.
+pub(super) fn found<'a>(contents: &'a BTreeMap<String, String>, plaintext: &str) -> Vec<&'a str> {
+    const CHARS: usize = 16;
+    assert!(plaintext.len() >= 2 * CHARS && plaintext.len().is_multiple_of(CHARS), "{plaintext}");
+    let forms: Vec<String> = (0..plaintext.len() / CHARS)
+        .map(|piece| &plaintext[piece * CHARS..][..CHARS])
+        .flat_map(|piece| {
+            let printed = piece.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let digits = (0..CHARS / 2).map(|at| &piece[2 * at..][..2]);
+            let bytes: Vec<_> = digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
+            [piece.to_owned(), printed, characters(&bytes)]
+        })
+        .collect();
+    let holds = |text: &str| forms.iter().any(|form| text.contains(form.as_str()));
+    contents.iter().filter(|(_, text)| holds(text)).map(|(place, _)| place.as_str()).collect()
+}
+
+/// Bytes as text, a character for each.
+fn characters(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}

@@ -1,0 +1,64 @@
+-- 100,000 resources of 501 Projects, as if they had lived here for months. Ids are scattered, so that neighbours
+-- in an index are no neighbours in the table: a page of rows costs as much as it ever can.
+--
+-- Past triggers and foreign keys, which would take minutes.
+
+SET session_replication_role = replica;
+
+-- Whether a page has to be looked at for who sees its rows shall not depend on who vacuums when.
+ALTER TABLE plexsphere.provisioned_resources SET (autovacuum_enabled = off);
+ALTER TABLE plexsphere.provisioned_resource_schedule SET (autovacuum_enabled = off);
+ALTER TABLE plexsphere.provisioning_turns SET (autovacuum_enabled = off);
+ALTER TABLE plexsphere.outbox_events SET (autovacuum_enabled = off);
+ALTER TABLE plexsphere.provisioned_resource_audit SET (autovacuum_enabled = off);
+
+-- One Project has 10,000 resources that are due, 500 others have one each; the rest is scheduled for later, left
+-- to the sweep, given up or gone.
+CREATE TEMPORARY TABLE population AS
+SELECT n, md5('resource ' || n)::uuid AS id,
+    md5('project ' || CASE WHEN n <= 10000 THEN 1 ELSE 2 + n % 500 END)::uuid AS project_id,
+    CASE WHEN n <= 10500 THEN 'Provisioning'
+         WHEN n BETWEEN 20001 AND 21000 THEN 'Deprovisioning'
+         WHEN n % 20 = 0 THEN 'Deleted'
+         WHEN n % 20 = 1 THEN 'Failed'
+         ELSE 'Ready' END AS status,
+    now() - make_interval(days => 100, secs => n) AS created_at,
+    -- Of the rest, 100 changed within the last hour, and all others more than a day ago.
+    now() - CASE WHEN n % 1000 = 3 THEN make_interval(secs => n / 1000.0)
+                 ELSE make_interval(days => 1, secs => n) END AS updated_at
+FROM generate_series(1, 100000) AS n;
+
+INSERT INTO plexsphere.provisioned_resources
+    (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
+     failure_step, failure_reason, token_closed, request_id, request_hash, created_at, updated_at,
+     phase_entered_at, event_sequence, version)
+SELECT id, id, project_id, md5('blueprint ' || n % 10)::uuid, project_id, status, 'xr-' || id,
+    '{"region":"eu-central-1","size":"small"}',
+    CASE WHEN status = 'Failed' THEN 'Provisioning' END, CASE WHEN status = 'Failed' THEN 'quota' END,
+    status = 'Deleted', 'request-' || n, sha256(id::text::bytea), created_at, updated_at, updated_at, 1, 3
+FROM population;
+
+INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, project_id, lane, due_at)
+SELECT id, project_id, plexsphere.provisioning_lane(status, 'retain'),
+    CASE WHEN n <= 10500 THEN now() - make_interval(secs => n / 10.0)
+         WHEN n % 2 = 0 THEN now() + make_interval(days => 1, secs => n) END
+FROM population;
+
+INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
+SELECT DISTINCT 'converge', project_id, now() - interval '1 day' FROM population WHERE n % 3 = 0;
+
+-- Two events of everything. The second ones of 2,000 still wait, of which 100 were set aside.
+INSERT INTO plexsphere.outbox_events
+    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, settled_at, set_aside_reason)
+SELECT md5('event ' || n || ' ' || sequence)::uuid, id, sequence,
+    CASE sequence WHEN 1 THEN 'broker.ProvisionedResourceRequested' ELSE 'broker.ProvisionedResourceReady' END,
+    updated_at, '{}', CASE WHEN sequence = 1 OR n % 50 > 0 THEN updated_at END,
+    CASE WHEN sequence = 2 AND n % 1000 = 0 THEN 'refused' END
+FROM population CROSS JOIN generate_series(1, 2) AS sequence
+ORDER BY sequence, n;
+
+INSERT INTO plexsphere.provisioned_resource_audit
+    (project_id, provisioned_resource_id, action, actor, correlation_id, at)
+SELECT project_id, id, 'declared', 'somebody', 'population', created_at FROM population;
+
+SET session_replication_role = origin;
