@@ -42,13 +42,16 @@ pub(super) fn require_refused<T>(
         return Err(Violation::new(format!("{reason} was expected, and it went through")));
     };
     let class = error.class();
-    let names = |domain: &Error| match domain {
-        Error::InvalidInput { field, .. } => field == word,
-        other => other.to_string().contains(word),
+    let is_about = |domain: &Error| {
+        if let Error::InvalidInput { field, .. } = domain {
+            field == word
+        } else {
+            domain.to_string().contains(word)
+        }
     };
     let named = error.domain();
     let right = class == FailureClass::Rejected
-        && named.is_some_and(|domain| domain.reason() == reason && names(domain));
+        && named.is_some_and(|domain| domain.reason() == reason && is_about(domain));
     require(right, &format!("{reason} naming {word} was expected, and it is {class} {named:?}"))
 }
 

@@ -118,7 +118,7 @@ pub(super) async fn a_token_lives_as_long_as_was_asked_for(
     let lasting = Bench { ttl: window.max, ..Bench::new(world).await? };
     let (first, second) = (brief.issued(1, 1).await?, lasting.issued(1, 1).await?);
     let apart = ends_at(&lasting, &second).await? - ends_at(&brief, &first).await?;
-    let asked = window.max - window.min;
+    let asked = window.max.saturating_sub(window.min);
     // The second was issued a little later than the first.
     require(
         apart >= asked && apart <= asked + window.min / 2,
@@ -139,10 +139,11 @@ pub(super) async fn a_token_lives_as_long_as_was_asked_for(
 }
 
 async fn ends_at(bench: &Bench<'_>, token: &IssuedToken) -> Result<OffsetDateTime, Violation> {
-    match bench.state(token.id).await? {
-        TokenState::Live { expires_at } => Ok(expires_at),
-        other => Err(Violation::new(format!("a new token is {other:?}"))),
-    }
+    let state = bench.state(token.id).await?;
+    let TokenState::Live { expires_at } = state else {
+        return Err(Violation::new(format!("a new token is {state:?}")));
+    };
+    Ok(expires_at)
 }
 
 pub(super) async fn a_token_expires(world: &dyn TokenIssuerUnderTest) -> Outcome {

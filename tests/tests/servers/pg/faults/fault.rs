@@ -13,7 +13,7 @@ use super::scene::Scene;
 
 /// What a trigger does to a session that asks for it by a setting of its own. It fires when the statement has
 /// written everything that it writes.
-const SABOTAGE: &str =
+pub(super) const SABOTAGE: &str =
     "CREATE OR REPLACE FUNCTION public.sabotage() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     CASE current_setting('test.fault', true)
