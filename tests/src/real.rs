@@ -125,7 +125,7 @@ impl RealWorld {
             sweeper: Sweeper::new(ReconcilerPorts::from(&ports), config),
             ports,
             cache,
-            crossplane: Arc::new(Crossplane::new(admin.clone(), home.name(), &kinds)),
+            crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
             mesh: PgMesh::new(database.pool().clone()),
             tokens: Mutex::default(),
             agents_boot: AtomicBool::new(true),

@@ -52,7 +52,7 @@ pub struct Crossplane {
 }
 
 impl Crossplane {
-    pub(super) fn new(admin: Client, namespace: &str, kinds: &Kinds) -> Self {
+    pub(super) fn new(admin: &Client, namespace: &str, kinds: &Kinds) -> Self {
         let api = |resource: &ApiResource| Api::namespaced_with(admin.clone(), namespace, resource);
         let resource = |group: &str, version: &str, kind: &str, plural: &str| {
             let kind = GroupVersionKind::gvk(group, version, kind);
