@@ -108,9 +108,10 @@ fn context(customer: &str) -> Result<RequestContext, Refusal> {
 
 /// The broker says what was wrong with a declaration; that is the customer's to know.
 fn refused(error: &Error) -> Refusal {
-    let status = match error {
-        Error::Domain(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if matches!(error, Error::Domain(_)) {
+        StatusCode::UNPROCESSABLE_ENTITY
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     (status, format!("{}: {}", error.reason(), broker_app::one_line(error)))
 }
@@ -138,10 +139,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let listener = tokio::net::TcpListener::bind(listen).await?;
     let shop = Shop { pool, broker: Arc::new(broker.service) };
-    let stop = || async { drop(tokio::signal::ctrl_c().await) };
-    let serve = axum::serve(listener, routes(shop)).with_graceful_shutdown(stop());
-    let beside = cache.run(stop());
-    let (served, ran, ()) = tokio::join!(serve, broker.runner.run(stop()), beside);
+    let ended = || async { drop(tokio::signal::ctrl_c().await) };
+    let serve = axum::serve(listener, routes(shop)).with_graceful_shutdown(ended());
+    let beside = cache.run(ended());
+    let (served, ran, ()) = tokio::join!(serve, broker.runner.run(ended()), beside);
     served?;
     ran?;
     Ok(())

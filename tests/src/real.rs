@@ -125,7 +125,7 @@ impl RealWorld {
             sweeper: Sweeper::new(ReconcilerPorts::from(&ports), config),
             ports,
             cache,
-            crossplane: Arc::new(Crossplane::new(admin.clone(), home.name(), &kinds)),
+            crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
             mesh: PgMesh::new(database.pool().clone()),
             tokens: Mutex::default(),
             agents_boot: AtomicBool::new(true),
@@ -225,8 +225,8 @@ impl RealWorld {
                 return resource;
             }
         }
-        let now = self.get(id).await.phase();
-        panic!("the resource is in {now} after {MOST_ROUNDS} rounds, not in {phase}");
+        let (now, standing) = (self.get(id).await.phase(), self.crossplane.standing().await);
+        panic!("the resource is in {now} after {MOST_ROUNDS} rounds, not in {phase}: {standing:?}");
     }
 
     /// Declares a resource and brings it into a phase on the way up.

@@ -7,8 +7,6 @@
 //!
 //! It says `running` when it has booted its adapters, and ends in good order when its input ends.
 
-#![expect(clippy::disallowed_methods, reason = "a process of its own is a composition root")]
-
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;

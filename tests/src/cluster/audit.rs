@@ -83,12 +83,17 @@ impl AuditLog {
     fn read(&self, Mark(start): Mark) -> String {
         let read = || {
             let mut file = File::open(&self.path)?;
-            file.seek(SeekFrom::Start(start))?;
+            file.seek(SeekFrom::Start(start.saturating_sub(1)))?;
             let mut text = String::new();
             file.read_to_string(&mut text)?;
             Ok::<_, std::io::Error>(text)
         };
-        read().or_fail("the audit log cannot be read")
+        let text = read().or_fail("the audit log cannot be read");
+        if start == 0 {
+            return text;
+        }
+        // The mark may have been made while a line was being written, which belongs to before.
+        text.split_once('\n').map_or_else(String::new, |(_, since)| since.to_owned())
     }
 }
 

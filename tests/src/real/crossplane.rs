@@ -52,7 +52,7 @@ pub struct Crossplane {
 }
 
 impl Crossplane {
-    pub(super) fn new(admin: Client, namespace: &str, kinds: &Kinds) -> Self {
+    pub(super) fn new(admin: &Client, namespace: &str, kinds: &Kinds) -> Self {
         let api = |resource: &ApiResource| Api::namespaced_with(admin.clone(), namespace, resource);
         let resource = |group: &str, version: &str, kind: &str, plural: &str| {
             let kind = GroupVersionKind::gvk(group, version, kind);
@@ -104,7 +104,22 @@ impl Crossplane {
             }
             found.extend(composites.iter().filter_map(token));
         }
+        self.collect_provider_configs().await;
         found
+    }
+
+    /// The garbage collector would end their deletion in the foreground, but may not have heard of the kind
+    /// for half a minute.
+    async fn collect_provider_configs(&self) {
+        let listed = self.provider_configs.list(&ListParams::default()).await;
+        let listed = listed.expect("the API server lists ProviderConfigs").items;
+        let deleted = |config: &&DynamicObject| config.metadata.deletion_timestamp.is_some();
+        for config in listed.iter().filter(deleted) {
+            let (name, as_collector) = (config.name_any(), parameters());
+            let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let patched = self.provider_configs.patch(&name, &as_collector, &released).await;
+            patched.map(drop).or_lost_race();
+        }
     }
 
     async fn reconcile(
@@ -120,34 +135,37 @@ impl Crossplane {
             return self.finalize(api, xr).await;
         }
         if xr.data.pointer("/spec/crossplane/resourceRefs").is_none() {
-            return self.compose(api, kind, xr).await;
+            return self.refer(api, xr).await;
         }
         let conditions = self.conditions(xr);
         if stands(xr, &conditions) {
             return Ok(());
         }
+        self.compose(kind, xr).await?;
         let status = json!({"status": {"conditions": conditions}});
         api.patch_status(&xr.name_any(), &parameters(), &Patch::Merge(status)).await.map(drop)
     }
 
-    /// Refers to what is to be composed, and only then creates it.
-    async fn compose(
-        &self,
-        api: &Api<DynamicObject>,
-        kind: &ApiResource,
-        xr: &DynamicObject,
-    ) -> Result<(), kube::Error> {
-        let (name, uid) = (xr.name_any(), xr.uid().unwrap_or_default());
-        let part = format!("{name}-{}", &uid[..8]);
-        let reference =
-            json!({"apiVersion": self.part.api_version, "kind": self.part.kind, "name": part});
+    /// Refers to what is to be composed before it is created: what is not referred to could be lost.
+    async fn refer(&self, api: &Api<DynamicObject>, xr: &DynamicObject) -> Result<(), kube::Error> {
+        let reference = json!({
+            "apiVersion": self.part.api_version, "kind": self.part.kind, "name": part_of(xr),
+        });
         let refer = json!({
             "metadata": {"finalizers": [FINALIZER], "resourceVersion": xr.resource_version()},
             "spec": {"crossplane": {"resourceRefs": [reference]}},
         });
-        api.patch(&name, &parameters(), &Patch::Merge(refer)).await?;
+        api.patch(&xr.name_any(), &parameters(), &Patch::Merge(refer)).await.map(drop)
+    }
+
+    /// Creates what the XR refers to, unless it is there.
+    async fn compose(&self, kind: &ApiResource, xr: &DynamicObject) -> Result<(), kube::Error> {
+        let (name, part) = (xr.name_any(), part_of(xr));
+        if self.parts.get_opt(&part).await?.is_some() {
+            return Ok(());
+        }
         let owner = json!({
-            "apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid,
+            "apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": xr.uid(),
             "controller": true, "blockOwnerDeletion": true,
         });
         let composed = DynamicObject::new(&part, &self.part).data(json!({"spec": {}}));
@@ -295,6 +313,12 @@ impl OrLostRace for Result<(), kube::Error> {
 
 fn is_lost_race(status: &Status) -> bool {
     matches!(status.code, 404 | 409 | 422)
+}
+
+/// The name of what an XR composes: another one for another XR of the same name.
+fn part_of(xr: &DynamicObject) -> String {
+    let uid = xr.uid().unwrap_or_default();
+    format!("{}-{}", xr.name_any(), uid.get(..8).unwrap_or_default())
 }
 
 fn parameters() -> PatchParams {

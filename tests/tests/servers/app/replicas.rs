@@ -1,0 +1,117 @@
+//! Three replicas on one database and one API server, two of which are killed and started again and again.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_tests::real::RealWorld;
+use broker_tests::until;
+use broker_tests::world::{NODE, STANDALONE, operator};
+use futures::{StreamExt, stream};
+
+use super::host::{Host, Place};
+use super::is_nightly;
+
+/// So short that what a dead replica held is taken over while the others are at work.
+const LEASE: Duration = Duration::from_secs(5);
+
+const SEED: u64 = 7;
+
+/// Three replicas; the first is left alone.
+struct Replicas<'a> {
+    place: Place<'a>,
+    hosts: Vec<Host>,
+    deaths: u64,
+}
+
+impl<'a> Replicas<'a> {
+    fn start(place: Place<'a>) -> Self {
+        let hosts = (0..3).map(|_| Host::start(&place)).collect();
+        Self { place, hosts, deaths: 0 }
+    }
+
+    /// Kills one of the two and starts another in its place.
+    fn replace_one(&mut self) {
+        let victim = 1 + usize::try_from(random(self.deaths) % 2).unwrap();
+        // Dropping it kills it.
+        self.hosts[victim] = Host::start(&self.place);
+        self.deaths += 1;
+    }
+
+    async fn stop(self) {
+        for host in self.hosts {
+            host.stop().await;
+        }
+    }
+}
+
+/// The same for the same step of the same seed.
+fn random(step: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (SEED, step).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How many are in a phase, and how often rows were written in all.
+async fn progress(world: &RealWorld, phase: Phase) -> (usize, u64) {
+    let (arrived, written): (i64, i64) = sqlx::query_as(
+        "SELECT count(*) FILTER (WHERE status = $1), coalesce(sum(version), 0)::bigint
+        FROM plexsphere.provisioned_resources",
+    )
+    .bind(phase.as_str())
+    .fetch_one(world.pool())
+    .await
+    .unwrap();
+    (usize::try_from(arrived).unwrap(), u64::try_from(written).unwrap())
+}
+
+/// Lets the replicas work, and kills one of them whenever some more rows were written, until all have arrived.
+async fn arrive(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, phase: Phase) {
+    let (_, mut killed_at) = progress(world, phase).await;
+    loop {
+        let step = (many as u64) / 2 + random(replicas.deaths) % (many as u64);
+        let (arrived, written) =
+            until(format_args!("all to be {phase}, or some progress"), || async {
+                let (arrived, written) = progress(world, phase).await;
+                (arrived == many || written >= killed_at + step).then_some((arrived, written))
+            })
+            .await;
+        if arrived == many {
+            return;
+        }
+        killed_at = written;
+        replicas.replace_one();
+    }
+}
+
+#[tokio::test]
+async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down() {
+    let many = if is_nightly() { 300 } else { 40 };
+    let world = Arc::new(RealWorld::new().await);
+    let mut ids: Vec<ProvisionedResourceId> = Vec::new();
+    for number in 0..many {
+        let blueprint = if number % 4 == 0 { STANDALONE } else { NODE };
+        ids.push(world.declare(&world.declaration(blueprint)).await.unwrap().id());
+    }
+    let (dsn, kubeconfig) =
+        (world.database().url(), world.cluster.kubeconfig_of_admin(&world.user));
+    let place = Place { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE };
+    let turning = world.keep_turning();
+
+    let mut replicas = Replicas::start(place);
+    arrive(&world, &mut replicas, many, Phase::Ready).await;
+    world.assert_all_sound(&ids).await;
+    stream::iter(&ids)
+        .for_each_concurrent(4, |id| async {
+            world.service.deprovision(&operator(), *id).await.unwrap();
+        })
+        .await;
+    arrive(&world, &mut replicas, many, Phase::Deleted).await;
+    println!("{many} resources went up and down; {} replicas were killed", replicas.deaths);
+    assert!(replicas.deaths >= 4, "only {} replicas were killed", replicas.deaths);
+    replicas.stop().await;
+    drop(turning);
+    world.assert_all_sound(&ids).await;
+    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+}
