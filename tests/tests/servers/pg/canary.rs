@@ -3,7 +3,7 @@
 
 mod places;
 
-use std::fmt::{Debug, Write as _};
+use std::fmt::Write as _;
 
 use broker_domain::{ProvisionedResourceId, TokenOrdinal};
 use broker_pg::{PgMesh, PgStore, PgTokenIssuer};
@@ -18,7 +18,7 @@ use sqlx::{Executor, PgPool};
 use places::{Log, Places, found};
 
 /// Everything that an error says, in every way.
-fn everything(error: &(impl std::error::Error + Debug)) -> String {
+fn everything(error: &impl std::error::Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
     while let Some(cause) = source {

@@ -1,6 +1,7 @@
 //! Where a plaintext could end up, and how each place is read.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -163,7 +164,10 @@ pub(super) fn found<'a>(contents: &'a BTreeMap<String, String>, plaintext: &str)
     let forms: Vec<String> = (0..plaintext.len() / CHARS)
         .map(|piece| &plaintext[piece * CHARS..][..CHARS])
         .flat_map(|piece| {
-            let printed = piece.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let printed = piece.bytes().fold(String::new(), |mut printed, byte| {
+                write!(printed, "{byte:02x}").unwrap();
+                printed
+            });
             let digits = (0..CHARS / 2).map(|at| &piece[2 * at..][..2]);
             let bytes: Vec<_> = digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
             [piece.to_owned(), printed, characters(&bytes)]

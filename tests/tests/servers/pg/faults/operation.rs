@@ -319,6 +319,7 @@ async fn create_and_commit(pool: &PgPool) -> Result<String, PortError> {
     Ok(answer)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands where a function of the answer does")]
 fn created(created: Created) -> String {
     match created {
         Created::Stored => "Stored",

@@ -141,8 +141,10 @@ async fn a_server_that_takes_no_more_connections_is_transient() {
     let options = scene.options().username("limited").password("limited");
     let taken = PgConnection::connect_with(&options).await.unwrap();
     let refused = PgConnection::connect_with(&options).await.unwrap_err();
-    let said =
-        refused.as_database_error().and_then(|said| said.code()).map(|code| code.into_owned());
+    let said = refused
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .map(std::borrow::Cow::into_owned);
     assert_eq!(said.as_deref(), Some("53300"));
 
     let before = scene.picture().await;

@@ -190,7 +190,8 @@ impl StoreUnderTest for World {
 
     /// No trigger and no CHECK keeps such a name out; only the domain does.
     async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
-        let spoil = "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";
+        let spoil =
+            "UPDATE plexsphere.provisioned_resources SET xr_name = 'No Such Name' WHERE id = $1";
         let spoil = sqlx::query(spoil).bind(id.as_uuid());
         let spoilt = spoil.execute(self.pool()).await.map_err(in_the_world)?;
         Ok(spoilt.rows_affected() == 1)
