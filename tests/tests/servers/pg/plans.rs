@@ -37,13 +37,28 @@ async fn wrong(connection: &mut PgConnection, case: &Case, sql: &str) -> Option<
     Some(format!("{} ({}): {why}\n{}", case.statement, case.why, found.plan))
 }
 
+/// Until every page is known to be visible to all, as it is in a database that has been in use for a while.
+/// Whoever still looks at the database meanwhile, such as the server's own housekeeping, holds that up.
+async fn vacuum(connection: &mut PgConnection) {
+    const DONE: &str = "SELECT bool_and(relallvisible >= relpages) FROM pg_class
+        WHERE relnamespace = 'plexsphere'::regnamespace AND relkind = 'r'";
+    for _ in 0..100 {
+        connection.execute("VACUUM ANALYZE").await.unwrap();
+        if sqlx::query_scalar(DONE).fetch_one(&mut *connection).await.unwrap() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("there are pages that somebody may not see yet");
+}
+
 /// One test for all: making the resources takes longer than everything that is done with them.
 #[tokio::test]
 async fn hot_statements_touch_what_they_give() {
     let database = fresh_database().await;
     let mut connection = database.pool().acquire().await.unwrap();
     sqlx::raw_sql(POPULATION).execute(&mut *connection).await.unwrap();
-    connection.execute("VACUUM ANALYZE").await.unwrap();
+    vacuum(&mut connection).await;
 
     let statements = statements();
     let mut wrongs = Vec::new();

@@ -34,7 +34,7 @@ const LEASED: &str = "UPDATE plexsphere.provisioned_resource_schedule
     WHERE provisioned_resource_id = md5('resource 7')::uuid";
 
 const CLAIMED: &str = "UPDATE plexsphere.outbox_events
-    SET claimed_by = 'w', claimed_until = now() + interval '1 h', attempts = 1
+    SET claimed_by = 'w', claimed_until = now() + interval '1 h', attempts = 1, claims = 1
     WHERE event_id = md5('event 50 2')::uuid";
 
 /// A page of 100 begins in the middle and asks for one more.
