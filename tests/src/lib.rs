@@ -22,7 +22,6 @@
 )]
 
 pub mod cluster;
-pub mod crd;
 pub mod postgres;
 pub mod proxy;
 pub mod real;
@@ -38,3 +37,5 @@ pub use control::Control;
 pub use postgres::{DedicatedPostgres, Template, TestDatabase, TestPostgres};
 pub use proxy::{HttpProxy, PgProxy};
 pub use wait::until;
+/// What an API server without Crossplane is told about the kinds of a blueprint.
+pub use xtask::servers::crd;

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
 use crate::tools::{Tools, provide_documents};
-use crate::{bench, docs, lint, test, tidy};
+use crate::{bench, docs, down, lint, test, tidy, up};
 
 /// The workspace's tasks.
 ///
@@ -45,6 +45,23 @@ enum Task {
     /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
     /// the test binaries list, fails the run.
     Test(TestArguments),
+    /// Start real servers to try the broker on, and print what a shell has to know of them.
+    ///
+    /// Sets up, then starts Postgres and a Kubernetes control plane, which run until `cargo xtask down`,
+    /// and furnishes them as a platform would: the broker's tables and minimal ones of its neighbours, a
+    /// Project with a namespace, a cloud and a credential, the blueprints of examples/catalog, and their
+    /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same.
+    ///
+    /// There is no Crossplane: a declared resource gets as far as Provisioning.
+    ///
+    /// Each checkout has servers of its own; `$BROKER_UP_DIR` names another place to remember them in. Their
+    /// data is in a temporary directory, and is gone when they end.
+    Up(UpArguments),
+    /// End the servers that `up` started, with everything in them.
+    Down,
+    /// Hold the servers that `up` asks for.
+    #[command(hide = true)]
+    Keep(UpArguments),
     /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
     ///
     /// Every published library is also checked by itself, without features and with each of them,
@@ -81,6 +98,10 @@ pub(crate) struct TestArguments {
     pub(crate) nightly: bool,
 }
 
+/// What the servers should be.
+#[derive(Args, Debug)]
+pub(crate) struct UpArguments {}
+
 #[derive(Args, Debug)]
 struct BenchArguments {
     /// Run only these benchmarks; without any, all of them.
@@ -113,6 +134,9 @@ fn perform(task: &Task) -> Result<(), TaskError> {
     match task {
         Task::Setup => setup(),
         Task::Test(arguments) => test::run(arguments),
+        Task::Up(arguments) => up::run(arguments),
+        Task::Down => down::run(),
+        Task::Keep(arguments) => up::keeper::run(arguments),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
         Task::Bench(arguments) => bench::run(&arguments.names),

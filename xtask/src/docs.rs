@@ -55,7 +55,7 @@ fn commands() -> Generated {
     let mut command = Cli::command().term_width(HELP_WIDTH).disable_help_subcommand(true);
     command.build();
     push_help(&mut content, &mut command.clone());
-    for subcommand in command.get_subcommands_mut() {
+    for subcommand in command.get_subcommands_mut().filter(|it| !it.is_hide_set()) {
         content.push_str("\n## `cargo xtask ");
         content.push_str(subcommand.get_name());
         content.push_str("`\n");
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_reference_has_every_command_and_is_the_same_each_time() {
         let reference = commands();
-        for name in ["setup", "test", "lint", "tidy", "docs"] {
+        for name in ["setup", "test", "up", "down", "lint", "tidy", "docs"] {
             assert!(reference.content.contains(&format!("\n## `cargo xtask {name}`\n")), "{name}");
         }
         assert!(reference.content.contains("--nightly"));

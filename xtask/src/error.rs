@@ -29,6 +29,14 @@ pub(crate) enum TaskError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot signal process {process}")]
+    Signal {
+        process: u32,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the sample that servers are furnished with is broken")]
+    Sample(#[source] broker_app::domain::Error),
     #[error("{what} failed ({how})")]
     Command { what: String, how: String },
     #[error("there is no tier {tier:?}; there are {}", known.join(", "))]

@@ -20,9 +20,11 @@ pub mod tools;
 
 mod bench;
 mod docs;
+mod down;
 mod lint;
 mod test;
 mod tidy;
+mod up;
 
 pub use cli::run;
 pub use error::one_line;

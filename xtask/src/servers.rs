@@ -11,10 +11,12 @@
 //! ```
 //!
 //! This module blocks and knows no database driver and no Kubernetes client: the harness in
-//! `broker-tests` puts those on top.
+//! `broker-tests` puts those on top. [`Sql`] and [`Api`] say just enough to furnish a server.
 
+mod api;
 mod certificates;
 mod control_plane;
+pub mod crd;
 mod description;
 mod error;
 mod ports;
@@ -23,12 +25,14 @@ mod probe;
 mod process;
 mod run;
 mod server;
+mod sql;
 mod user;
 
 use std::sync::Arc;
 
 use crate::tools::Tools;
 
+pub use api::Api;
 pub use certificates::{Authority, Credentials};
 pub use control_plane::{ControlPlane, ControlPlaneAccess, MASTERS, kubeconfig};
 pub use description::{Description, SERVERS_VARIABLE};
@@ -38,6 +42,7 @@ pub use process::Process;
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use server::{Program, Server};
+pub use sql::Sql;
 
 /// The servers that all tests of a run share. Dropping it ends them.
 #[derive(Debug)]
@@ -54,6 +59,11 @@ impl SharedServers {
     pub fn env(&self) -> Vec<(String, String)> {
         let directory = self.run.directory().to_string_lossy().into_owned();
         vec![(SERVERS_VARIABLE.to_owned(), directory)]
+    }
+
+    /// Where everything of theirs is.
+    pub fn directory(&self) -> &std::path::Path {
+        self.run.directory()
     }
 
     /// How to reach them.

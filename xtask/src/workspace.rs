@@ -1,6 +1,6 @@
 //! The workspace as cargo knows it, and calls of cargo itself.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -33,6 +33,11 @@ impl Workspace {
         self.metadata.workspace_root.as_std_path()
     }
 
+    /// Where cargo builds.
+    pub(crate) fn target(&self) -> &Path {
+        self.metadata.target_directory.as_std_path()
+    }
+
     pub(crate) fn packages(&self) -> impl Iterator<Item = &Package> {
         self.metadata.workspace_packages().into_iter()
     }
@@ -48,7 +53,19 @@ pub(crate) fn cargo_in(directory: &Path, arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.current_dir(directory).args(arguments);
+    // `cargo xtask` was itself run by cargo, which told us about our own package. A build script that looks at
+    // these would run again, with all that depends on it, whenever somebody calls cargo without us.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether cargo sets this variable for the package that it builds or runs, and for nothing else.
+fn tells_of_a_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let one = ["CARGO_CRATE_NAME", "CARGO_BIN_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
+    one.contains(&&*name) || ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it))
 }
 
 /// Whether it is ever published.
@@ -65,4 +82,22 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<ExitStatus, TaskE
 pub(crate) fn spawn_error(command: &Command) -> impl FnOnce(std::io::Error) -> TaskError {
     let program = command.get_program().to_string_lossy().into_owned();
     move |source| TaskError::Spawn { program, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_knows_nothing_of_our_own_package() {
+        let command = cargo_in(Path::new("/"), &[]);
+        let removed: Vec<_> =
+            command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        // Cargo runs this test, too.
+        assert!(removed.contains(&OsStr::new("CARGO_PKG_NAME")), "{removed:?}");
+        assert!(removed.contains(&OsStr::new("CARGO_MANIFEST_DIR")), "{removed:?}");
+        for kept in ["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_TERM_COLOR", "RUSTFLAGS"] {
+            assert!(!tells_of_a_package(OsStr::new(kept)), "{kept}");
+        }
+    }
 }

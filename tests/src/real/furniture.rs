@@ -152,9 +152,9 @@ impl Kinds {
         for (kind, plural) in Self::composites() {
             cluster.install_crd(crd::from_xrd(&self.xrd(kind, plural))).await;
         }
-        cluster.install_crd(plain(&self.group(), "v1", "Part", "parts")).await;
-        let configs = plain(&self.provider_group(), "v1beta1", "ProviderConfig", "providerconfigs");
-        cluster.install_crd(configs).await;
+        cluster.install_crd(crd::plain(&self.group(), "v1", "Part", "parts")).await;
+        let (group, kind) = (self.provider_group(), "ProviderConfig");
+        cluster.install_crd(crd::plain(&group, "v1beta1", kind, "providerconfigs")).await;
     }
 
     /// Tells the neighbours' tables of all of them, and of the Project.
@@ -244,21 +244,4 @@ impl super::RealWorld {
             .await
             .or_fail("the world cannot be changed");
     }
-}
-
-/// The definition of a kind whose objects may hold anything.
-fn plain(group: &str, version: &str, kind: &str, plural: &str) -> Value {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": version, "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": anything},
-            }],
-        },
-    })
 }

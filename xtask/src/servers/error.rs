@@ -99,6 +99,43 @@ pub enum ServersError {
     #[error("servers do not run as root, and /etc/passwd has no user `nobody` to run them as")]
     NoUnprivilegedUser,
 
+    /// An address does not end with a port.
+    #[error("{url:?} names no port")]
+    NoPort {
+        /// The address.
+        url: String,
+    },
+
+    /// A server did not answer a request.
+    #[error("no answer to {request}")]
+    Unanswered {
+        /// What was asked.
+        request: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+
+    /// The API server refused a request.
+    #[error("{request} was answered with {status}: {message}")]
+    Refused {
+        /// What was asked.
+        request: String,
+        /// The status of the answer.
+        status: u16,
+        /// The server's words.
+        message: String,
+    },
+
+    /// Postgres refused a script.
+    #[error("Postgres refused {request:?}: {message}")]
+    RefusedScript {
+        /// What was asked.
+        request: String,
+        /// The server's words.
+        message: String,
+    },
+
     /// `servers.json` is not what this version writes.
     #[error("cannot read the servers' description {}", path.display())]
     Description {

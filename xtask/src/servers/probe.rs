@@ -1,5 +1,5 @@
-//! Asks a server over HTTPS whether it is ready: one request, one status line. A real client would
-//! bring an async runtime into `cargo xtask`.
+//! One HTTPS request to a server on loopback, and its answer. Enough to ask whether a server is ready and to
+//! put objects into an API; a real client would bring an async runtime into `cargo xtask`.
 
 use std::{
     io::{self, Read, Write},
@@ -57,10 +57,16 @@ impl Probe {
 
     /// Whether a GET of `path` is answered with 200.
     pub(super) fn is_ok(&self, path: &str) -> bool {
-        self.status(path).is_ok_and(|status| status == "200")
+        self.send("GET", path, None).is_ok_and(|answer| answer.status == 200)
     }
 
-    fn status(&self, path: &str) -> io::Result<String> {
+    /// Sends one request and reads its whole answer.
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content: Option<Content<'_>>,
+    ) -> io::Result<Answer> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -68,10 +74,59 @@ impl Probe {
         let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
         let mut stream = StreamOwned::new(tls, stream);
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        // "HTTP/1.1 200" is all that matters of the answer.
-        let mut head = [0; 12];
-        stream.read_exact(&mut head)?;
-        Ok(String::from_utf8_lossy(&head[9..]).into_owned())
+        // With this version of HTTP an answer comes in one piece and ends with the connection.
+        write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\n")?;
+        if let Some(Content { kind, body }) = content {
+            write!(stream, "Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+        } else {
+            write!(stream, "\r\n")?;
+        }
+        stream.flush()?;
+        let mut bytes = Vec::new();
+        match stream.read_to_end(&mut bytes) {
+            // A server that hangs up without the farewell of TLS has said what it had to say.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            read => drop(read?),
+        }
+        Answer::parse(&String::from_utf8_lossy(&bytes))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+    }
+}
+
+/// What a request carries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Content<'a> {
+    pub(super) kind: &'a str,
+    pub(super) body: &'a str,
+}
+
+/// What a server said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+impl Answer {
+    fn parse(text: &str) -> Option<Self> {
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let status = head.split_whitespace().nth(1)?.parse().ok()?;
+        Some(Self { status, body: body.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_a_status_and_a_body() {
+        let text =
+            "HTTP/1.0 201 Created\r\nContent-Type: application/json\r\n\r\n{\"a\":\r\n\r\n1}";
+        let answer = Answer { status: 201, body: "{\"a\":\r\n\r\n1}".to_owned() };
+        assert_eq!(Answer::parse(text), Some(answer));
+        for broken in ["", "HTTP/1.0 200 OK\r\n", "HTTP/1.0 fine\r\n\r\n"] {
+            assert_eq!(Answer::parse(broken), None, "{broken:?}");
+        }
     }
 }

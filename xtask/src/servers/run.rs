@@ -87,6 +87,16 @@ impl Run {
         }
     }
 
+    /// Whether the run in this directory, or a server of it, is still there.
+    pub fn is_alive(directory: &Path) -> bool {
+        directory.exists() && !is_abandoned(directory)
+    }
+
+    /// The lock of the run in this directory, which its owner holds open.
+    pub(crate) fn lock_file(directory: &Path) -> PathBuf {
+        directory.join(LOCK)
+    }
+
     /// A directory of this run that its servers may write to.
     pub(super) fn subdirectory(&self, name: &str) -> Result<PathBuf, ServersError> {
         let path = self.directory.join(name);

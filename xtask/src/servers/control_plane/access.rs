@@ -32,6 +32,12 @@ impl ControlPlaneAccess {
         }
     }
 
+    /// The port of its address.
+    pub(in crate::servers) fn port(&self) -> Result<u16, ServersError> {
+        let port = self.url.rsplit(':').next().and_then(|port| port.parse().ok());
+        port.ok_or_else(|| ServersError::NoPort { url: self.url.clone() })
+    }
+
     /// The authority whose certificates the API server believes.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! The `CustomResourceDefinition` that Crossplane would derive from an XRD, so that composite resources
-//! can be tried on an API server without Crossplane.
+//! can be tried on an API server without Crossplane, and that of any other kind.
 //!
 //! Crossplane takes over little of the XRD's schema: of `spec` and `status` their fields, what is required,
 //! rules in CEL and `oneOf`, of `spec` also whether unknown fields are kept. Everything else is its own.
@@ -26,6 +26,25 @@ pub fn from_xrd(xrd: &Value) -> Value {
             "names": names,
             "scope": if scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
             "versions": versions,
+        },
+    })
+}
+
+/// The definition of a namespaced kind whose objects may hold anything.
+pub fn plain(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything},
+            }],
         },
     })
 }

@@ -1,0 +1,109 @@
+//! `cargo xtask up`: real servers to try the broker on, furnished as a platform would, until `cargo xtask down`.
+//!
+//! ```text
+//! up ──── one at a time in a checkout; builds the broker, furnishes, prints the exports
+//!  ├ keeper ── a process of its own that starts the servers, and holds them when `up` has ended
+//!  ├ place ─── where a checkout remembers what is up
+//!  ├ platform  what belongs to the neighbours: kinds, a namespace, a Project with a cloud
+//!  └ broker ── what belongs to the broker: its tables, its blueprints; by its own command line
+//! ```
+//!
+//! The keeper owns a [`Run`](crate::servers::Run) like any other, so its reaper ends the servers however the keeper
+//! ends: `down` only has to end the keeper. Until `up` says that it succeeded, the keeper ends with `up`.
+
+mod broker;
+pub(crate) mod keeper;
+mod place;
+mod platform;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::cli::UpArguments;
+use crate::error::TaskError;
+use crate::progress::{step, to_stderr};
+use crate::servers::{Description, MASTERS};
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+use broker::Broker;
+use keeper::Keeper;
+pub(crate) use place::{Place, Standing};
+
+/// The control plane that agents would call. Nobody listens there: no machine boots here.
+const API_URL: &str = "http://127.0.0.1:8080";
+
+pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
+    let workspace = Workspace::load()?;
+    let place = Place::of(&workspace);
+    let _one_at_a_time = place.lock()?;
+    if let Some(standing) = place.standing()? {
+        to_stderr(&format!(
+            "the servers are up already, in {}; `cargo xtask down` ends them",
+            standing.directory.display()
+        ));
+        print!("{}", shell(&standing.exports));
+        return Ok(());
+    }
+    // Before the servers start: a missing tool or a broken build is better learnt at once.
+    Tools::find_or_build(&to_stderr)?;
+    let broker = Broker::build(&workspace)?;
+    let keeper = step(&to_stderr, "starting the servers", || Keeper::start(arguments))?;
+    let exports = step(&to_stderr, "furnishing the servers", || furnish(&broker, &keeper))?;
+    let standing =
+        Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
+    place.remember(&standing)?;
+    keeper.keep()?;
+    to_stderr("the servers are up; `eval \"$(cargo xtask up)\"` tells a shell where they are");
+    print!("{}", shell(&standing.exports));
+    Ok(())
+}
+
+/// Everything that a declared resource needs to get as far as Crossplane. Answers what a shell has to know.
+fn furnish(broker: &Broker, keeper: &Keeper) -> Result<Vec<(String, String)>, TaskError> {
+    let Description { postgres, control_plane } = Description::read(keeper.directory())?;
+    let authority = control_plane.authority()?;
+    let admin = authority.identity("admin", Some(MASTERS))?;
+    let kubeconfig = keeper.directory().join("kubeconfig");
+    fs::write(&kubeconfig, control_plane.kubeconfig(&authority, &admin))
+        .map_err(|source| TaskError::File { doing: "write", path: kubeconfig.clone(), source })?;
+
+    let dsn = platform::database(&postgres)?;
+    let mut exports = vec![
+        ("PLEXSPHERE_DSN".to_owned(), dsn),
+        ("KUBECONFIG".to_owned(), kubeconfig.display().to_string()),
+        ("PLEXSPHERE_PROVISIONING_BROKER_API_URL".to_owned(), API_URL.to_owned()),
+        ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
+    ];
+    broker.migrate(&exports)?;
+    platform::project(&postgres)?;
+    platform::kinds(&control_plane, broker.catalog())?;
+    platform::namespace(&control_plane)?;
+    let published = broker.publish(&exports)?;
+    exports.extend(platform::ids());
+    exports.extend(published);
+    Ok(exports)
+}
+
+/// As a shell reads it, whatever the values hold.
+fn shell(exports: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in exports {
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "export {name}='{}'", value.replace('\'', r"'\''"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_what_was_meant() {
+        let value = r#"it's $HOME "and" `more` \n"#;
+        let script = shell(&[("VALUE".to_owned(), value.to_owned())]) + "printf %s \"$VALUE\"";
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), value);
+    }
+}

@@ -1,0 +1,97 @@
+//! The process that holds the servers after `cargo xtask up` has ended.
+//!
+//! Both sides speak over pipes, so that neither is left alone: the keeper says where its servers are, or why there are
+//! none; `up` says that everything went well. A keeper that never hears so, because `up` failed or was
+//! interrupted, ends, and its servers with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::cli::UpArguments;
+use crate::error::TaskError;
+use crate::servers::start_shared;
+use crate::tools::Tools;
+use crate::workspace::spawn_error;
+
+/// What `up` says when it succeeded.
+const KEEP: &str = "keep";
+
+/// A keeper whose servers are ready. Dropping it ends them, unless it was told to keep them.
+pub(super) struct Keeper {
+    process: Child,
+    /// Taken when it was told.
+    tell: Option<ChildStdin>,
+    directory: PathBuf,
+}
+
+impl Keeper {
+    /// Starts one in a session of its own, so that no terminal takes it along, and waits for its servers.
+    pub(super) fn start(arguments: &UpArguments) -> Result<Self, TaskError> {
+        let UpArguments {} = arguments;
+        let itself = std::env::current_exe()
+            .map_err(|source| TaskError::Spawn { program: "cargo xtask".to_owned(), source })?;
+        let mut command = Command::new("setsid");
+        command.arg(itself).arg("keep").current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(spawn_error(&command))?;
+        let tell = process.stdin.take();
+        let mut said = String::new();
+        if let Some(stdout) = process.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said).map_err(spawn_error(&command))?;
+        }
+        if let Some(directory) = said.strip_suffix('\n') {
+            return Ok(Self { process, tell, directory: directory.into() });
+        }
+        // It ended without a word on its standard output, so it says why on the other.
+        let mut why = String::new();
+        if let Some(mut stderr) = process.stderr.take() {
+            stderr.read_to_string(&mut why).map_err(spawn_error(&command))?;
+        }
+        let how = why.trim().trim_start_matches("error: ").to_owned();
+        process.wait().map_err(spawn_error(&command))?;
+        Err(TaskError::Command { what: "starting the servers".to_owned(), how })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Lets the servers outlive this process.
+    pub(super) fn keep(mut self) -> Result<(), TaskError> {
+        let lost = |source| TaskError::Spawn { program: "the servers' keeper".to_owned(), source };
+        let Some(mut tell) = self.tell.take() else { return Ok(()) };
+        writeln!(tell, "{KEEP}").map_err(lost)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.tell.take().is_some() {
+            // Its input has ended without the word; its servers end before it does.
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// The keeper itself: `cargo xtask keep`, which nobody calls by hand.
+pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
+    let UpArguments {} = arguments;
+    let tools = Tools::find_or_build(&|_| {})?;
+    let servers = start_shared(&tools, &|_| {})?;
+    println!("{}", servers.directory().display());
+    let mut word = String::new();
+    // However the input ends: without the word, nobody wants the servers.
+    let _ = std::io::stdin().read_line(&mut word);
+    if word.trim() == KEEP {
+        loop {
+            // Until a signal ends this process, and the reaper the servers.
+            std::thread::park();
+        }
+    }
+    Ok(())
+}

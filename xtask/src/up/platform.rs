@@ -1,0 +1,135 @@
+//! What a platform has before the broker comes: a database with the neighbours' rows, the kinds that blueprints name,
+//! and the namespace of a Project. All of it can be done twice.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use broker_app::domain::ProjectId;
+use broker_app::render::catalog::{self, ComposedKind, Files};
+use broker_app::render::{self, Provider, ProviderProfile, read_document};
+use serde_json::json;
+
+use crate::error::TaskError;
+use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, Sql, crd};
+
+const DATABASE: &str = "broker";
+
+/// The cloud of the sample Project: one that every sample blueprint can be used with.
+const PROVIDER: &str = "hetzner";
+
+const PROJECT: &str = "0198f3c0-1000-7000-8000-000000000001";
+const RESOURCE: &str = "0198f3c0-1000-7000-8000-000000000002";
+const CLOUD: &str = "0198f3c0-1000-7000-8000-000000000003";
+const CREDENTIAL: &str = "0198f3c0-1000-7000-8000-000000000004";
+
+/// What a declaration names of the neighbours.
+pub(super) fn ids() -> Vec<(String, String)> {
+    [("SAMPLE_PROJECT", PROJECT), ("SAMPLE_RESOURCE", RESOURCE), ("SAMPLE_CREDENTIAL", CREDENTIAL)]
+        .map(|(name, id)| (name.to_owned(), id.to_owned()))
+        .into()
+}
+
+/// An empty database, and how the broker reaches it.
+pub(super) fn database(postgres: &PostgresAccess) -> Result<String, TaskError> {
+    Sql::connect(postgres, "postgres")?.run(&format!("CREATE DATABASE {DATABASE}"))?;
+    let PostgresAccess { host, port, user, password } = postgres;
+    Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
+}
+
+/// Rows of the sibling contexts: a Project with a label, its Resource, a cloud, and a credential that the Project may
+/// use. The neighbours' tables have to be there.
+pub(super) fn project(postgres: &PostgresAccess) -> Result<(), TaskError> {
+    let namespace = render::namespace(project_id()?);
+    let script = format!(
+        "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.project_labels (project_id, key, value)
+            VALUES ('{PROJECT}', 'team', 'sample') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.resources (id, project_id)
+            VALUES ('{RESOURCE}', '{PROJECT}') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.clouds (id, provider, endpoint)
+            VALUES ('{CLOUD}', '{PROVIDER}', '{{\"region\": \"sample-1\"}}') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
+            VALUES ('{CREDENTIAL}', '{CLOUD}', 'kv', 'sample/cloud') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.cloud_credential_assignments (project_id, cloud_credential_id)
+            VALUES ('{PROJECT}', '{CREDENTIAL}') ON CONFLICT DO NOTHING;
+        INSERT INTO plexsphere.namespace_assignments (project_id, namespace, namespace_phase)
+            VALUES ('{PROJECT}', '{}', 'Ready') ON CONFLICT DO NOTHING;",
+        namespace.as_str()
+    );
+    Ok(Sql::connect(postgres, DATABASE)?.run(&script)?)
+}
+
+/// The Project's namespace.
+pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), TaskError> {
+    let name = render::namespace(project_id()?);
+    let name = name.as_str();
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    Api::of(control_plane)?.apply(&format!("/api/v1/namespaces/{name}"), &object)?;
+    Ok(())
+}
+
+/// What an installed Crossplane and its providers would define: the composite resources of the blueprints, what they
+/// compose, and the ProviderConfigs of the cloud.
+pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), TaskError> {
+    let api = Api::of(control_plane)?;
+    let provider = Provider::new(PROVIDER).map_err(TaskError::Sample)?;
+    let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
+    api.install_crd(&plain(&group, &version, &kind))?;
+    for directory in directories(catalog)? {
+        let [metadata, xrd, composition] =
+            ["metadata.json", "xrd.yaml", "composition.yaml"].map(|name| read(&directory, name));
+        let (metadata, xrd, composition) = (metadata?, xrd?, composition?);
+        let slug = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
+        let blueprint = catalog::read(&slug, files).map_err(TaskError::Sample)?;
+        let document = read_document("xrd.yaml", &xrd).map_err(TaskError::Sample)?;
+        api.install_crd(&crd::from_xrd(&document))?;
+        for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
+            if let Some((group, version)) = api_version.split_once('/') {
+                api.install_crd(&plain(group, version, kind))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An address on loopback that nobody serves at.
+pub(super) fn free_address() -> Result<String, TaskError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    let address = address.map_err(|source| TaskError::File {
+        doing: "listen on",
+        path: "127.0.0.1".into(),
+        source,
+    })?;
+    Ok(address.to_string())
+}
+
+fn project_id() -> Result<ProjectId, TaskError> {
+    PROJECT.parse().map_err(TaskError::Sample)
+}
+
+/// Kubernetes' own rule for most plurals is an `s`.
+fn plain(group: &str, version: &str, kind: &str) -> serde_json::Value {
+    crd::plain(group, version, kind, &format!("{}s", kind.to_lowercase()))
+}
+
+/// The blueprints of a catalog, by name.
+fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, TaskError> {
+    let failed = |source| TaskError::File { doing: "read", path: catalog.to_owned(), source };
+    let mut directories = Vec::new();
+    for entry in fs::read_dir(catalog).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            directories.push(path);
+        }
+    }
+    directories.sort();
+    Ok(directories)
+}
+
+fn read(directory: &Path, name: &str) -> Result<Vec<u8>, TaskError> {
+    let path = directory.join(name);
+    fs::read(&path).map_err(|source| TaskError::File { doing: "read", path, source })
+}
