@@ -12,6 +12,8 @@ mod plan;
 mod report;
 mod suite;
 
+use std::path::PathBuf;
+
 use crate::cli::TestArguments;
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
@@ -56,6 +58,11 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     print!("\n{report}");
     let complaints = report.complaints();
     if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
+}
+
+/// A program of the workspace, built as the tests are.
+pub(crate) fn program(workspace: &Workspace, name: &str) -> Result<PathBuf, TaskError> {
+    build::program(workspace, name)
 }
 
 fn start(tools: &Tools) -> Result<SharedServers, ServersError> {

@@ -4,9 +4,10 @@
 //! resolve other features and compile the same crates again.
 
 use std::io::BufReader;
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use cargo_metadata::{Artifact, Message};
+use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
@@ -31,6 +32,23 @@ pub(super) fn suites(workspace: &Workspace, plan: &Plan) -> Result<Vec<Suite>, T
     // Stable: within a tier the binaries stay sorted, and the slow examples come last.
     suites.sort_by_key(|suite| plan.position(&suite.tier));
     Ok(suites)
+}
+
+/// A program of the workspace, as the tests run it: built with the same features as they are, so that
+/// no crate is compiled a second time for it.
+pub(super) fn program(workspace: &Workspace, name: &str) -> Result<PathBuf, TaskError> {
+    let artifacts = step(&to_stderr, &format!("building {name}"), || compile(workspace))?;
+    let is_it = |artifact: &Artifact| {
+        artifact.target.name == name && artifact.target.is_kind(TargetKind::Bin)
+    };
+    let built = artifacts.into_iter().filter(is_it).find_map(|artifact| {
+        // The same target is built once more as a test of its own.
+        if artifact.profile.test { None } else { artifact.executable }
+    });
+    built.map(Into::into).ok_or_else(|| TaskError::Command {
+        what: format!("building {name}"),
+        how: "no program of that name came out of it".to_owned(),
+    })
 }
 
 fn compile(workspace: &Workspace) -> Result<Vec<Artifact>, TaskError> {
