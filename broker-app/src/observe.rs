@@ -1,25 +1,24 @@
-//! Stage 3, observe: reads cluster and mesh, and reduces what they say to facts.
+//! Stage 3, observe: reads cluster and mesh. What they say is reduced to facts by the pure [`Sight`].
 //!
 //! Read only. What could not be learnt is an error, and the pass is over: no information never decides
 //! anything.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use broker_domain::{
-    Action, ClusterId, Error as DomainError, FailureReason, NodeObservation, ObjectReference,
-    ObservedXr, ProvisionedResource, Substrate, next,
+    Action, ClusterId, Error as DomainError, NodeObservation, ObjectReference, ProvisionedResource,
+    next,
 };
 use broker_ports::{
     Arming, BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Reading,
-    ReconcilerPorts, Standing, Target, XrReading, XrTarget,
+    ReconcilerPorts, Target, XrReading, XrTarget,
 };
 use broker_render::is_applied;
 
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
-use crate::step::{ConfigSeen, Gate, Seen, XrSeen};
+use crate::step::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
 use crate::views::{References, Resolvers, Views};
 
 /// One observation: the facts to decide on, and what acting on them needs.
@@ -52,34 +51,30 @@ pub(crate) async fn observe(
 
     let Reading { cluster, xr, provider_config, recorded, labelled, .. } = reading;
     let live = live_xr(resource, xr)?;
-    let composed_left =
-        !labelled.is_empty() || recorded.values().any(|standing| *standing == Standing::Present);
-    let facts = facts(resource, live.as_deref(), node, composed_left || provider_config.is_some());
-    let mut gone = gone_objects(recorded);
-    if resource.phase().is_teardown() && provider_config.is_none() {
-        // On the way up it would only be about to be applied again.
-        gone.insert(config_reference.clone());
-    }
-    let substrate = substrate(resource, &cluster, live.as_deref(), labelled, gone);
-    let failure = live
-        .as_deref()
-        .and_then(|xr| xr.status.provisioning_failed.as_deref())
-        .map(FailureReason::from_message);
+    let sight = Sight {
+        cluster,
+        xr: live.as_deref().map(|xr| XrSight {
+            status: xr.status.clone(),
+            references: xr.references.clone(),
+            references_digest: xr.references_digest,
+        }),
+        config_stands: provider_config.is_some(),
+        config_reference,
+        recorded,
+        labelled,
+        node,
+    };
+    let facts = sight.facts(resource);
 
     let applies = next(&facts, resource.phase()).0 == Action::Apply;
     let rendered = views.as_ref().filter(|_| applies);
-    let seen = Seen {
-        facts,
+    let around = Around {
         xr: xr_seen(resource, live.as_deref(), rendered)?,
         config: config_seen(config, resource, provider_config.as_ref(), rendered)?,
-        config_reference,
-        composed_left,
-        substrate,
         gate: if applies { gate(resolvers, resource).await? } else { Gate::Closed },
-        braked: applies && braked(ports, config, &cluster).await?,
-        failure,
-        cluster,
+        braked: applies && braked(ports, config, &sight.cluster).await?,
     };
+    let seen = sight.seen(resource, around);
     let xr_reference = target.xr.reference()?;
     Ok(Observed { seen, views, xr_reference, live: live.map(|xr| xr.object) })
 }
@@ -165,51 +160,6 @@ fn live_xr(resource: &ProvisionedResource, xr: XrReading) -> Result<Option<Box<L
             let message = "the kind of the composite resource is not installed on the cluster";
             Err(Error::Port { port: PortName::Cluster, source: PortError::rejected(message) })
         }
-    }
-}
-
-fn facts(
-    resource: &ProvisionedResource,
-    live: Option<&LiveXr>,
-    node: NodeObservation,
-    residue: bool,
-) -> ObservedXr {
-    ObservedXr {
-        xr_exists: live.is_some(),
-        crossplane_ready: live.is_some_and(|xr| xr.status.crossplane_ready(resource.phase())),
-        terminal_failure: live.is_some_and(|xr| xr.status.terminal_failure()),
-        node,
-        residue,
-    }
-}
-
-/// What a direct read found gone.
-fn gone_objects(recorded: BTreeMap<ObjectReference, Standing>) -> BTreeSet<ObjectReference> {
-    let gone = recorded.into_iter().filter(|(_, standing)| *standing == Standing::Gone);
-    gone.map(|(reference, _)| reference).collect()
-}
-
-/// What the row should hold: everything seen, nothing that was proven gone.
-///
-/// An object that is gone while the composite resource still refers to it stays on record: Crossplane makes
-/// it again under the same name, and nothing else would tell us.
-fn substrate(
-    resource: &ProvisionedResource,
-    cluster: &ClusterId,
-    live: Option<&LiveXr>,
-    labelled: BTreeSet<ObjectReference>,
-    mut gone: BTreeSet<ObjectReference>,
-) -> Substrate {
-    let mut known = resource.substrate().clone();
-    if live.is_some() || !labelled.is_empty() {
-        known = known.on_cluster(cluster.clone()).found(labelled);
-    }
-    match live {
-        Some(xr) => {
-            gone.retain(|reference| !xr.references.contains(reference));
-            known.without(&gone).observed(xr.references.iter().cloned(), xr.references_digest)
-        }
-        None => known.without(&gone),
     }
 }
 

@@ -11,6 +11,7 @@
 mod apply;
 mod delete;
 mod seen;
+mod sight;
 
 use broker_domain::{
     Action, BootstrapTokenId, FailureReason, OnFailure, Phase, ProvisionedResource, Substrate,
@@ -20,6 +21,7 @@ use broker_ports::ObjectVersion;
 use broker_render::{Armed, Precondition};
 
 pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
+pub use sight::{Around, Sight, XrSight};
 
 /// Whether a pass may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
