@@ -1,0 +1,184 @@
+//! What is checked: every setting in full, and each rule by the history that comes back without it.
+
+use broker_domain::MeshRole::{Node, Standalone};
+use broker_domain::OnFailure::{Retain, Rollback};
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::super::is_nightly;
+use super::continuation::{MOST_PASSES, Pace};
+use super::protocol::Setting;
+use super::rule::Rule;
+use super::world::Left;
+
+const NOBODY_MEDDLES: Left = Left { deletions: 0, failures: 0, drifts: 0, pauses: 0 };
+const SOMEBODY_DELETES: Left = Left { deletions: 1, ..NOBODY_MEDDLES };
+
+/// How many distinct states a run has to go through, in all settings together.
+const NORMAL: usize = 100_000;
+const NIGHTLY: usize = 1_000_000;
+
+/// A rule, where it is switched off, and what is found then: one of these at least.
+type History = (Rule, fn() -> Setting, &'static [&'static str]);
+
+/// What a check came to.
+struct Checked {
+    states: usize,
+    /// The most passes that it took from any state until everything was settled.
+    longest: u8,
+    /// What was found, each with the way there.
+    found: Vec<(&'static str, Vec<String>)>,
+}
+
+fn check(setting: Setting) -> Checked {
+    check_until(setting, HasDiscoveries::AnyFailures, usize::MAX)
+}
+
+/// Ends when enough was found, or when every state within so many steps was visited.
+fn check_until(setting: Setting, enough: HasDiscoveries, steps: usize) -> Checked {
+    let checker = setting.check().checker().threads(2).target_max_depth(steps);
+    let checker = checker.finish_when(enough).spawn_bfs().join();
+    let found = checker.discoveries().into_iter();
+    let found = found.map(|(name, way)| {
+        (name, way.into_actions().iter().map(|event| format!("{event:?}")).collect())
+    });
+    let longest = checker.model().longest_way();
+    Checked { states: checker.unique_state_count(), longest, found: found.collect() }
+}
+
+fn a_node() -> Setting {
+    Setting::one(Node, Retain)
+}
+
+fn deleted_by_somebody() -> Setting {
+    Setting { adrift: 0, left: SOMEBODY_DELETES, ..a_node() }
+}
+
+fn paused_by_somebody() -> Setting {
+    Setting { adrift: 0, left: Left { pauses: 1, ..NOBODY_MEDDLES }, ..a_node() }
+}
+
+fn two_in_a_project() -> Setting {
+    let resources = vec![(Standalone, Retain), (Standalone, Retain)];
+    Setting { resources, adrift: 0, ..a_node() }
+}
+
+/// Each setting, and how many states it has at least: fewer means that something is not tried any more.
+fn settings() -> Vec<(&'static str, Setting, usize)> {
+    let failing = Left { failures: 1, ..NOBODY_MEDDLES };
+    let drifting = Left { drifts: 1, ..NOBODY_MEDDLES };
+    let everything = Left { deletions: 1, failures: 1, drifts: 1, pauses: 0 };
+    let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
+    let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
+    let mut all = vec![
+        ("a node", a_node(), 30_000),
+        ("a node, everything twice", Setting { twice: true, ..a_node() }, 30_000),
+        ("a node that fails and is rolled back", rolled_back, 100_000),
+        ("a node that somebody deletes", deleted_by_somebody(), 140_000),
+        ("a node that somebody pauses", paused_by_somebody(), 10_000),
+        ("something without a node that somebody deletes", alone, 45_000),
+    ];
+    if is_nightly() {
+        let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
+        let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
+        all.extend([
+            ("a node that drifts", Setting { left: drifting, ..a_node() }, 100_000),
+            ("a node that somebody deletes, with late requests", deleted_late, 800_000),
+            ("something without a node, everything at once", all_at_once, 700_000),
+        ]);
+    }
+    all
+}
+
+#[test]
+fn every_order_of_events_keeps_every_promise() {
+    let mut states = 0;
+    for (why, setting, least) in settings() {
+        let checked = check(setting);
+        assert!(checked.found.is_empty(), "{why}: {}", in_words(&checked.found));
+        println!("{why}: {} states, home in {} passes", checked.states, checked.longest);
+        assert!((3..=MOST_PASSES).contains(&checked.longest), "{why}: {} passes", checked.longest);
+        assert!(checked.states >= least, "{why}: {} states, not {least}", checked.states);
+        states += checked.states;
+    }
+    let least = if is_nightly() { NIGHTLY } else { NORMAL };
+    println!("{states} distinct states in all");
+    assert!(states >= least, "{states} states in all, not {least}");
+}
+
+/// Everything within some steps; the nightly run goes to the end.
+#[test]
+fn two_in_a_project_do_not_meddle_with_one_another() {
+    let steps = if is_nightly() { usize::MAX } else { 18 };
+    let setting = Setting { gate_moves: true, ..two_in_a_project() };
+    let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
+    assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
+    println!("{} states", checked.states);
+    assert!(checked.states >= 20_000, "{} states", checked.states);
+}
+
+/// The settings themselves are checked with all rules by the test above, so each history is reachable without its
+/// rule, and only then.
+#[test]
+fn every_rule_has_its_history() {
+    let late = a_node;
+    let twice = || Setting { twice: true, ..a_node() };
+    let rows: [History; 13] = [
+        (Rule::Shell, late, &["nothing is armed with a dead token"]),
+        (Rule::Touch, late, &["nothing is armed with a dead token"]),
+        (Rule::IssuerEpoch, late, &["nothing is armed with a dead token"]),
+        (Rule::IssueOnce, twice, &["nothing is armed with a dead token"]),
+        (Rule::VersionGuard, late, &["S1 legal edges only, sinks stay"]),
+        (Rule::LeaseGuard, late, &["S16 no write without a lease"]),
+        (Rule::Consumed, deleted_by_somebody, &["S11 Ready speaks of the machine that stands"]),
+        (Rule::ArmedTells, paused_by_somebody, &["S8 no healthy Node is told to leave"]),
+        (
+            Rule::CloseFirst,
+            late,
+            &["S4 no token after close", "S5 no live Node under deleted substrate"],
+        ),
+        (Rule::ConfigLast, deleted_by_somebody, &["the ProviderConfig goes last"]),
+        (
+            Rule::LabelList,
+            deleted_by_somebody,
+            &["the ProviderConfig goes last", "S7 nothing is left when Deleted is written"],
+        ),
+        (Rule::DirectRead, late, &["S7 nothing is left when Deleted is written"]),
+        (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
+    ];
+    for (rule, setting, expected) in rows {
+        let setting = Setting { without: Some(rule), ..setting() };
+        let enough = HasDiscoveries::AnyOf(expected.iter().copied().collect());
+        let checked = check_until(setting, enough, usize::MAX);
+        let found = checked.found.iter().any(|(name, _)| expected.contains(name));
+        assert!(found, "without {rule:?}: {}", in_words(&checked.found));
+    }
+}
+
+/// Decision 6: an arm that builds on its own shell as it reads it again, if that differs in its status alone.
+#[test]
+fn reading_the_own_shell_again_is_safe_and_saves_a_pass() {
+    let mut settings = vec![a_node(), deleted_by_somebody()];
+    if is_nightly() {
+        settings.push(Setting { adrift: 1, ..deleted_by_somebody() });
+    }
+    for setting in settings {
+        let checked = check(Setting { reads_shell_again: true, ..setting });
+        assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
+    }
+    let passes = |reads_shell_again| {
+        let model = Setting { reads_shell_again, ..a_node() }.check();
+        let declared = &model.init_states()[0];
+        model.passes_left(declared, Pace::Quick).unwrap()
+    };
+    let (once, again) = (passes(false), passes(true));
+    assert!(again < once && once <= MOST_PASSES, "{once} passes, or {again} with another read");
+}
+
+fn in_words(found: &[(&str, Vec<String>)]) -> String {
+    if found.is_empty() {
+        return "nothing was found".to_owned();
+    }
+    let ways =
+        found.iter().map(|(name, way)| format!("{name} is broken by\n  {}", way.join("\n  ")));
+    ways.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,113 @@
+//! L1 and L2: from every state, once nothing goes wrong any more, everything is settled after a few passes.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use super::pass::{At, Law, Times};
+use super::rule::Wrongs;
+use super::world::{Left, Move, Resource, World};
+
+/// One constant for every check of this repository.
+pub(super) const MOST_PASSES: u8 = 12;
+/// Whoever has not got there by then goes round in circles.
+const FAR_TOO_MANY: u8 = 3 * MOST_PASSES;
+
+/// How quick Crossplane and the agents are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Pace {
+    /// Whatever can happen outside happens between any two effects of a pass.
+    Quick,
+    /// Nothing happens outside while a pass is under way.
+    Slow,
+}
+
+/// How many passes each world takes, each counted once.
+#[derive(Default)]
+pub(super) struct Continuations(RwLock<HashMap<(World, Pace), Option<u8>>>);
+
+impl Continuations {
+    /// How many passes it takes until everything is settled and a further pass does nothing; `None` if it
+    /// never comes to that.
+    pub(super) fn passes(&self, law: Law<'_>, world: &World, pace: Pace) -> Option<u8> {
+        self.passes_from(law, world, pace, 0)
+    }
+
+    /// The most passes that any world took.
+    pub(super) fn longest(&self) -> Option<u8> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().copied().flatten().max()
+    }
+
+    fn passes_from(&self, law: Law<'_>, world: &World, pace: Pace, made: u8) -> Option<u8> {
+        let here = forgetful(*world, law);
+        let key = (here.world, pace);
+        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return *known;
+        }
+        let settled = settle(here, law).world;
+        let passes = if settled == key.0 {
+            let (after, done) = pass(Resource { world: settled, passes: Vec::new() }, law, pace);
+            let after = settle(after, law).world;
+            if done == 0 && after == settled {
+                after.is_settled(law.book).then_some(0)
+            } else if made == FAR_TOO_MANY {
+                None
+            } else {
+                self.passes_from(law, &after, pace, made + 1).map(|more| more + 1)
+            }
+        } else {
+            self.passes_from(law, &settled, pace, made)
+        };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes);
+        passes
+    }
+}
+
+/// What is to come does not depend on which epoch it is, nor on what could still have gone wrong.
+fn forgetful(world: World, law: Law<'_>) -> Resource {
+    let world = World { left: Left::default(), ..world };
+    let mut resource = Resource { world, passes: Vec::new() };
+    resource.make_canonical(law);
+    resource
+}
+
+/// Everything that can happen outside happens.
+fn settle(mut resource: Resource, law: Law<'_>) -> Resource {
+    loop {
+        let moves = Move::ORDINARY.into_iter().chain(Move::ENDING);
+        // What it would break is found where it is a step of the checker.
+        let mut unheard = Wrongs::default();
+        let mut quiet = true;
+        for which in moves {
+            if let Some(changed) = resource.world.make(which, law.book, &mut unheard) {
+                resource.told(changed, None);
+                quiet = false;
+            }
+        }
+        if quiet {
+            return resource;
+        }
+    }
+}
+
+/// One pass that nothing goes wrong for; answers how many effects it had.
+fn pass(mut resource: Resource, law: Law<'_>, pace: Pace) -> (Resource, usize) {
+    let mut unheard = Wrongs::default();
+    let mut done = 0;
+    resource.claim(law, false);
+    while let Some(place) = resource.holder() {
+        if let At::Reading { .. } = resource.passes[place].at {
+            resource.read_rest(law, place);
+            continue;
+        }
+        if law.reads_shell_again {
+            resource.read_shell_again(place);
+        }
+        resource.perform(law, place, Times::Once, &mut unheard);
+        done += 1;
+        if pace == Pace::Quick {
+            resource = settle(resource, law);
+        }
+    }
+    (forgetful(resource.world, law), done)
+}

@@ -1,0 +1,406 @@
+//! A worker's pass: claims, reads, talks to the real step, and does what that asks for, or is cut off.
+
+use broker_domain::{MeshRole, Phase};
+
+use super::book::{Book, Deed, MomentId, Reply, RowId, Said, SeenId, View, XrView};
+use super::rule::{Rule, Wrong, Wrongs};
+use super::world::{Changed, Readiness, Resource, World};
+
+/// Whether an object is still as somebody remembers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Memory {
+    /// At the very version.
+    Same,
+    /// The object, at another version.
+    Changed,
+    /// Another object, or none.
+    Gone,
+}
+
+/// A pass under way, or what is left of one: a request that nobody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Pass {
+    pub(super) epoch: u8,
+    pub(super) holds: bool,
+    pub(super) at: At,
+    /// The row is stored as it remembers it.
+    pub(super) row_fresh: bool,
+    pub(super) xr: Memory,
+    pub(super) config: Memory,
+    /// Something of its decision was not so.
+    mistaken: Option<Wrong>,
+    /// Somebody's late request arrived after it had read.
+    surprised: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum At {
+    /// The composite resource was read, the rest was not.
+    Reading { row: RowId, xr: Option<XrView>, blind: bool },
+    /// It waits for an effect.
+    Talking { moment: MomentId, stage: Stage, deed: Deed },
+    /// Its worker was cut off while this was under way.
+    Adrift(Deed),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Prepare,
+    Act(SeenId, Phase),
+    Persist(Phase),
+}
+
+/// How the environment of a pass is.
+#[derive(Clone, Copy)]
+pub(super) struct Law<'a> {
+    pub(super) book: &'a Book,
+    pub(super) without: Option<Rule>,
+    pub(super) gate_open: bool,
+    /// Whether the epoch on a shell is told from another.
+    pub(super) reads_shell_again: bool,
+}
+
+impl Law<'_> {
+    pub(super) fn lacks(&self, rule: Rule) -> bool {
+        self.without == Some(rule)
+    }
+}
+
+impl Resource {
+    pub(super) fn holder(&self) -> Option<usize> {
+        self.passes.iter().position(|pass| pass.holds)
+    }
+
+    /// How many requests are under way that nobody waits for.
+    pub(super) fn adrift(&self) -> usize {
+        self.passes.iter().filter(|pass| !pass.holds).count()
+    }
+
+    /// A worker claims the resource, reads its row and begins.
+    pub(super) fn claim(&mut self, law: Law<'_>, blind: bool) -> bool {
+        if self.holder().is_some() || law.book.facts(self.world.row).at_rest {
+            return false;
+        }
+        self.world.epoch += 1;
+        if let Some(xr) = &mut self.world.xr {
+            xr.own_epoch = false;
+        }
+        let pass = Pass {
+            epoch: self.world.epoch,
+            holds: true,
+            at: At::Reading { row: self.world.row, xr: None, blind },
+            row_fresh: true,
+            xr: Memory::Gone,
+            config: Memory::Gone,
+            mistaken: None,
+            surprised: false,
+        };
+        self.passes.push(pass);
+        let place = self.passes.len() - 1;
+        self.follow(law, place, law.book.prepare(self.world.row), Stage::Prepare);
+        true
+    }
+
+    /// Reads what is left to read, decides, and begins to act.
+    pub(super) fn read_rest(&mut self, law: Law<'_>, place: usize) {
+        let At::Reading { row, xr, blind } = self.passes[place].at else { return };
+        let facts = law.book.facts(row);
+        let node = facts.token.and_then(|token| self.world.issuer.node(token)).copied();
+        let view = View {
+            xr,
+            config: self.world.config && !blind,
+            composed: if blind { 0 } else { self.world.composed() },
+            registered: node.is_some_and(|node| !node.left),
+            gate_open: law.gate_open,
+        };
+        let plan = law.book.plan(row, view);
+        let pass = &mut self.passes[place];
+        // Nothing but its deletion builds on the ProviderConfig that was read.
+        let deletes = plan.to == Phase::Deprovisioning;
+        pass.config = if view.config && deletes { Memory::Same } else { Memory::Gone };
+        if plan.to == Phase::Ready && facts.phase != Phase::Ready {
+            let stale = xr.is_none_or(|xr| xr.ready != Readiness::Live);
+            let orphaned = facts.role == MeshRole::Node
+                && node.map(|node| node.machine) != xr.and_then(|xr| xr.refers_to);
+            pass.mistaken = match (stale, orphaned) {
+                (true, _) => Some(Wrong::StaleReady),
+                (false, true) => Some(Wrong::OrphanedMachine),
+                (false, false) => None,
+            };
+        }
+        self.follow(law, place, plan.begin, Stage::Act(plan.seen, plan.to));
+    }
+
+    /// Goes on with a conversation until it asks for something outside, or the pass is over.
+    fn follow(&mut self, law: Law<'_>, place: usize, moment: MomentId, stage: Stage) {
+        let (mut moment, mut stage) = (moment, stage);
+        loop {
+            match (law.book.said(moment), stage) {
+                (Said::Perform(Deed::Unchanged(row)), _) => {
+                    moment = law.book.reply(moment, Reply::Committed(row));
+                }
+                (Said::End | Said::Perform(Deed::Refused), _)
+                | (Said::Continue, Stage::Persist(_)) => {
+                    self.passes.remove(place);
+                    return;
+                }
+                (Said::Perform(deed), _) => {
+                    self.passes[place].at = At::Talking { moment, stage, deed };
+                    return;
+                }
+                (Said::Continue, Stage::Prepare) => {
+                    self.read_xr(law.book.row_of(moment), place);
+                    return;
+                }
+                (Said::Continue, Stage::Act(seen, to)) => {
+                    moment = law.book.persist(moment, seen, to);
+                    stage = Stage::Persist(to);
+                }
+            }
+        }
+    }
+
+    fn read_xr(&mut self, row: RowId, place: usize) {
+        let pass = &mut self.passes[place];
+        let blind = matches!(pass.at, At::Reading { blind: true, .. });
+        let xr = self.world.xr.filter(|_| !blind);
+        pass.xr = if xr.is_some() { Memory::Same } else { Memory::Gone };
+        pass.at = At::Reading { row, xr: xr.map(|xr| xr.view()), blind };
+    }
+
+    /// Performs what a pass waits for, so many times, and tells it one of the answers.
+    pub(super) fn perform(
+        &mut self,
+        law: Law<'_>,
+        place: usize,
+        times: Times,
+        wrongs: &mut Wrongs,
+    ) {
+        let At::Talking { moment, stage, deed } = self.passes[place].at else { return };
+        let first = self.do_deed(law, place, deed, wrongs);
+        let reply = match times {
+            Times::Once => first,
+            Times::TwiceFirst => {
+                self.do_deed(law, place, deed, wrongs);
+                first
+            }
+            Times::TwiceSecond => self.do_deed(law, place, deed, wrongs),
+        };
+        let Some(reply) = reply else {
+            // The port refused: the pass fails and gives its lease back.
+            self.passes.remove(place);
+            return;
+        };
+        self.follow(law, place, law.book.reply(moment, reply), stage);
+    }
+
+    /// The worker is gone, and its lease ends.
+    pub(super) fn crash(&mut self, place: usize) {
+        self.passes.remove(place);
+    }
+
+    /// The worker is cut off, and what it waits for is still under way. Only what that request carries can
+    /// still matter.
+    pub(super) fn cut_off(&mut self, place: usize) -> bool {
+        let pass = &mut self.passes[place];
+        let At::Talking { deed, .. } = pass.at else { return false };
+        pass.holds = false;
+        pass.at = At::Adrift(deed);
+        match deed {
+            Deed::Commit { .. } => {}
+            Deed::Unchanged(_)
+            | Deed::Refused
+            | Deed::Close
+            | Deed::ApplyConfig { .. }
+            | Deed::ApplyShell { .. }
+            | Deed::Issue { .. }
+            | Deed::Deregister(_)
+            | Deed::Arm(_)
+            | Deed::Reapply
+            | Deed::DeleteXr
+            | Deed::DeleteConfig => {
+                pass.row_fresh = false;
+                pass.mistaken = None;
+                pass.surprised = false;
+            }
+        }
+        if !matches!(deed, Deed::ApplyShell { .. } | Deed::Arm(_) | Deed::Reapply | Deed::DeleteXr)
+        {
+            pass.xr = Memory::Gone;
+        }
+        if !matches!(deed, Deed::ApplyConfig { .. } | Deed::DeleteConfig) {
+            pass.config = Memory::Gone;
+        }
+        true
+    }
+
+    /// The lease ends, and its worker goes on as if nothing had happened.
+    pub(super) fn overstay(&mut self, place: usize) {
+        self.passes[place].holds = false;
+    }
+
+    /// A request arrives that nobody waits for.
+    pub(super) fn land(&mut self, law: Law<'_>, place: usize, wrongs: &mut Wrongs) {
+        let At::Adrift(deed) = self.passes[place].at else { return };
+        self.do_deed(law, place, deed, wrongs);
+        self.passes.remove(place);
+        for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
+            pass.surprised = true;
+        }
+    }
+
+    /// Reads the own shell again before it is armed: what differs in its status alone is still ours.
+    pub(super) fn read_shell_again(&mut self, place: usize) -> bool {
+        let pass = &mut self.passes[place];
+        let arms = matches!(pass.at, At::Talking { deed: Deed::Arm(_), .. });
+        let ours = |xr: &super::world::Xr| xr.own_epoch && xr.armed.is_none() && !xr.deleting;
+        let may = arms && pass.xr == Memory::Changed && self.world.xr.as_ref().is_some_and(ours);
+        if may {
+            pass.xr = Memory::Same;
+        }
+        may
+    }
+
+    /// Tells everybody who remembers a version that an object has changed; `by` did it and knows.
+    pub(super) fn told(&mut self, changed: Changed, by: Option<usize>) {
+        for (place, pass) in self.passes.iter_mut().enumerate() {
+            match changed {
+                Changed::Xr if pass.xr == Memory::Same && by != Some(place) => {
+                    pass.xr = Memory::Changed;
+                }
+                Changed::XrGone => pass.xr = Memory::Gone,
+                Changed::ConfigGone => pass.config = Memory::Gone,
+                Changed::Xr | Changed::Elsewhere => {}
+            }
+        }
+    }
+
+    /// The row was written; `by` did it and knows.
+    pub(super) fn wrote(&mut self, row: RowId, by: Option<usize>) {
+        self.world.row = row;
+        for (place, pass) in self.passes.iter_mut().enumerate() {
+            if by != Some(place) {
+                pass.row_fresh = false;
+            }
+        }
+    }
+
+    /// A number that no token has that anybody still speaks of.
+    pub(super) fn fresh_token(&self, book: &Book) -> u8 {
+        let world = &self.world;
+        let mut spoken_of = 0_u64;
+        let mut speak = |token: Option<u8>| spoken_of |= token.map_or(0, |token| 1 << token);
+        speak(book.facts(world.row).token);
+        speak(world.issuer.open.map(|(token, _)| token));
+        speak(world.xr.and_then(|xr| xr.armed?.token()));
+        for node in world.issuer.consumed.iter().flatten() {
+            speak(Some(node.token));
+        }
+        for machine in world.machines.iter().flatten() {
+            speak(machine.with.token());
+        }
+        for pass in &self.passes {
+            match pass.at {
+                At::Reading { row, xr, .. } => {
+                    speak(book.facts(row).token);
+                    speak(xr.and_then(|xr| xr.armed?.token()));
+                }
+                At::Talking { moment, deed, .. } => {
+                    speak(book.facts(book.row_of(moment)).token);
+                    speak(deed.token(book));
+                }
+                At::Adrift(deed) => speak(deed.token(book)),
+            }
+        }
+        u8::try_from(spoken_of.trailing_ones()).unwrap()
+    }
+
+    /// States that differ in nothing but the numbers of epochs, in the order of requests, or in requests that
+    /// can do nothing any more, are one.
+    pub(super) fn make_canonical(&mut self, law: Law<'_>) {
+        let world = self.world;
+        self.passes.retain(|pass| pass.holds || !pass.is_in_vain(law, &world));
+        let mut epochs = 1_u64 << self.world.epoch | 1 << self.world.issuer.seen | 1;
+        self.passes.iter().for_each(|pass| epochs |= 1 << pass.epoch);
+        let below = |epoch: u8| epochs & ((1 << epoch) - 1);
+        let rank = |epoch: u8| u8::try_from(below(epoch).count_ones()).unwrap();
+        self.world.epoch = rank(self.world.epoch);
+        self.world.issuer.seen = rank(self.world.issuer.seen);
+        for pass in &mut self.passes {
+            pass.epoch = rank(pass.epoch);
+        }
+        self.passes.sort_unstable();
+    }
+}
+
+/// How often a request is performed, and which answer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Times {
+    Once,
+    TwiceFirst,
+    TwiceSecond,
+}
+
+impl Pass {
+    /// It has read that nothing is left.
+    fn expects_nothing(&self) -> bool {
+        match self.at {
+            At::Reading { .. } | At::Adrift(Deed::Commit { .. }) => true,
+            At::Talking { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
+                to == Phase::Deleted
+            }
+            At::Talking { stage: Stage::Prepare, .. } | At::Adrift(_) => false,
+        }
+    }
+
+    /// Whatever happens, its request will find that it came too late.
+    fn is_in_vain(&self, law: Law<'_>, world: &World) -> bool {
+        let At::Adrift(deed) = self.at else { return false };
+        let issuer = &world.issuer;
+        match deed {
+            Deed::Unchanged(_) | Deed::Refused => true,
+            Deed::Commit { .. } => {
+                let stale = !self.row_fresh && !law.lacks(Rule::VersionGuard);
+                stale || (self.epoch != world.epoch && !law.lacks(Rule::LeaseGuard))
+            }
+            Deed::Close => issuer.closed,
+            Deed::Issue { .. } => {
+                issuer.closed || (self.epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch))
+            }
+            Deed::Deregister(token) => issuer.node(token).is_none_or(|node| node.left),
+            Deed::ApplyConfig { first } => !first && self.config != Memory::Same,
+            Deed::ApplyShell { first } => !first && self.xr != Memory::Same,
+            Deed::Arm(_) => self.xr != Memory::Same && !law.lacks(Rule::Shell),
+            Deed::Reapply => self.xr != Memory::Same,
+            Deed::DeleteXr => self.xr == Memory::Gone,
+            Deed::DeleteConfig => self.config == Memory::Gone,
+        }
+    }
+
+    pub(super) const fn mistaken(&self) -> Option<Wrong> {
+        self.mistaken
+    }
+
+    pub(super) const fn surprised(&self) -> bool {
+        self.surprised
+    }
+}
+
+impl Deed {
+    fn token(self, book: &Book) -> Option<u8> {
+        match self {
+            Self::Commit { to, .. } => book.facts(to).token,
+            Self::Deregister(token) => Some(token),
+            Self::Arm(with) => with.token(),
+            Self::Unchanged(_)
+            | Self::Refused
+            | Self::Close
+            | Self::ApplyConfig { .. }
+            | Self::ApplyShell { .. }
+            | Self::Issue { .. }
+            | Self::Reapply
+            | Self::DeleteXr
+            | Self::DeleteConfig => None,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The protocol as the checker walks through it: states, events, and what must always hold.
+
+use broker_domain::{MeshRole, OnFailure};
+use stateright::{Model, Property};
+
+use super::book::{Book, Deed};
+use super::continuation::{Continuations, MOST_PASSES, Pace};
+use super::pass::{At, Law, Times};
+use super::rule::{Rule, Wrong, Wrongs};
+use super::world::{Left, Move, Resource, World};
+
+/// What is checked.
+#[derive(Clone)]
+pub(super) struct Setting {
+    /// The resources, which share a Project.
+    pub(super) resources: Vec<(MeshRole, OnFailure)>,
+    /// How many requests of one resource can be under way that nobody waits for.
+    pub(super) adrift: usize,
+    pub(super) left: Left,
+    /// The namespace may close and open.
+    pub(super) gate_moves: bool,
+    /// Every request may be performed twice.
+    pub(super) twice: bool,
+    /// A worker reads its own shell again before it arms it.
+    pub(super) reads_shell_again: bool,
+    pub(super) without: Option<Rule>,
+}
+
+pub(super) struct Protocol {
+    pub(super) setting: Setting,
+    book: Book,
+    continuations: Continuations,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    resources: Vec<Resource>,
+    gate_open: bool,
+    wrongs: Wrongs,
+}
+
+/// One step of the checker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Event {
+    /// A caller asks for deletion.
+    Delete(usize),
+    /// A worker claims it and reads the composite resource.
+    Claim(usize),
+    /// The same, but it believes a list that is older than anything that stands.
+    ClaimBlind(usize),
+    /// The worker reads the rest and decides.
+    Read(usize, usize),
+    /// What a worker waits for is done, so many times.
+    Do(usize, usize, Times),
+    /// A worker dies.
+    Crash(usize, usize),
+    /// A worker is cut off, and its request is still under way.
+    CutOff(usize, usize),
+    /// Its lease ends, and it goes on.
+    Overstay(usize, usize),
+    /// It reads its own shell again.
+    ReadShell(usize, usize),
+    /// A request arrives that nobody waits for.
+    Land(usize, usize),
+    /// Something happens outside.
+    Outside(usize, Move),
+    /// The namespace closes or opens.
+    Gate,
+}
+
+impl Setting {
+    pub(super) fn one(role: MeshRole, on_failure: OnFailure) -> Self {
+        Self {
+            resources: vec![(role, on_failure)],
+            adrift: 1,
+            left: Left::default(),
+            gate_moves: false,
+            twice: false,
+            reads_shell_again: false,
+            without: None,
+        }
+    }
+
+    pub(super) fn check(self) -> Protocol {
+        let book = Book::new(self.without);
+        Protocol { setting: self, book, continuations: Continuations::default() }
+    }
+}
+
+impl Protocol {
+    fn law(&self, state: &State) -> Law<'_> {
+        Law {
+            book: &self.book,
+            without: self.setting.without,
+            gate_open: state.gate_open,
+            reads_shell_again: self.setting.reads_shell_again,
+        }
+    }
+
+    pub(super) fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
+        let law = Law { gate_open: true, ..self.law(state) };
+        let passes = |it: &Resource| self.continuations.passes(law, &it.world, pace);
+        state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
+    }
+
+    /// The most passes that it took from any state that was visited.
+    pub(super) fn longest_way(&self) -> u8 {
+        self.continuations.longest().unwrap()
+    }
+
+    fn converges(&self, state: &State) -> bool {
+        [Pace::Quick, Pace::Slow]
+            .into_iter()
+            .all(|pace| self.passes_left(state, pace).is_some_and(|passes| passes <= MOST_PASSES))
+    }
+
+    fn events_of(&self, state: &State, place: usize, events: &mut Vec<Event>) {
+        let resource = &state.resources[place];
+        if self.book.deletion_requested(resource.world.row).is_some() {
+            events.push(Event::Delete(place));
+        }
+        let workers = state.resources.iter().filter(|resource| resource.holder().is_some()).count();
+        if resource.holder().is_none() && workers < 2 {
+            events.push(Event::Claim(place));
+            if self.setting.without == Some(Rule::DirectRead) {
+                events.push(Event::ClaimBlind(place));
+            }
+        }
+        for (number, pass) in resource.passes.iter().enumerate() {
+            match pass.at {
+                At::Reading { .. } => {
+                    events.push(Event::Read(place, number));
+                    events.push(Event::Crash(place, number));
+                }
+                At::Talking { deed, .. } => {
+                    events.push(Event::Do(place, number, Times::Once));
+                    events.push(Event::Crash(place, number));
+                    let echoes = !matches!(deed, Deed::Issue { .. })
+                        || self.setting.without == Some(Rule::IssueOnce);
+                    if self.setting.twice && echoes {
+                        events.push(Event::Do(place, number, Times::TwiceFirst));
+                        events.push(Event::Do(place, number, Times::TwiceSecond));
+                    }
+                    if pass.holds && resource.adrift() < self.setting.adrift {
+                        events.push(Event::CutOff(place, number));
+                        if self.setting.without == Some(Rule::ActWithinLease) {
+                            events.push(Event::Overstay(place, number));
+                        }
+                    }
+                    if self.setting.reads_shell_again {
+                        events.push(Event::ReadShell(place, number));
+                    }
+                }
+                At::Adrift(_) => events.push(Event::Land(place, number)),
+            }
+        }
+        let moves = Move::ORDINARY.into_iter().chain(Move::ENDING).chain(Move::MISHAPS);
+        events.extend(moves.map(|which| Event::Outside(place, which)));
+    }
+
+    /// What an event makes of a resource, if it can happen.
+    fn happen(
+        &self,
+        law: Law<'_>,
+        resource: &mut Resource,
+        event: Event,
+        wrongs: &mut Wrongs,
+    ) -> Option<()> {
+        match event {
+            Event::Delete(_) => {
+                let (row, wrong) = self.book.deletion_requested(resource.world.row)?;
+                if let Some(wrong) = wrong {
+                    wrongs.add(wrong);
+                }
+                resource.wrote(row, None);
+                Some(())
+            }
+            Event::Claim(_) => resource.claim(law, false).then_some(()),
+            Event::ClaimBlind(_) => resource.claim(law, true).then_some(()),
+            Event::Read(_, pass) => {
+                resource.read_rest(law, pass);
+                Some(())
+            }
+            Event::Do(_, pass, times) => {
+                resource.perform(law, pass, times, wrongs);
+                Some(())
+            }
+            Event::Crash(_, pass) => {
+                resource.crash(pass);
+                Some(())
+            }
+            Event::CutOff(_, pass) => resource.cut_off(pass).then_some(()),
+            Event::Overstay(_, pass) => {
+                resource.overstay(pass);
+                Some(())
+            }
+            Event::ReadShell(_, pass) => resource.read_shell_again(pass).then_some(()),
+            Event::Land(_, pass) => {
+                resource.land(law, pass, wrongs);
+                Some(())
+            }
+            Event::Outside(_, which) => {
+                let changed = resource.world.make(which, &self.book, wrongs)?;
+                resource.told(changed, None);
+                Some(())
+            }
+            Event::Gate => None,
+        }
+    }
+}
+
+impl Event {
+    const fn resource(self) -> Option<usize> {
+        match self {
+            Self::Delete(place)
+            | Self::Claim(place)
+            | Self::ClaimBlind(place)
+            | Self::Read(place, _)
+            | Self::Do(place, ..)
+            | Self::Crash(place, _)
+            | Self::CutOff(place, _)
+            | Self::Overstay(place, _)
+            | Self::ReadShell(place, _)
+            | Self::Land(place, _)
+            | Self::Outside(place, _) => Some(place),
+            Self::Gate => None,
+        }
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<State> {
+        let resources = self.setting.resources.iter().zip(0..);
+        let resources = resources.map(|((role, on_failure), number)| {
+            let row = self.book.declared(number, *role, *on_failure);
+            let world = World::declared(row, self.setting.left);
+            Resource { world, passes: Vec::new() }
+        });
+        let resources = resources.collect();
+        vec![State { resources, gate_open: true, wrongs: Wrongs::default() }]
+    }
+
+    fn actions(&self, state: &State, events: &mut Vec<Event>) {
+        if state.wrongs.any() {
+            // One counterexample is enough.
+            return;
+        }
+        for place in 0..state.resources.len() {
+            self.events_of(state, place, events);
+        }
+        if self.setting.gate_moves {
+            events.push(Event::Gate);
+        }
+    }
+
+    fn next_state(&self, state: &State, event: Event) -> Option<State> {
+        let Some(place) = event.resource() else {
+            return Some(State { gate_open: !state.gate_open, ..state.clone() });
+        };
+        if let Event::Outside(_, which) = event {
+            // Most moves cannot be made, and a world is cheaper to try than a whole state.
+            let mut world = state.resources[place].world;
+            world.make(which, &self.book, &mut Wrongs::default())?;
+        }
+        let mut after = state.clone();
+        let law = self.law(state);
+        let resource = &mut after.resources[place];
+        self.happen(law, resource, event, &mut after.wrongs)?;
+        resource.look(law, &mut after.wrongs);
+        resource.make_canonical(law);
+        Some(after)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        macro_rules! never {
+            ($($name:literal: $wrong:ident),+ $(,)?) => {
+                vec![$(Property::always($name, |_, state: &State| !state.wrongs.has(Wrong::$wrong))),+]
+            };
+        }
+        let mut all = never! {
+            "S1 legal edges only, sinks stay": IllegalEdge,
+            "S2 a change of phase and its event go together": EventMismatch,
+            "S3 events and versions have no gap": BrokenSequence,
+            "S4 no token after close": TokenAfterClose,
+            "S5 no live Node under deleted substrate": DeletedUnderNode,
+            "S7 nothing is left when Deleted is written": LeftBehind,
+            "S8 nothing is deleted that is wanted": UnwantedDeletion,
+            "S8 no healthy Node is told to leave": HealthyNodeLeft,
+            "S9 no life after Deleted": LifeAfterDeleted,
+            "S11 Ready speaks of the live generation": StaleReady,
+            "S11 Ready speaks of the machine that stands": OrphanedMachine,
+            "S16 no write without a lease": WriteWithoutLease,
+            "nothing is armed with a dead token": DeadToken,
+            "the ProviderConfig goes last": ConfigGoneFirst,
+        };
+        all.push(Property::always(
+            "L1, L2 everything is settled after K passes",
+            |model: &Self, state: &State| state.wrongs.any() || model.converges(state),
+        ));
+        all
+    }
+}
