@@ -1,15 +1,15 @@
 //! How much memory the watch cache keeps per resource, for `cargo xtask bench`.
 //!
 //! `cache --list` names the cases; `cache CASE` prints the bytes per resource that are still allocated when
-//! the cache is warm, without what an empty cache takes. An API server is played here: lists by the page, and
-//! a watch that says nothing.
+//! the cache is warm, without what an empty cache takes. A resource is a composite resource and its
+//! ProviderConfig. An API server is played here: lists by the page, and a watch that says nothing.
 
 use std::alloc::System;
 use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
 
-use broker_kube::cache::{Cache, CacheOptions};
+use broker_kube::cache::{Cache, CacheOptions, WarmKind};
 use broker_ports::{CachedXr, XrTarget};
 use broker_render::Xrd;
 use bytes::Bytes;
@@ -47,7 +47,7 @@ fn live(count: usize) -> usize {
         let client = Client::new(tower::service_fn(server), "default");
         let cache = Cache::new(client, CacheOptions::default());
         let warm = async {
-            while cache.warm(&xrd).is_none() {
+            while cache.warm(&xrd).is_none() || warm_configs(&cache).is_none() {
                 tokio::task::yield_now().await;
             }
             let after = allocated();
@@ -59,6 +59,10 @@ fn live(count: usize) -> usize {
             () = cache.run(std::future::pending()) => unreachable!("nobody stops it"),
         }
     })
+}
+
+fn warm_configs(cache: &Cache) -> Option<WarmKind> {
+    cache.warm_provider_configs("example.org/v1beta1", "providerconfigs")
 }
 
 fn allocated() -> usize {
@@ -75,10 +79,16 @@ fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
         let target = XrTarget::new(resource, project, Arc::clone(xrd));
         assert!(matches!(warm.observe(&target), CachedXr::Seen { .. }), "{number} is missing");
     }
+    let configs = warm_configs(cache).expect("they are warm");
+    assert_eq!(configs.owned("example.org/v1beta1", "ProviderConfig").len(), count);
 }
 
 /// Plays the API server.
 fn serve(request: &Request<Body>, count: usize) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+    if request.uri().path() == "/api/v1/namespaces/kube-system" {
+        let kube_system = json!({"metadata": {"uid": id(0)}});
+        return Response::new(Full::from(kube_system.to_string()).boxed_unsync());
+    }
     let query = request.uri().query().unwrap_or_default();
     let number = |key: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -103,7 +113,7 @@ fn id(number: usize) -> String {
     format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
 }
 
-/// A composite resource as it stands when all is well.
+/// A composite resource as it stands when all is well. Of a ProviderConfig no more is looked at than this has.
 fn object(number: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "plexsphere-provisioning-broker"});
     let id = id(number);

@@ -2,14 +2,17 @@
 //!
 //! A sweep looks at every resource there is and finds nearly all of them as it left them. The cache answers
 //! that from memory: it lists each kind once, follows it by a watch, and keeps of each object about two
-//! hundred bytes. **It decides only what needs attention.** Whoever acts reads the object by its name; what
-//! the cache does not have may stand all the same.
+//! hundred bytes, of a ProviderConfig about half of that. **It decides only what needs attention.** Whoever
+//! acts reads the object by its name; what the cache does not have may stand all the same.
 //!
 //! - *Kinds come and go.* A kind is followed from when it is first asked for ([`Cache::warm`],
 //!   [`Cache::track`]) until nobody asked for [`CacheOptions::unused_after`], or [`Cache::untrack`] is called.
 //!   All blueprint versions of one kind share one watch.
 //! - *Warm or nothing.* A kind is warm while a watch that began where a complete list ended was heard within
 //!   [`CacheOptions::silence`]. Otherwise the cache has no answer, and the caller lists.
+//! - *On which cluster.* Before each list and each watch the API server is asked which cluster it is. While
+//!   every kind is warm, and on the same one, that is the answer for whoever asks.
+//! - *Not for ever.* After [`CacheOptions::relist_after`] everything is listed anew, however well the watch is.
 //! - *One future.* Nothing happens until somebody runs [`Cache::run`], and nothing outlives it: no task is
 //!   started. Without it the cache stays cold, which costs requests and nothing else.
 //!
@@ -25,6 +28,7 @@
 mod entry;
 mod follow;
 mod index;
+mod kept;
 mod options;
 mod requests;
 mod tracked;
@@ -33,7 +37,8 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use broker_ports::{CachedXr, Hints, XrTarget};
+use broker_domain::ClusterId;
+use broker_ports::{CachedXr, Hints, OwnedObject, XrTarget};
 use broker_render::Xrd;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -46,7 +51,7 @@ pub use options::CacheOptions;
 use crate::hints::Broadcast;
 use entry::Key;
 use follow::follow;
-use index::Keep;
+use kept::Keep;
 use requests::Source;
 use tracked::Tracked;
 
@@ -107,9 +112,20 @@ impl Cache {
 
     /// The composite resources of a kind, if the cache has them. Begins to follow the kind if nobody did.
     pub fn warm(&self, xrd: &Xrd) -> Option<WarmKind> {
-        let tracked = self.tracked(composites(xrd));
-        tracked.touch();
-        tracked.is_warm(self.options.silence).then_some(WarmKind { tracked })
+        self.warm_source(composites(xrd))
+    }
+
+    /// The ProviderConfigs of a kind, if the cache has them. Begins to follow the kind if nobody did.
+    pub fn warm_provider_configs(&self, api_version: &str, plural: &str) -> Option<WarmKind> {
+        self.warm_source(provider_configs(api_version, plural))
+    }
+
+    /// Which cluster everything here stands on: known while every kind is warm, and on one and the same.
+    pub fn identity(&self) -> Option<ClusterId> {
+        let kinds = self.lock();
+        let mut clusters = kinds.values().map(|kind| kind.cluster(self.options.silence));
+        let first = clusters.next()??;
+        clusters.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
 
     /// Begins to follow the composite resources of a kind, so that it is warm by the time it is asked for.
@@ -117,7 +133,7 @@ impl Cache {
         self.tracked(composites(xrd)).touch();
     }
 
-    /// Begins to follow the ProviderConfigs of a kind, for hints only.
+    /// Begins to follow the ProviderConfigs of a kind.
     pub fn track_provider_configs(&self, api_version: &str, plural: &str) {
         self.tracked(provider_configs(api_version, plural)).touch();
     }
@@ -132,6 +148,12 @@ impl Cache {
     /// Ids of resources whose objects changed, from now on. The stream ends when [`Cache::run`] does.
     pub fn hints(&self) -> Hints {
         self.hints.listen()
+    }
+
+    fn warm_source(&self, source: Source) -> Option<WarmKind> {
+        let tracked = self.tracked(source);
+        tracked.touch();
+        tracked.is_warm(self.options.silence).then_some(WarmKind { tracked })
     }
 
     fn tracked(&self, source: Source) -> Arc<Tracked> {
@@ -178,6 +200,12 @@ impl WarmKind {
     pub fn observe(&self, target: &XrTarget) -> CachedXr {
         self.tracked.get(&Key::new(target.resource, target.project, target.xrd.scope()))
     }
+
+    /// Every object of this kind that carries our label, whatever its name, as objects of this API version and
+    /// kind.
+    pub fn owned(&self, api_version: &str, kind: &str) -> Vec<OwnedObject> {
+        self.tracked.owned((api_version, kind))
+    }
 }
 
 /// However a run ends, nothing is warm and nobody waits for a hint after it.
@@ -207,5 +235,5 @@ fn composites(xrd: &Xrd) -> Source {
 }
 
 fn provider_configs(api_version: &str, plural: &str) -> Source {
-    Source { path: format!("/apis/{api_version}/{plural}"), keep: Keep::Nothing }
+    Source { path: format!("/apis/{api_version}/{plural}"), keep: Keep::Names }
 }

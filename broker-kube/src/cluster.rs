@@ -19,9 +19,9 @@ use crate::{apply, delete, inspect, observe, owned, read};
 
 /// A management cluster behind its API server.
 ///
-/// Reading, applying and deleting ask the API server each time. [`Cluster::observe_many`] and
-/// [`Cluster::hints`] live on the cache, which somebody has to run: without that, observations cost lists,
-/// and no hint comes.
+/// Reading, applying and deleting ask the API server each time. What a sweep asks for is answered by the cache
+/// as long as that is warm: [`Cluster::observe_many`], [`Cluster::list_owned`], [`Cluster::identity`]. Hints
+/// come from there, too. Somebody has to run it: without that, every sweep costs lists, and no hint comes.
 ///
 /// ```
 /// # async fn embed(client: kube::Client, stop: impl Future<Output = ()>) {
@@ -74,7 +74,10 @@ impl fmt::Debug for KubeCluster {
 impl Cluster for KubeCluster {
     #[instrument(name = "kube.identity", level = "debug", skip_all)]
     async fn identity(&self) -> Result<ClusterId, PortError> {
-        read::identity(&self.objects).await
+        match self.cache.identity() {
+            Some(known) => Ok(known),
+            None => read::identity(&self.objects).await,
+        }
     }
 
     #[instrument(name = "kube.xr.observe_many", level = "debug", skip_all, fields(targets = targets.len()))]
@@ -115,7 +118,7 @@ impl Cluster for KubeCluster {
 
     #[instrument(name = "kube.list_owned", level = "debug", skip_all)]
     async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError> {
-        owned::list_owned(&self.objects, query).await
+        owned::list_owned(&self.objects, &self.cache, query).await
     }
 
     async fn hints(&self) -> Result<Hints, PortError> {

@@ -1,12 +1,18 @@
 //! Stage 5, act: what is ours on the cluster, page by page, to find what nobody wants any more.
+//!
+//! A kind that the cache has is one page and no request. It may be behind by as much as the watch is; how far
+//! that can be, and why it is enough, is decision 11. Any other kind is listed.
+
+use std::sync::Arc;
 
 use broker_ports::{
     ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, PortError,
 };
-use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL, Xrd};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cache::{Cache, WarmKind};
 use crate::call::Extent;
 use crate::objects::{Objects, Page, Selection};
 use crate::read::named;
@@ -24,11 +30,14 @@ struct OwnedKind {
     role: OwnedRole,
     api_version: String,
     kind: String,
+    /// Of a composite resource.
+    xrd: Option<Arc<Xrd>>,
 }
 
-/// One page, by one request: a kind without objects is a page without objects.
+/// One page, by one request at the most: a kind without objects is a page without objects.
 pub(crate) async fn list_owned(
     objects: &Objects,
+    cache: &Cache,
     query: &OwnedQuery,
 ) -> Result<OwnedPage, PortError> {
     let OwnedQuery { kinds, after, .. } = query;
@@ -41,41 +50,79 @@ pub(crate) async fn list_owned(
         Some(text) => find(&kinds, text)?,
     };
     let Some(kind) = kinds.get(place) else { return Ok(OwnedPage::default()) };
-    let OwnedKind { role, api_version, kind } = kind;
+    let (items, next) = match after {
+        // What the API server began, it ends.
+        Some(after) => list(objects, kind, Some(&after)).await?,
+        None => match kind.warm(objects, cache).await? {
+            Some(warm) => (warm.owned(&kind.api_version, &kind.kind), None),
+            None => list(objects, kind, None).await?,
+        },
+    };
+    let next = match next {
+        Some(after) => Some((kind, Some(after))),
+        None => kinds.get(place + 1).map(|kind| (kind, None)),
+    };
+    Ok(OwnedPage::new(items, next.map(|(kind, after)| kind.cursor(after))))
+}
+
+/// A page that the API server is asked for, and where its next one begins.
+async fn list(
+    objects: &Objects,
+    OwnedKind { role, api_version, kind, .. }: &OwnedKind,
+    after: Option<&str>,
+) -> Result<(Vec<OwnedObject>, Option<String>), PortError> {
     let selector = format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}");
     let selection =
         Selection { api_version, kind, namespace: None, selector: ("labelSelector", &selector) };
-    let page = objects.page(&selection, after.as_deref(), Extent::Metadata).await?;
+    let page = objects.page(&selection, after, Extent::Metadata).await?;
     let Page { items, next } = page.unwrap_or_default();
     let items = items.iter().map(|object| owned(&selection, *role, object));
-    let next = match next {
-        Some(after) => Some((&kinds[place], Some(after))),
-        None => kinds.get(place + 1).map(|kind| (kind, None)),
-    };
-    let next = next.map(|(kind, after)| kind.cursor(after));
-    Ok(OwnedPage::new(items.collect::<Result<_, _>>()?, next))
+    Ok((items.collect::<Result<_, _>>()?, next))
 }
 
 /// Each kind once, composite resources first: two versions of a kind show the same objects.
 fn in_order(kinds: &OwnedKinds) -> Vec<OwnedKind> {
     let OwnedKinds { xrds, provider_configs, .. } = kinds;
-    let xrds = xrds.iter().map(|xrd| (OwnedRole::Xr, xrd.api_version(), xrd.kind().to_owned()));
-    let configs = provider_configs.iter().cloned();
-    let configs = configs.map(|(version, kind)| (OwnedRole::ProviderConfig, version, kind));
-    let mut all: Vec<_> = xrds.chain(configs).collect();
-    all.sort();
-    all.dedup_by(|later, earlier| {
-        let group = |(_, version, kind): &(OwnedRole, String, String)| {
-            (version.split_once('/').map(|(group, _)| group.to_owned()), kind.clone())
-        };
-        group(later) == group(earlier)
+    let xrds = xrds.iter().map(|xrd| OwnedKind {
+        role: OwnedRole::Xr,
+        api_version: xrd.api_version(),
+        kind: xrd.kind().to_owned(),
+        xrd: Some(Arc::clone(xrd)),
     });
-    all.into_iter().map(|(role, api_version, kind)| OwnedKind { role, api_version, kind }).collect()
+    let configs = provider_configs.iter().map(|(api_version, kind)| OwnedKind {
+        role: OwnedRole::ProviderConfig,
+        api_version: api_version.clone(),
+        kind: kind.clone(),
+        xrd: None,
+    });
+    let mut all: Vec<_> = xrds.chain(configs).collect();
+    all.sort_by(|one, other| one.place().cmp(&other.place()));
+    all.dedup_by(|later, earlier| later.group() == earlier.group() && later.kind == earlier.kind);
+    all
 }
 
 impl OwnedKind {
+    fn group(&self) -> Option<&str> {
+        self.api_version.split_once('/').map(|(group, _)| group)
+    }
+
+    /// Versions of one kind stand side by side.
+    fn place(&self) -> (OwnedRole, Option<&str>, &str, &str) {
+        (self.role, self.group(), &self.kind, &self.api_version)
+    }
+
+    /// What the cache has of the kind. Where ProviderConfigs are served has to be asked once.
+    async fn warm(&self, objects: &Objects, cache: &Cache) -> Result<Option<WarmKind>, PortError> {
+        if let Some(xrd) = &self.xrd {
+            return Ok(cache.warm(xrd));
+        }
+        let kind = (self.api_version.as_str(), self.kind.as_str());
+        let served = objects.kinds().locate(objects.server(), kind).await?;
+        Ok(served.and_then(|at| cache.warm_provider_configs(at.api_version(), at.plural())))
+    }
+
     fn cursor(&self, after: Option<String>) -> String {
-        let Self { role: _, api_version, kind } = self;
+        let Self { api_version, kind, .. } = self;
         let cursor = Cursor { api_version: api_version.clone(), kind: kind.clone(), after };
         // Three texts always make JSON.
         serde_json::to_string(&cursor).unwrap_or_default()
@@ -98,4 +145,49 @@ fn owned(
     let owned = OwnedObject::new(named(selection, object)?, uid, role);
     let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
     Ok(if deleting { owned.being_deleted() } else { owned })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn xrd(kind: &str, version: &str) -> Arc<Xrd> {
+        let plural = format!("{}s", kind.to_lowercase());
+        let document = json!({
+            "apiVersion": "apiextensions.crossplane.io/v2",
+            "kind": "CompositeResourceDefinition",
+            "metadata": {"name": format!("{plural}.example.org")},
+            "spec": {
+                "group": "example.org",
+                "names": {"kind": kind, "plural": plural},
+                "versions": [{
+                    "name": version, "served": true, "referenceable": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+        });
+        Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn each_kind_is_listed_once_whatever_its_versions() {
+        let config = |group: &str| (format!("{group}/v1beta1"), "ProviderConfig".to_owned());
+        let kinds = OwnedKinds::new(
+            vec![xrd("Machine", "v2"), xrd("Bucket", "v1"), xrd("Machine", "v1")],
+            vec![config("b.example.org"), config("a.example.org"), config("b.example.org")],
+        );
+        let all: Vec<_> = in_order(&kinds).iter().map(|it| it.cursor(None)).collect();
+        let at = |api_version: &str, kind: &str| {
+            format!(r#"{{"api_version":"{api_version}","kind":"{kind}","after":null}}"#)
+        };
+        let expected = [
+            at("example.org/v1", "Bucket"),
+            at("example.org/v1", "Machine"),
+            at("a.example.org/v1beta1", "ProviderConfig"),
+            at("b.example.org/v1beta1", "ProviderConfig"),
+        ];
+        assert_eq!(all, expected);
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) const AT_ONCE: usize = 8;
 /// Crossplane's label on everything that a composite resource composed.
 const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 
-/// Which cluster this is. It is asked every time: whoever remembers it cannot notice that it is another.
+/// Which cluster this is, asked now: whoever acts has to notice that it is another.
 pub(crate) async fn identity(objects: &Objects) -> Result<ClusterId, PortError> {
     let kube_system = namespace_reference("kube-system")?;
     let found = objects.get(&kube_system, Extent::Metadata).await?.object();

@@ -50,6 +50,9 @@ pub type Hints = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 pub trait Cluster: Send + Sync {
     /// Which cluster this is: the uid of its `kube-system` namespace.
     ///
+    /// **Implementer**: may answer what it read when its watches began, as long as all of them go on; whoever
+    /// watches anew reads it anew. [`read`](Self::read) tells it as it is now. **Caller**: acts on none but that.
+    ///
     /// # Errors
     ///
     /// See the trait.
@@ -124,6 +127,11 @@ pub trait Cluster: Send + Sync {
 
     /// A page of the objects that carry our label, to find those that nobody wants any more. Following
     /// [`OwnedPage::next`] visits each object that stood throughout once; a kind that does not exist has none.
+    ///
+    /// **Implementer**: from a cache or from paged lists. A cache may be behind, so that something that came or
+    /// went a moment ago is not as it is; it has to be bounded how long, whatever becomes of the watch that feeds
+    /// it, and what a page shows is an object that stood, under its own uid. **Caller**: deletes by uid, reads
+    /// directly what a deletion depends on, and takes what is missing as a matter for a later listing.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@
 
 use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
 use broker_ports::{Arming, CachedXr, ConditionStatus, ObjectVersion, XrStatus};
-use broker_render::{Digest, Scope, namespace};
+use broker_render::{Digest, NamespaceName, Scope, namespace};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -42,6 +42,11 @@ impl Key {
 
     pub(super) fn resource(self) -> Option<ProvisionedResourceId> {
         ProvisionedResourceId::new(self.resource).ok()
+    }
+
+    /// The name, and the namespace unless there is none.
+    pub(super) fn place(self) -> Option<(XrName, Option<NamespaceName>)> {
+        Some((self.resource()?.xr_name(), ProjectId::new(self.project).ok().map(namespace)))
     }
 }
 
@@ -81,6 +86,14 @@ impl Entry {
         })
     }
 
+    pub(super) const fn version(&self) -> &Version {
+        &self.version
+    }
+
+    pub(super) const fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
     /// What the port is told.
     pub(super) fn show(&self) -> CachedXr {
         let mut status = XrStatus::new(self.generation);
@@ -101,13 +114,13 @@ impl Entry {
 /// Which object, at which version: two numbers, as every API server that there is writes them. Kubernetes
 /// promises no more than text, so anything else is kept as it came.
 #[derive(Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     Numbers { uid: Uuid, resource_version: u64 },
     Text(Box<ObjectVersion>),
 }
 
 impl Version {
-    fn of(version: ObjectVersion) -> Self {
+    pub(super) fn of(version: ObjectVersion) -> Self {
         let uid = Uuid::try_parse(&version.uid).ok();
         let number = version.resource_version.parse().ok();
         match (uid, number) {
@@ -120,7 +133,7 @@ impl Version {
         }
     }
 
-    fn show(&self) -> ObjectVersion {
+    pub(super) fn show(&self) -> ObjectVersion {
         match self {
             Self::Numbers { uid, resource_version } => {
                 ObjectVersion::new(uid.to_string(), resource_version.to_string())

@@ -1,12 +1,15 @@
 //! Following one kind: list, then watch, for as long as somebody wants to know.
 //!
 //! ```text
-//!          ┌──────────── expired ────────────┐
-//!          ▼                                 │
-//!        list ──── version ────▶ watch ──────┤
+//!          ┌── expired, believed for long enough, another cluster ──┐
+//!          ▼                                                        │
+//!        list ──── version ────▶ watch ─────────────────────────────┤
 //!          ▲                       ▲         ├── ended in good order: at once ──┐
 //!          └── failed: wait        └─────────┴── failed: wait ─────────────────┘
 //! ```
+//!
+//! Before each list and each watch the cluster is asked who it is. What stands here is known to be of that
+//! cluster for as long as the kind is warm, so that whoever asks meanwhile need not ask the API server.
 //!
 //! Whoever waits here holds up nobody: while a kind is not followed it is cold, and observations take the
 //! paged lists instead.
@@ -16,6 +19,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kube::Client;
+use tokio::time::{Instant, timeout_at};
 
 use super::index::Listing;
 use super::options::CacheOptions;
@@ -32,11 +36,7 @@ pub(super) async fn follow(
 ) {
     let mut waits = Waits::new(options);
     loop {
-        let step = match tracked.version() {
-            None => list(client, tracked, options, hints).await,
-            Some(version) => watch(client, tracked, &version, options, hints, &mut waits).await,
-        };
-        match step {
+        match step(client, tracked, options, hints, &mut waits).await {
             Ok(()) => {}
             Err(Interrupted::Expired) => {
                 tracing::debug!(kind = tracked.path(), "the watched version has expired");
@@ -59,6 +59,21 @@ pub(super) async fn follow(
                 tokio::time::sleep(wait).await;
             }
         }
+    }
+}
+
+/// One list, or one watch from beginning to end.
+async fn step(
+    client: &Client,
+    tracked: &Tracked,
+    options: &CacheOptions,
+    hints: &Broadcast,
+    waits: &mut Waits,
+) -> Result<(), Interrupted> {
+    tracked.begin_on(requests::identity(client, options).await?);
+    match tracked.version() {
+        None => list(client, tracked, options, hints).await,
+        Some(version) => watch(client, tracked, &version, options, hints, waits).await,
     }
 }
 
@@ -87,7 +102,7 @@ async fn list(
     }
 }
 
-/// Watches until the server ends it or something breaks.
+/// Watches until the server ends it, something breaks, or it was believed for long enough.
 async fn watch(
     client: &Client,
     tracked: &Tracked,
@@ -98,8 +113,14 @@ async fn watch(
 ) -> Result<(), Interrupted> {
     let mut watch = requests::watch(client, tracked.source(), version, options).await?;
     tracked.hear();
+    let until = tracked.believed_until(options.relist_after).unwrap_or_else(Instant::now);
     let mut idle = true;
-    while let Some(line) = watch.next().await? {
+    loop {
+        let Ok(line) = timeout_at(until, watch.next()).await else {
+            tracked.doubt();
+            return Ok(());
+        };
+        let Some(line) = line? else { break };
         let changed = tracked.apply(line.event()?);
         // Only what was heard is proof that the way is clear: a server that takes every watch and drops it
         // must not be asked in a circle.

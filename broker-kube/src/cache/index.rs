@@ -4,23 +4,12 @@
 //! Invariant: what the index shows never goes back. Every list and every event carries the version of the
 //! store that it speaks of; what is not newer than the index itself is dropped, be it late, doubled, or both.
 
-use std::collections::HashMap;
-
 use broker_domain::ProvisionedResourceId;
-use broker_ports::CachedXr;
-use broker_render::Scope;
+use broker_ports::{CachedXr, OwnedObject};
 use serde_json::Value;
 
-use super::entry::{Entry, Key};
-
-/// What is kept of the objects of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Keep {
-    /// What a sweep asks for: composite resources.
-    Entries(Scope),
-    /// Nothing: ProviderConfigs are watched only for the hint that one changed.
-    Nothing,
-}
+use super::entry::Key;
+use super::kept::{Keep, Kept};
 
 /// One event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +26,7 @@ pub(super) enum Event<'a> {
 #[derive(Debug)]
 pub(super) struct Index {
     keep: Keep,
-    // The entry stands behind a pointer because a map keeps up to half of its room free, and an empty place
-    // for a pointer costs less than an empty place for an entry.
-    entries: HashMap<Key, Box<Entry>>,
+    kept: Kept,
     /// The version of the store that the index shows; what the next watch begins after.
     version: Option<String>,
     /// There was a list before.
@@ -49,12 +36,12 @@ pub(super) struct Index {
 /// A list under way, page by page.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    entries: HashMap<Key, Box<Entry>>,
+    kept: Kept,
 }
 
 impl Index {
     pub(super) fn new(keep: Keep) -> Self {
-        Self { keep, entries: HashMap::new(), version: None, listed: false }
+        Self { keep, kept: Kept::default(), version: None, listed: false }
     }
 
     /// Where a watch goes on; `None` before the first list and after the server has forgotten that version.
@@ -69,24 +56,26 @@ impl Index {
     }
 
     pub(super) fn get(&self, key: &Key) -> CachedXr {
-        self.entries.get(key).map_or(CachedXr::Absent, |entry| entry.show())
+        self.kept.get(key)
+    }
+
+    /// Everything that stands, as objects of the kind that goes by these names.
+    pub(super) fn owned(&self, names: (&str, &str)) -> Vec<OwnedObject> {
+        self.kept.owned(self.keep, names)
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.entries.len()
+        self.kept.len()
     }
 
     /// Takes a complete list, made at that version of the store. Returns what differs from what was seen
     /// before. The first list tells what stands and not what changed: whoever begins, begins with a sweep.
     pub(super) fn take(&mut self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
-        let Listing { mut entries } = listing;
-        entries.shrink_to_fit();
-        let came = entries.iter().filter(|(key, entry)| self.entries.get(key) != Some(entry));
-        let went = self.entries.keys().filter(|key| !entries.contains_key(key));
-        let changed = came.map(|(key, _)| key).chain(went).filter_map(|key| key.resource());
-        let changed = if self.listed { changed.collect() } else { Vec::new() };
-        self.entries = entries;
+        let Listing { mut kept } = listing;
+        kept.shrink();
+        let changed = if self.listed { self.kept.changed(&kept) } else { Vec::new() };
+        self.kept = kept;
         self.version = Some(version);
         self.listed = true;
         changed
@@ -99,19 +88,11 @@ impl Index {
         if !self.advance(version) {
             return None;
         }
-        let key = Key::of(object)?;
-        match (event, self.keep) {
-            (Event::Bookmark(_), _) => return None,
-            (Event::Applied(_) | Event::Deleted(_), Keep::Nothing) => {}
-            (Event::Applied(_), Keep::Entries(scope)) => {
-                let entry = Box::new(Entry::of(object, scope)?);
-                self.entries.insert(key, entry);
-            }
-            (Event::Deleted(_), Keep::Entries(_)) => {
-                self.entries.remove(&key);
-            }
+        match event {
+            Event::Applied(_) => self.kept.insert(object, self.keep),
+            Event::Deleted(_) => self.kept.remove(object),
+            Event::Bookmark(_) => None,
         }
-        key.resource()
     }
 
     /// Moves on to a version, unless the index is there already. Versions that are no numbers cannot be
@@ -132,10 +113,7 @@ impl Index {
 impl Listing {
     /// Adds an object of a page.
     pub(super) fn add(&mut self, object: &Value, keep: Keep) {
-        let Keep::Entries(scope) = keep else { return };
-        if let (Some(key), Some(entry)) = (Key::of(object), Entry::of(object, scope)) {
-            self.entries.insert(key, Box::new(entry));
-        }
+        self.kept.insert(object, keep);
     }
 }
 

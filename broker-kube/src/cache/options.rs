@@ -14,6 +14,10 @@ pub struct CacheOptions {
     /// How long a watch may say nothing before it counts as dead. An API server sends a bookmark about once
     /// a minute even when nothing happens; what is shorter than that tears down watches that are well.
     pub silence: Duration,
+    /// For how long watches are believed before everything is listed anew. An API server that tells each change
+    /// to whoever watches makes this superfluous; it is what bounds a watch that goes on and leaves something
+    /// out. Of anything that the list shows to be otherwise there is a hint.
+    pub relist_after: Duration,
     /// How long one page of a list, or the beginning of a watch, may take.
     pub request_timeout: Duration,
     /// The first wait after a failure, and the longest. Each wait is about twice the one before, with jitter.
@@ -31,6 +35,7 @@ impl Default for CacheOptions {
             page_size: 500,
             watch_timeout: Duration::from_secs(290),
             silence: Duration::from_secs(90),
+            relist_after: Duration::from_hours(1),
             request_timeout: Duration::from_secs(30),
             first_wait: Duration::from_millis(200),
             longest_wait: Duration::from_secs(30),
@@ -51,6 +56,13 @@ impl CacheOptions {
     #[must_use]
     pub const fn with_watch_timeout(mut self, timeout: Duration) -> Self {
         self.watch_timeout = timeout;
+        self
+    }
+
+    /// With another time after which everything is listed anew.
+    #[must_use]
+    pub const fn with_relist_after(mut self, relist_after: Duration) -> Self {
+        self.relist_after = relist_after;
         self
     }
 

@@ -1,20 +1,23 @@
-//! The two requests of a cache: a page of a list, and a watch. Each says of a failure just what the cache has
-//! to know: whether going on from the same version makes sense.
+//! The requests of a cache: which cluster it is, a page of a list, and a watch. Each says of a failure just
+//! what the cache has to know: whether going on from the same version makes sense.
 
 use std::time::Duration;
 
+use broker_domain::ClusterId;
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::Client;
-use kube::api::{ListParams, WatchParams};
+use kube::api::{GetParams, ListParams, WatchParams};
 use kube::client::Body;
 use kube::core::Request;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::index::{Event, Keep};
+use super::index::Event;
+use super::kept::Keep;
 use super::options::CacheOptions;
 
 /// One line of a watch is one object; an API server takes none of more than a few MiB. Beyond this it is not
@@ -71,6 +74,20 @@ pub(super) struct PageMetadata {
     pub(super) next: Option<String>,
 }
 
+/// Which cluster answers here: the uid of its `kube-system`.
+pub(super) async fn identity(
+    client: &Client,
+    options: &CacheOptions,
+) -> Result<ClusterId, Interrupted> {
+    let namespaces = Request::new("/api/v1/namespaces");
+    let request = namespaces.get_metadata("kube-system", &GetParams::default());
+    let answer = collected(client, request, options).await?;
+    let object: Value =
+        serde_json::from_slice(&answer).map_err(|error| Interrupted::Unreadable(Some(error)))?;
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    uid.and_then(|uid| ClusterId::new(uid).ok()).ok_or(Interrupted::Unreadable(None))
+}
+
 /// A page of the objects that carry our label.
 pub(super) async fn list(
     client: &Client,
@@ -83,13 +100,9 @@ pub(super) async fn list(
     let request = Request::new(source.path.as_str());
     let request = match source.keep {
         Keep::Entries(_) => request.list(&parameters),
-        Keep::Nothing => request.list_metadata(&parameters),
+        Keep::Names => request.list_metadata(&parameters),
     };
-    let answer = async {
-        let answer = send(client, request).await?;
-        Ok::<_, Interrupted>(answer.into_body().collect().await.map_err(broken)?.to_bytes())
-    };
-    let answer = within(options.request_timeout, answer).await?;
+    let answer = collected(client, request, options).await?;
     serde_json::from_slice(&answer).map_err(|error| Interrupted::Unreadable(Some(error)))
 }
 
@@ -121,7 +134,7 @@ pub(super) async fn watch(
     let request = Request::new(source.path.as_str());
     let request = match source.keep {
         Keep::Entries(_) => request.watch(&parameters, version),
-        Keep::Nothing => request.watch_metadata(&parameters, version),
+        Keep::Names => request.watch_metadata(&parameters, version),
     };
     let request = request.map(|mut request| {
         // A compressed line may wait in a buffer until the next one comes.
@@ -178,6 +191,19 @@ impl Line {
 
 fn selector() -> String {
     format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}")
+}
+
+/// The whole answer to a request.
+async fn collected(
+    client: &Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    options: &CacheOptions,
+) -> Result<Bytes, Interrupted> {
+    let answer = async {
+        let answer = send(client, request).await?;
+        Ok::<_, Interrupted>(answer.into_body().collect().await.map_err(broken)?.to_bytes())
+    };
+    within(options.request_timeout, answer).await
 }
 
 async fn send(

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use broker_domain::ProvisionedResourceId;
-use broker_ports::CachedXr;
+use broker_domain::{ClusterId, ProvisionedResourceId};
+use broker_ports::{CachedXr, OwnedObject};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -26,6 +26,10 @@ pub(super) struct Tracked {
 #[derive(Debug)]
 struct State {
     index: Index,
+    /// The cluster that it was found on when the list or the watch began.
+    cluster: Option<ClusterId>,
+    /// When the last list was taken in.
+    listed: Option<Instant>,
     /// When the server was heard last. `None` while there is no watch.
     heard: Option<Instant>,
     /// When somebody asked last.
@@ -35,7 +39,8 @@ struct State {
 impl Tracked {
     pub(super) fn new(source: Source) -> Self {
         let index = Index::new(source.keep);
-        let state = Mutex::new(State { index, heard: None, used: Instant::now() });
+        let used = Instant::now();
+        let state = Mutex::new(State { index, cluster: None, listed: None, heard: None, used });
         Self { source, state, followed: AtomicBool::new(false), dropped: Notify::new() }
     }
 
@@ -69,19 +74,53 @@ impl Tracked {
 
     /// There is a watch, which begins only where a complete list ended, and it was heard within `silence`.
     pub(super) fn is_warm(&self, silence: Duration) -> bool {
-        self.lock().heard.is_some_and(|heard| heard.elapsed() <= silence)
+        self.lock().is_warm(silence)
+    }
+
+    /// The cluster that it stands on, as long as it is warm.
+    pub(super) fn cluster(&self, silence: Duration) -> Option<ClusterId> {
+        let state = self.lock();
+        state.cluster.clone().filter(|_| state.is_warm(silence))
     }
 
     pub(super) fn get(&self, key: &Key) -> CachedXr {
         self.lock().index.get(key)
     }
 
+    pub(super) fn owned(&self, names: (&str, &str)) -> Vec<OwnedObject> {
+        self.lock().index.owned(names)
+    }
+
     pub(super) fn version(&self) -> Option<String> {
         self.lock().index.version().map(str::to_owned)
     }
 
+    /// A list or a watch is about to begin, on this cluster. A version of another one means nothing here, and
+    /// what was seen there is no answer.
+    pub(super) fn begin_on(&self, cluster: ClusterId) {
+        let mut state = self.lock();
+        if state.cluster.as_ref().is_some_and(|before| *before != cluster) {
+            state.heard = None;
+            state.index.expire();
+        }
+        state.cluster = Some(cluster);
+    }
+
+    /// Until when its watches are believed.
+    pub(super) fn believed_until(&self, relist_after: Duration) -> Option<Instant> {
+        self.lock().listed.and_then(|listed| listed.checked_add(relist_after))
+    }
+
+    /// The watch was believed for long enough. What it told stays the answer while the list is made, for no
+    /// longer than a silence.
+    pub(super) fn doubt(&self) {
+        self.lock().index.expire();
+    }
+
     pub(super) fn take(&self, listing: Listing, version: String) -> Vec<ProvisionedResourceId> {
-        self.lock().index.take(listing, version)
+        let mut state = self.lock();
+        state.listed = Some(Instant::now());
+        state.index.take(listing, version)
     }
 
     pub(super) fn apply(&self, event: Event<'_>) -> Option<ProvisionedResourceId> {
@@ -109,5 +148,11 @@ impl Tracked {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_warm(&self, silence: Duration) -> bool {
+        self.heard.is_some_and(|heard| heard.elapsed() <= silence)
     }
 }

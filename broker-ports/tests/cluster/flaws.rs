@@ -71,6 +71,8 @@ flaws! {
     EmptiesItsCacheInAnOutage => "an_observation_that_is_cut_off_is_never_absence",
     ListsOnePageOnly => "owned_objects_are_listed_to_the_end",
     ListsByCounting => "owned_pages_do_not_drift_while_objects_go",
+    ListsNamesOfOursOnly => "what_carries_our_label_is_listed_whatever_its_name",
+    ListsNothingInAnOutage => "a_cluster_that_is_cut_off_never_answers_with_absence",
     ListsWhatIsNotOurs => "what_lost_our_label_is_not_listed",
     ListsForbiddenAsNothing => "a_forbidden_listing_is_an_error",
     NeverHints => "a_change_gives_a_hint",

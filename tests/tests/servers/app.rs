@@ -6,6 +6,7 @@ mod host;
 mod kills;
 mod paths;
 mod replicas;
+mod silence;
 
 /// Whether the big counts are wanted: `cargo xtask test --nightly`.
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]

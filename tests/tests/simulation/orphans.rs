@@ -65,6 +65,45 @@ async fn a_late_shell_is_removed_by_the_next_sweep() {
     assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
 }
 
+/// A sweep is answered by the cache. What that does not show yet is found once it does.
+#[tokio::test(start_paused = true)]
+async fn a_late_shell_that_the_cache_does_not_show_is_removed_when_it_does() {
+    let world = world_with_a_late_apply(2);
+    let gone = deleted_with_a_request_under_way(&world).await;
+    world.cluster.freeze_cache();
+    assert_eq!(world.faults.land_all().await, 1);
+    let (work, report) = world.sweep().await;
+    assert_eq!((work.len(), fates(&report)), (0, vec![]), "nobody has told of it");
+    assert!(world.cluster.stands(&world.xr(&gone)));
+
+    world.cluster.catch_up_cache();
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("Machine", Fate::Leaving)]);
+    world.cluster.settle(5);
+    assert_eq!(world.standing(), []);
+}
+
+/// The other way round: what the cache still shows may be gone, or be another object by now.
+#[tokio::test(start_paused = true)]
+async fn an_orphan_that_only_the_cache_shows_costs_nobody_anything() {
+    let world = world_with_a_late_apply(2);
+    let gone = deleted_with_a_request_under_way(&world).await;
+    assert_eq!(world.faults.land_all().await, 1);
+    let xr = world.xr(&gone);
+    world.cluster.freeze_cache();
+    world.cluster.delete_in_background(&xr);
+    let namesake = plant(&world, &xr, xr.name());
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("Machine", Fate::Leaving)], "it was asked for, by its uid");
+    assert!(world.cluster.stands(&namesake), "which another object does not have");
+
+    world.cluster.catch_up_cache();
+    let (_, report) = world.sweep().await;
+    assert_eq!(fates(&report), [("Machine", Fate::Leaving)]);
+    world.cluster.settle(5);
+    assert_eq!(world.standing(), []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_provider_config_is_removed_by_the_next_sweep() {
     let world = world_with_a_late_apply(1);

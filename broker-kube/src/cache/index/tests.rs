@@ -1,6 +1,7 @@
 //! What an index shows after lists and events, in whatever order they come.
 
-use broker_ports::CachedXr;
+use broker_ports::{CachedXr, OwnedRole};
+use broker_render::Scope;
 use serde_json::json;
 
 use super::*;
@@ -106,22 +107,81 @@ fn the_first_list_gives_no_hints() {
     assert_eq!(relist(&mut index, &[], 6), [resource(1)]);
 }
 
-#[test]
-fn strangers_are_not_kept_and_not_hinted_at() {
-    let mut index = index_of(&[], 5);
-    let stranger =
-        json!({"metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "6"}});
-    assert_eq!(index.apply(Event::Applied(&stranger)), None);
-    assert_eq!((index.len(), index.version()), (0, Some("6")));
+fn stranger(version: u64) -> Value {
+    let metadata = json!({
+        "name": "web", "namespace": "a", "uid": "u", "resourceVersion": version.to_string(),
+    });
+    json!({"metadata": metadata})
+}
+
+/// Name, namespace, uid and whether it goes, of everything that an index has.
+fn owned(index: &Index) -> Vec<(String, String, String, bool)> {
+    let objects = index.owned(("example.org/v1", "Thing")).into_iter().map(|object| {
+        let reference = object.reference;
+        assert_eq!((reference.api_version(), reference.kind()), ("example.org/v1", "Thing"));
+        let within = reference.namespace().unwrap_or_default().to_owned();
+        (reference.name().to_owned(), within, object.uid, object.deleting)
+    });
+    let mut objects: Vec<_> = objects.collect();
+    objects.sort();
+    objects
+}
+
+fn ours(number: u32, deleting: bool) -> (String, String, String, bool) {
+    let home = format!("plexsphere-project-{PROJECT}");
+    (format!("pr-{}", id(number)), home, id(number), deleting)
 }
 
 #[test]
-fn of_a_provider_config_only_the_hint_is_kept() {
-    let mut index = Index::new(Keep::Nothing);
-    assert_eq!(relist(&mut index, &[object(1, 3)], 5), []);
+fn strangers_are_kept_to_be_named_and_not_hinted_at() {
+    let mut index = index_of(&[], 5);
+    assert_eq!(index.apply(Event::Applied(&stranger(6))), None);
+    assert_eq!(index.version(), Some("6"));
+    let web = ("web".to_owned(), "a".to_owned(), "u".to_owned(), false);
+    assert_eq!(owned(&index), [web.clone()]);
+    assert_eq!(relist(&mut index, &[stranger(7), object(1, 7)], 8), [resource(1)]);
+    assert_eq!(owned(&index), [ours(1, false), web]);
+    assert_eq!(index.apply(Event::Deleted(&stranger(9))), None);
+    assert_eq!(owned(&index), [ours(1, false)]);
+}
+
+#[test]
+fn whatever_is_kept_is_listed_as_it_stands() {
+    for (keep, role) in [
+        (Keep::Entries(Scope::Namespaced), OwnedRole::Xr),
+        (Keep::Names, OwnedRole::ProviderConfig),
+    ] {
+        let mut index = Index::new(keep);
+        relist(&mut index, &[object(1, 3), object(2, 4)], 5);
+        let mut going = object(2, 6);
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        index.apply(Event::Applied(&going));
+        assert_eq!(owned(&index), [ours(1, false), ours(2, true)]);
+        let objects = index.owned(("example.org/v1", "Thing"));
+        assert!(objects.iter().all(|object| object.role == role && object.resource.is_some()));
+        index.apply(Event::Deleted(&object(1, 7)));
+        assert_eq!(owned(&index), [ours(2, true)]);
+    }
+}
+
+#[test]
+fn what_stands_in_no_namespace_is_listed_without_one() {
+    let mut at_large = object(1, 3);
+    at_large["metadata"].as_object_mut().unwrap().remove("namespace");
+    let mut index = Index::new(Keep::Entries(Scope::Cluster));
+    relist(&mut index, &[at_large], 5);
+    assert_eq!(owned(&index), [(format!("pr-{}", id(1)), String::new(), id(1), false)]);
+}
+
+#[test]
+fn a_provider_config_gives_hints_as_anything_else_does() {
+    let mut index = Index::new(Keep::Names);
+    assert_eq!(relist(&mut index, &[object(1, 3), object(2, 3)], 5), []);
     assert_eq!(index.apply(Event::Applied(&object(1, 6))), Some(resource(1)));
-    assert_eq!(index.apply(Event::Deleted(&object(1, 7))), Some(resource(1)));
-    assert_eq!(index.len(), 0);
+    index.expire();
+    assert_eq!(relist(&mut index, &[object(1, 6), object(2, 7)], 8), [resource(2)], "it changed");
+    assert_eq!(index.apply(Event::Deleted(&object(1, 9))), Some(resource(1)));
+    assert_eq!(index.len(), 1);
 }
 
 #[test]

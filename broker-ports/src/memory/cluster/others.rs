@@ -201,7 +201,7 @@ impl MemoryCluster {
         self.state().crossplane.stopped.remove(&part);
     }
 
-    /// Lets the watch cache lag: it shows what stands now until it catches up.
+    /// Lets the watch cache lag: observations and listings show what stands now until it catches up.
     pub fn freeze_cache(&self) {
         let mut state = self.state();
         let ours = state.objects.iter().filter(|(_, object)| {

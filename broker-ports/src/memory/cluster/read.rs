@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ClusterId, ObjectReference, XrName};
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+use serde_json::Value;
 
 use super::crossplane::COMPOSITE_LABEL;
 use super::state::{Caller, Lookup, State, Verb};
 use crate::cluster::{
-    CachedXr, LiveObject, LiveXr, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading, Standing,
-    Target, XrReading, XrTarget,
+    CachedXr, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
+    Reading, Standing, Target, XrReading, XrTarget,
 };
 use crate::error::PortError;
 
@@ -123,19 +124,8 @@ impl State {
         let configs = configs.map(|kind| (OwnedRole::ProviderConfig, kind.clone()));
         let mut objects = BTreeMap::new();
         for (role, (api_version, kind)) in xrds.chain(configs) {
-            let ours = self
-                .list(caller, (&api_version, &kind))?
-                .filter(|(_, object)| object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER));
-            objects.extend(ours.map(|(reference, object)| {
-                let owned = OwnedObject {
-                    reference: reference.clone(),
-                    uid: object.uid.clone(),
-                    role,
-                    resource: XrName::id_of(reference.name()),
-                    deleting: object.deleting.is_some(),
-                };
-                (reference.clone(), owned)
-            }));
+            let owned = self.owned_of(caller, role, (&api_version, &kind))?;
+            objects.extend(owned.into_iter().map(|object| (object.reference.clone(), object)));
         }
         let mut rest: Vec<_> = objects
             .into_values()
@@ -146,6 +136,44 @@ impl State {
         let next = rest.last().filter(|_| more).map(|last| place(&last.reference));
         Ok(OwnedPage { objects: rest, next })
     }
+}
+
+/// What the watch told of an object of ours: its uid, and whether it goes.
+type Told = (ObjectReference, String, bool);
+
+impl State {
+    /// The objects of a kind that carry our label, as the cache shows them. Whoever may not list may not watch.
+    fn owned_of(
+        &mut self,
+        caller: &Caller,
+        role: OwnedRole,
+        (api_version, kind): (&str, &str),
+    ) -> Result<Vec<OwnedObject>, PortError> {
+        let live: Vec<Told> = self
+            .list(caller, (api_version, kind))?
+            .filter(|(_, object)| object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER))
+            .map(|(at, object)| (at.clone(), object.uid.clone(), object.deleting.is_some()))
+            .collect();
+        let told = match &self.watch.lagging {
+            None => live,
+            Some(cache) => cache
+                .iter()
+                .filter(|(at, _)| at.api_version() == api_version && at.kind() == kind)
+                .map(|(at, json)| lagging(at.clone(), json))
+                .collect::<Result<_, PortError>>()?,
+        };
+        let seen = told.into_iter().filter(|(at, ..)| !self.watch.missed.contains(at));
+        let owned = seen.map(|(reference, uid, deleting)| {
+            let resource = XrName::id_of(reference.name());
+            OwnedObject { reference, uid, role, resource, deleting }
+        });
+        Ok(owned.collect())
+    }
+}
+
+fn lagging(at: ObjectReference, json: &Value) -> Result<Told, PortError> {
+    let deleting = json.pointer("/metadata/deletionTimestamp").is_some();
+    Ok((at, ObjectVersion::of(json)?.uid, deleting))
 }
 
 /// Where a page ended, as text.

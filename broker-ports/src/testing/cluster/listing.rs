@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use broker_domain::{ObjectReference, ProvisionedResourceId};
-use broker_render::{Armed, MANAGED_BY_LABEL, Precondition};
+use broker_render::{Armed, FIELD_MANAGER, MANAGED_BY_LABEL, Precondition};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -115,6 +115,22 @@ async fn list(scene: &Scene<'_>) -> Result<BTreeMap<String, OwnedObject>, Violat
     list_from(scene, owned(scene)?, BTreeMap::new()).await
 }
 
+/// Lists until what is found is what was waited for: a cache may be behind, but not for ever. Answers the last
+/// listing either way, so that the case can say what is wrong with it.
+async fn list_until(
+    scene: &Scene<'_>,
+    is_there: impl Fn(&BTreeMap<String, OwnedObject>) -> bool,
+) -> Result<BTreeMap<String, OwnedObject>, Violation> {
+    for _ in 0..ROUNDS {
+        let found = list(scene).await?;
+        if is_there(&found) {
+            return Ok(found);
+        }
+        scene.world.settle().await;
+    }
+    list(scene).await
+}
+
 /// Follows the pages to their end, beside what was found before.
 async fn list_from(
     scene: &Scene<'_>,
@@ -150,7 +166,11 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
     let going = &wanted[0].0;
     scene.hold(going).await?;
     world.delete_in_background(going).await?;
-    let found = list(&scene).await?;
+    let found = list_until(&scene, |found| {
+        found.get(&going.to_string()).is_some_and(|object| object.deleting)
+            && wanted.iter().all(|(reference, ..)| found.contains_key(&reference.to_string()))
+    });
+    let found = found.await?;
     for (reference, uid, role, resource) in &wanted {
         let object = found.get(&reference.to_string());
         let object = object.ok_or_else(|| Violation::new(format!("{reference} is not listed")))?;
@@ -159,6 +179,47 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
         require(object.deleting == (reference == going), "what goes is not told from what stays")?;
     }
     scene.let_go(going).await
+}
+
+/// An object that carries our label is ours to report, whatever its name and wherever it stands.
+pub(super) async fn what_carries_our_label_is_listed_whatever_its_name(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (xr, config) = (scene.machine()?.reference()?, scene.machine()?.target()?.provider_config);
+    let named = |like: &ObjectReference| {
+        let name = format!("of-somebody-{}", world.fresh_id().simple());
+        ObjectReference::new(like.api_version(), like.kind(), &name, like.namespace())
+    };
+    let strangers = [(named(&xr)?, OwnedRole::Xr), (named(&config)?, OwnedRole::ProviderConfig)];
+    for (stranger, _) in &strangers {
+        world.create(stranger, &labelled(stranger)).await?;
+    }
+    let all = |found: &BTreeMap<String, OwnedObject>| {
+        strangers.iter().all(|(stranger, _)| found.contains_key(&stranger.to_string()))
+    };
+    let found = list_until(&scene, all).await?;
+    for (stranger, role) in &strangers {
+        let object = found.get(&stranger.to_string());
+        let object = object.ok_or_else(|| Violation::new(format!("{stranger} is not listed")))?;
+        require(object.role == *role, "it is listed as another")?;
+        require(object.resource.is_none(), "it is listed for a resource")?;
+    }
+    Ok(())
+}
+
+/// An object with our label and nothing else.
+fn labelled(target: &ObjectReference) -> Value {
+    json!({
+        "apiVersion": target.api_version(),
+        "kind": target.kind(),
+        "metadata": {
+            "name": target.name(),
+            "namespace": target.namespace(),
+            "labels": {MANAGED_BY_LABEL: FIELD_MANAGER},
+        },
+        "spec": {},
+    })
 }
 
 /// Whoever counts objects instead of remembering the last one leaves some out when others go.
@@ -172,6 +233,10 @@ pub(super) async fn owned_pages_do_not_drift_while_objects_go(
         scene.shell(&subject).await?;
         standing.push(subject.reference()?);
     }
+    list_until(&scene, |found| {
+        standing.iter().all(|target| found.contains_key(&target.to_string()))
+    })
+    .await?;
     let query = owned(&scene)?;
     let first = scene.cluster.list_owned(&query).await?;
     let names = |object: OwnedObject| (object.reference.to_string(), object);
@@ -218,8 +283,10 @@ pub(super) async fn what_lost_our_label_is_not_listed(world: &dyn ClusterUnderTe
     let reference = subject.reference()?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
     world.patch("kubectl", &reference, &strip).await?;
-    let listed = list(&scene).await?.contains_key(&reference.to_string());
-    require(!listed, "what does not carry our label is listed as ours")
+    let is_listed =
+        |found: &BTreeMap<String, OwnedObject>| found.contains_key(&reference.to_string());
+    let listed = list_until(&scene, |found| !is_listed(found)).await?;
+    require(!is_listed(&listed), "what does not carry our label is listed as ours")
 }
 
 /// Waits for a hint about a resource.

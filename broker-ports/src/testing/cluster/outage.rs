@@ -1,11 +1,13 @@
 //! Promises about failure: an API server that cannot be reached knows nothing, and nothing is gone for it.
 
+use broker_domain::ObjectReference;
 use broker_render::Precondition;
 
 use super::ClusterUnderTest;
 use super::kinds::{Blueprint, config};
 use super::scene::{Outcome, ROUNDS, Scene, done};
 use crate::cluster::{ApplyRequest, CachedXr, Inspection, OwnedKinds, OwnedQuery, XrTarget};
+use crate::error::PortError;
 use crate::testing::Violation;
 use crate::testing::cases::{require, require_outage};
 
@@ -20,18 +22,54 @@ pub(super) async fn a_cluster_that_is_cut_off_never_answers_with_absence(
         xrds: vec![stands.xrd(), scene.resource(Blueprint::Estate)?.xrd()],
         provider_configs: vec![(config.api_version, config.kind)],
     };
+    let query = OwnedQuery::new(kinds);
+    until_listed(&scene, &query, &stands.reference()?).await?;
+    let here = scene.cluster.identity().await?;
     world.cut_off().await?;
     for subject in [&stands, &missing] {
         require_outage(scene.cluster.read(&subject.target()?).await, "read")?;
     }
-    let query = OwnedQuery::new(kinds);
-    require_outage(scene.cluster.list_owned(&query).await, "list_owned")?;
-    require_outage(scene.cluster.identity().await, "identity")?;
+    // A cache may remember what it saw, until it notices; it may not forget it because of that.
+    match is_listed(&scene, query, &stands.reference()?).await {
+        Ok(listed) => require(listed, "a listing that is cut off leaves out what stands")?,
+        failed @ Err(_) => require_outage(failed, "list_owned")?,
+    }
+    match scene.cluster.identity().await {
+        Ok(remembered) => require(remembered == here, "it is another cluster")?,
+        failed @ Err(_) => require_outage(failed, "identity")?,
+    }
     // Whoever watches may go on watching for what it will not hear; a stream that ends says so, too.
     match scene.cluster.hints().await {
         Ok(_) => Ok(()),
         failed @ Err(_) => require_outage(failed.map(drop), "hints"),
     }
+}
+
+/// Whether a listing shows an object.
+async fn is_listed(
+    scene: &Scene<'_>,
+    mut query: OwnedQuery,
+    object: &ObjectReference,
+) -> Result<bool, PortError> {
+    loop {
+        let page = scene.cluster.list_owned(&query).await?;
+        if page.objects.iter().any(|listed| listed.reference == *object) {
+            return Ok(true);
+        }
+        let Some(next) = page.next else { return Ok(false) };
+        query = query.after(next);
+    }
+}
+
+/// Waits until whatever answers listings has caught up.
+async fn until_listed(scene: &Scene<'_>, query: &OwnedQuery, object: &ObjectReference) -> Outcome {
+    for _ in 0..ROUNDS {
+        if is_listed(scene, query.clone(), object).await? {
+            return Ok(());
+        }
+        scene.world.settle().await;
+    }
+    Err(Violation::new("what stands is never listed"))
 }
 
 pub(super) async fn an_observation_that_is_cut_off_is_never_absence(

@@ -8,7 +8,7 @@ use broker_ports::{
 use broker_render::references_digest;
 use futures_util::StreamExt as _;
 
-use super::{Flawed, is_forbidden};
+use super::{Flawed, is_forbidden, is_outage};
 use crate::flaws::Flaw;
 
 /// How many objects a page holds that was counted.
@@ -58,10 +58,12 @@ impl Flawed {
             (Flaw::ListsForbiddenAsNothing, Err(error)) if is_forbidden(&error) => {
                 OwnedPage::default()
             }
+            (Flaw::ListsNothingInAnOutage, Err(error)) if is_outage(&error) => OwnedPage::default(),
             (_, page) => page?,
         };
         match self.flaw {
             Flaw::ListsOnePageOnly => page.next = None,
+            Flaw::ListsNamesOfOursOnly => page.objects.retain(|object| object.resource.is_some()),
             Flaw::ListsWhatIsNotOurs => page.objects = self.everything(query),
             _ => {}
         }

@@ -7,14 +7,15 @@ use broker_domain::{Action, BlueprintVersionId, Declaration, MeshRole, Phase};
 use broker_kube::cache::CacheOptions;
 use broker_ports::memory::BlueprintDocuments;
 use broker_ports::{
-    CachedXr, CloudView, Cluster, CredentialView, NamespaceObservation, Reading, XrReading,
+    CachedXr, CloudView, Cluster, CredentialView, NamespaceObservation, OwnedKinds, OwnedObject,
+    OwnedQuery, Reading, XrReading,
 };
 use broker_render::{InjectionStrategy, Precondition, Provider, Scope, is_applied, namespace};
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::world::World as Broker;
 use broker_tests::{TestCluster, until};
 use futures::{StreamExt, stream};
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, ListParams, ObjectMeta, PostParams};
 
 use super::cache::world::{Resource, World, adapter, done, fresh, plain_crd, run, xrd_document};
 
@@ -58,6 +59,60 @@ async fn ten_thousand_resources_cost_pages_when_cold_and_nothing_when_warm() {
         assert!(matches!(warm, CachedXr::Seen { .. }));
         assert_eq!(warm, cold.unwrap(), "the cache and the list differ");
     }
+}
+
+/// Everything of ours, page by page.
+async fn owned(cluster: &dyn Cluster, world: &World) -> Vec<OwnedObject> {
+    let configs = (format!("{}/v1beta1", world.group), "ProviderConfig".to_owned());
+    let mut query = OwnedQuery::new(OwnedKinds::new(vec![Arc::clone(&world.xrd)], vec![configs]));
+    let mut all = Vec::new();
+    loop {
+        let page = cluster.list_owned(&query).await.unwrap();
+        all.extend(page.objects);
+        let Some(next) = page.next else { break };
+        query = query.after(next);
+    }
+    all.sort_by(|one, other| one.reference.cmp(&other.reference));
+    all
+}
+
+#[tokio::test]
+async fn what_is_ours_costs_lists_when_cold_and_nothing_when_warm() {
+    let world = World::alone(&TestCluster::shared().await).await;
+    world.install_neighbours().await;
+    let name = format!("counted-{}", world.group);
+    let counted = world.cluster.identity_in(&name, "system:masters").await;
+    let (cluster, cache) = adapter(&counted, CacheOptions::default());
+    for _ in 0..7 {
+        let resource = world.resource();
+        resource.start(&cluster).await;
+        let config = resource.request(resource.provider_config(), Precondition::Absent);
+        done(cluster.apply(&config).await);
+    }
+    let mut stranger = world.machines().list(&ListParams::default()).await.unwrap().items.remove(0);
+    stranger.metadata = ObjectMeta {
+        name: Some("somebodys".into()),
+        labels: stranger.metadata.labels,
+        ..ObjectMeta::default()
+    };
+    world.machines().create(&PostParams::default(), &stranger).await.unwrap();
+
+    let log = world.cluster.audit_log();
+    let mark = log.mark();
+    let cold = owned(&*cluster, &world).await;
+    let requests = log.since(mark, &name).await;
+    assert_eq!(requests.iter().filter(|request| request.verb == "list").count(), 2);
+    assert_eq!(cold.len(), 15, "seven of each, and one with another name");
+
+    let _running = run(&cache);
+    until("everything to be warm", || async { cache.identity() }).await;
+    let mark = log.mark();
+    let warm = owned(&*cluster, &world).await;
+    let identity = cluster.identity().await.unwrap();
+    assert_eq!(log.since(mark, &name).await, [], "a warm cache asks nobody");
+    assert_eq!(warm, cold, "the cache and the lists differ");
+    let read = cluster.read(&world.resource().target(&[])).await.unwrap();
+    assert_eq!(identity, read.cluster);
 }
 
 /// Verb, plural and status of what was not only looked at.

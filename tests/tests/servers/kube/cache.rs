@@ -126,7 +126,8 @@ struct Disturbed {
 impl Disturbed {
     /// A change that the first watch should have told of, and the second has to. Lists and watches so far.
     async fn recover(&self) -> (usize, usize) {
-        self.proxy.script().wait_for_request(2).await;
+        until("the first watch", || async { (count(&self.proxy, is_watch) > 0).then_some(()) })
+            .await;
         let resource = self.world.resource();
         resource.start(&self.cluster).await;
         until_current(&self.cache, &self.world, &resource).await;
@@ -189,6 +190,74 @@ async fn a_watch_whose_answer_never_begins_is_given_up() {
     let options = quick().with_request_timeout(Duration::from_secs(3));
     let (_, watches) = disturbed(disturb, options).await.recover().await;
     assert!(watches >= 2, "{watches} watches");
+}
+
+/// However well a watch is, what it leaves out is found: by a list, and with a hint.
+#[tokio::test]
+async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
+    let deaf = HttpAnswer::servers().stalled_after(0);
+    let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(deaf);
+    let options = quick().with_relist_after(Duration::from_secs(2));
+    let disturbed = disturbed(disturb, options).await;
+    let mut hints = disturbed.cache.hints();
+    let proxy = &disturbed.proxy;
+    until("the first watch", || async { (count(proxy, is_watch) > 0).then_some(()) }).await;
+    let resource = disturbed.world.resource();
+    resource.start(&disturbed.cluster).await;
+    hint(&mut hints, &resource).await;
+    until_current(&disturbed.cache, &disturbed.world, &resource).await;
+    assert!(count(&disturbed.proxy, is_list) >= 2, "only a list can have told");
+}
+
+fn is_identity(request: &Request) -> bool {
+    request.target.ends_with("/namespaces/kube-system")
+}
+
+/// A version of one cluster means nothing on another: only a list tells what it has.
+#[tokio::test]
+async fn a_watch_is_not_taken_up_on_another_cluster() {
+    let elsewhere = json!({"metadata": {"uid": "another-cluster", "resourceVersion": "1"}});
+    let elsewhere = HttpAnswer::ok(elsewhere.to_string());
+    let disturb = |proxy: &HttpProxy| {
+        proxy.script().first(is_identity).before_forward().answer(elsewhere);
+    };
+    let disturbed = disturbed(disturb, quick()).await;
+    until_warm(&disturbed.cache, &disturbed.world).await;
+    let here = read_identity(&disturbed.world).await;
+    assert_eq!(disturbed.cache.identity().map(|known| known.as_str().to_owned()), Some(here));
+    assert_eq!(count(&disturbed.proxy, is_list), 2, "what was listed elsewhere is no answer");
+}
+
+async fn read_identity(world: &World) -> String {
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
+    namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
+}
+
+/// Which cluster it is, is known for as long as every watch goes on, and read again when one begins anew.
+#[tokio::test]
+async fn the_identity_is_that_of_the_watches() {
+    let world = World::alone(&TestCluster::shared().await).await;
+    world.install_neighbours().await;
+    let proxy = HttpProxy::to(world.admin.clone()).await;
+    let (cluster, cache) = adapter(&proxy.client().await, quick());
+    assert_eq!(cache.identity(), None, "nothing is followed");
+    let _running = run(&cache);
+    until_warm(&cache, &world).await;
+    let here = read_identity(&world).await;
+    let asked = count(&proxy, is_identity);
+    let known = broker_ports::Cluster::identity(&*cluster).await.unwrap();
+    assert_eq!((known.as_str(), count(&proxy, is_identity)), (&*here, asked), "it was not asked");
+
+    // A kind that is not warm may stand anywhere.
+    let mut held = proxy.script().first(is_watch).before_forward().hold();
+    cache.track_provider_configs(&format!("{}/v1beta1", world.group), "providerconfigs");
+    held.reached().await;
+    assert_eq!(cache.identity(), None);
+    let asked = count(&proxy, is_identity);
+    let known = broker_ports::Cluster::identity(&*cluster).await.unwrap();
+    assert_eq!((known.as_str(), count(&proxy, is_identity)), (&*here, asked + 1), "it was asked");
+    held.release();
+    until("everything to be warm", || async { cache.identity() }).await;
 }
 
 #[tokio::test]
