@@ -89,6 +89,9 @@ impl Service {
     /// A page of resources within the scope. With `updated_since`, the backstop of a caller that follows
     /// events: see [`Repository::list`](broker_ports::Repository::list).
     ///
+    /// A resource whose row cannot be read is among [`unreadable`](ListPage::unreadable), with what is wrong: show
+    /// it, or a caller takes it for gone.
+    ///
     /// # Errors
     ///
     /// `assignment_not_found` when the query names a Project outside of the scope; `repository_…`.

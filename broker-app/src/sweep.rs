@@ -78,7 +78,8 @@ impl Sweeper {
     /// Looks at page after page and answers what needs a pass, with a report of what was found. When time is
     /// up, the rest is left for the next sweep, which begins there; the report says so.
     ///
-    /// One resource that cannot be looked at is named in the report and does not stop the others.
+    /// One resource that cannot be looked at, be it that its row cannot be read, is named in the report and does
+    /// not stop the others.
     ///
     /// # Errors
     ///
@@ -104,8 +105,9 @@ impl Sweeper {
         let mut round = Round::new(&self.ports, &self.config, cluster, known);
         let deferred = loop {
             let page = self.page(after).await?;
-            round.look_at(&page).await?;
-            match page.next {
+            let next = page.next;
+            round.look_at(page).await?;
+            match next {
                 Some(next) if started.elapsed() < within => after = Some(next),
                 deferred => break deferred,
             }

@@ -76,7 +76,7 @@ pub use outbox::{
 };
 pub use repository::{
     AuditRecord, CompactRow, Created, ListPage, ListQuery, PageSize, PurgeRequest, Repository,
-    StoredRequest, SweepPage, SweepQuery, Watermark, Write, WriteKind, Written,
+    StoredRequest, SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,

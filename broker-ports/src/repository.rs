@@ -11,7 +11,7 @@ use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, Reque
 
 pub use query::{
     AuditRecord, CompactRow, ListPage, ListQuery, PageSize, PurgeRequest, SweepPage, SweepQuery,
-    Watermark,
+    UnreadableRow, Watermark,
 };
 pub use write::{Created, StoredRequest, Write, WriteKind, Written};
 
@@ -52,7 +52,8 @@ use crate::error::PortError;
 /// `Unknown` when a commit was sent and its answer was lost, `Rejected` when a stored row breaks the
 /// domain's rules (the message names the row, and the domain's error behind it what is wrong) and when an id that
 /// has to be new, of a resource or of an event, is taken (`invalid_input` naming the field). A row that cannot be
-/// read keeps nobody from reading, writing and claiming others. Absence is never concluded from a failure.
+/// read keeps nobody from reading, writing and claiming others: a page names it beside those that can be read
+/// ([`UnreadableRow`]) and does not fail because of it. Absence is never concluded from a failure.
 #[async_trait]
 pub trait Repository: Send + Sync {
     /// Stores a new resource.
@@ -93,8 +94,8 @@ pub trait Repository: Send + Sync {
 
     /// A page of resources, in the order of their ids.
     ///
-    /// **Guarantees**: following [`ListPage::next`] visits every resource that matched throughout, once. The
-    /// watermark is complete: no transaction that is still open can add or change a row that a later call
+    /// **Guarantees**: following [`ListPage::next`] visits every resource that matched throughout, once, as itself
+    /// or as an [`UnreadableRow`]. The watermark is complete: no transaction that is still open can add or change a row that a later call
     /// with `updated_since` set to it would miss. **Caller**: for a backstop, remembers the watermark of the
     /// first page and passes it as `updated_since` the next time; a row may then be seen twice, never not at
     /// all.
@@ -106,8 +107,8 @@ pub trait Repository: Send + Sync {
 
     /// A page of everything that is not at rest, in the order of ids, as compact rows.
     ///
-    /// **Guarantees**: as [`list`](Self::list). **Implementer**: no query per row; a sweep reads 100,000 of
-    /// these.
+    /// **Guarantees**: as [`list`](Self::list). A row that is broken where a sweep does not look may be a row like
+    /// any other. **Implementer**: no query per row; a sweep reads 100,000 of these.
     ///
     /// # Errors
     ///

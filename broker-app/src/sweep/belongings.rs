@@ -13,7 +13,7 @@ use broker_domain::{
 };
 use broker_ports::{
     CompactRow, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
-    ReconcilerPorts, Watermark,
+    ReconcilerPorts, UnreadableRow, Watermark,
 };
 use broker_render::Xrd;
 
@@ -114,18 +114,30 @@ impl Kinds {
         report: &mut SweepReport,
     ) -> Result<(), Error> {
         let failed = ListQuery::new(PageSize::MAX).in_phase(Phase::Failed);
-        each_row(ports, config, failed, |row| {
-            if swept.rows.insert(row.id()) {
-                report.at_rest(row.phase());
+        each_row(ports, config, failed, |row| match row {
+            Ok(row) => {
+                if swept.rows.insert(row.id()) {
+                    report.at_rest(row.phase());
+                }
+                swept.learn(row);
             }
-            swept.learn(row);
+            Err(UnreadableRow { id, error: source, .. }) => {
+                swept.rows.insert(id);
+                report.trouble(id, &Error::Port { port: PortName::Repository, source });
+            }
         })
         .await?;
         let mut deleted = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
         if let Some(watermark) = self.deleted_until {
             deleted = deleted.updated_since(watermark);
         }
-        self.deleted_until = each_row(ports, config, deleted, |row| swept.learn(row)).await?;
+        // Nobody has to read a row that is Deleted, unless something of its resource stands; then it is looked up.
+        self.deleted_until = each_row(ports, config, deleted, |row| {
+            if let Ok(row) = row {
+                swept.learn(row);
+            }
+        })
+        .await?;
         Ok(())
     }
 
@@ -189,18 +201,19 @@ async fn list(
     }
 }
 
-/// Visits every row that a query finds; answers the moment up to which nothing was missed.
+/// Visits every row that a query finds, readable or not; answers the moment up to which nothing was missed.
 async fn each_row(
     ports: &ReconcilerPorts,
     config: &ReconcilerConfig,
     mut query: ListQuery,
-    mut visit: impl FnMut(&ProvisionedResource),
+    mut visit: impl FnMut(Result<&ProvisionedResource, UnreadableRow>),
 ) -> Result<Option<Watermark>, Error> {
     let mut until = None;
     loop {
         let page = ports.repository.list(&query);
         let page = call(PortName::Repository, Kind::Read, config.deadlines.store, page).await?;
-        page.resources.iter().for_each(&mut visit);
+        page.resources.iter().map(Ok).for_each(&mut visit);
+        page.unreadable.into_iter().map(Err).for_each(&mut visit);
         until.get_or_insert(page.watermark);
         match page.next {
             Some(next) => query = query.after(next),

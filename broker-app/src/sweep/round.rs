@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use broker_domain::{ClusterId, Phase, ProvisionedResourceId};
 use broker_ports::{
     Actor, Attribution, Brake, CompactRow, CorrelationId, PortName, ReconcilerPorts, SweepPage,
+    UnreadableRow,
 };
 
 use super::attention::{Attention, attention, is_missing};
@@ -62,9 +63,15 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Looks at a page of rows.
-    pub(super) async fn look_at(&mut self, page: &SweepPage) -> Result<(), Error> {
-        for Looked { row, glance } in self.observations.of_page(&page.rows).await? {
+    /// Looks at a page of rows. One that cannot be read is in trouble by itself; its objects stay what they are.
+    pub(super) async fn look_at(&mut self, page: SweepPage) -> Result<(), Error> {
+        let SweepPage { rows, unreadable, now, .. } = page;
+        for UnreadableRow { id, error: source, .. } in unreadable {
+            self.swept.account_for([&id]);
+            self.report.looked_at += 1;
+            self.report.trouble(id, &Error::Port { port: PortName::Repository, source });
+        }
+        for Looked { row, glance } in self.observations.of_page(&rows).await? {
             self.swept.saw(row);
             self.report.looked_at(row.phase);
             let facts = match glance {
@@ -81,7 +88,7 @@ impl<'a> Round<'a> {
             let fingerprint = facts.fingerprint();
             let unchanged = self.before.get(&row.id) == Some(&fingerprint);
             self.now.insert(row.id, fingerprint);
-            match attention(&facts.as_seen_by(row, unchanged, page.now)) {
+            match attention(&facts.as_seen_by(row, unchanged, now)) {
                 Attention::None => self.report.settled += 1,
                 Attention::Waiting => self.report.waits(row.id),
                 Attention::Pass(lane) => {

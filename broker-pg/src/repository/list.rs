@@ -1,8 +1,8 @@
 //! Stage 2 on Postgres: pages of resources, in the order of their ids, and the moment below which they are
 //! complete.
 
-use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::{ListPage, ListQuery, PageSize, PortError, Watermark};
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::{ListPage, ListQuery, PageSize, PortError, UnreadableRow, Watermark};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -104,16 +104,35 @@ pub(super) fn one_more(limit: PageSize) -> i64 {
     i64::from(limit.get()) + 1
 }
 
-/// Cuts off the one more, and says where the next page begins.
-pub(super) fn cut<T>(
-    rows: &mut Vec<T>,
+/// The rows of a page.
+pub(super) struct Cut<T> {
+    pub(super) readable: Vec<T>,
+    pub(super) unreadable: Vec<UnreadableRow>,
+    /// Where the next page begins.
+    pub(super) next: Option<ProvisionedResourceId>,
+}
+
+/// Cuts off the one more, and reads the others. What cannot be read is named, and holds up no other.
+pub(super) fn cut<R, T>(
+    mut rows: Vec<R>,
     limit: PageSize,
-    id: impl Fn(&T) -> ProvisionedResourceId,
-) -> Option<ProvisionedResourceId> {
+    id: impl Fn(&R) -> Uuid,
+    read: impl Fn(R) -> Result<T, PortError>,
+) -> Result<Cut<T>, PortError> {
     let limit = usize::from(limit.get());
     let more = rows.len() > limit;
     rows.truncate(limit);
-    rows.last().filter(|_| more).map(id)
+    let next = rows.last().filter(|_| more).map(&id).map(ProvisionedResourceId::new);
+    let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        // Invariant: no page holds the nil id, after which the first one begins.
+        let id = ProvisionedResourceId::new(id(&row))?;
+        match read(row) {
+            Ok(row) => readable.push(row),
+            Err(error) => unreadable.push(UnreadableRow::new(id, error)),
+        }
+    }
+    Ok(Cut { readable, unreadable, next: next.transpose()? })
 }
 
 /// No resource has the nil id, so everything comes after it.
@@ -136,9 +155,8 @@ impl PgStore {
         let mut connection = self.connection().await?;
         let WatermarkRow { watermark } = WATERMARK.one(&mut connection, ()).await.harmless()?;
         let rows = statement.all(&mut connection, values).await.harmless()?;
-        let mut resources =
-            rows.into_iter().map(ResourceRow::into_resource).collect::<Result<Vec<_>, _>>()?;
-        let next = cut(&mut resources, query.limit, ProvisionedResource::id);
-        Ok(ListPage::new(resources, next, Watermark::new(watermark)))
+        let Cut { readable, unreadable, next } =
+            cut(rows, query.limit, |row| row.id, ResourceRow::into_resource)?;
+        Ok(ListPage::new(readable, next, Watermark::new(watermark)).beside(unreadable))
     }
 }

@@ -8,7 +8,7 @@ use broker_ports::{CompactRow, PortError, SweepPage, SweepQuery};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::list::{beginning, cut, one_more};
+use super::list::{Cut, beginning, cut, one_more};
 use super::row::{cluster_of, digest_of};
 use crate::error::{Classified, drifted};
 use crate::sql::{Statement, gives, takes};
@@ -81,10 +81,9 @@ impl PgStore {
             Some(row) => row.now,
             None => NOW.one(&mut connection, ()).await.harmless()?.now,
         };
-        let mut rows =
-            rows.into_iter().map(SweepRow::into_compact).collect::<Result<Vec<_>, _>>()?;
-        let next = cut(&mut rows, limit, |row| row.id);
-        Ok(SweepPage::new(rows, next, now))
+        let Cut { readable, unreadable, next } =
+            cut(rows, limit, |row| row.id, SweepRow::into_compact)?;
+        Ok(SweepPage::new(readable, next, now).beside(unreadable))
     }
 }
 

@@ -10,6 +10,7 @@ use broker_domain::{
 use time::OffsetDateTime;
 
 use crate::audit::AuditEntry;
+use crate::error::PortError;
 use crate::lease::LeaseEpoch;
 
 /// How many rows a page holds at the most: 1 to 1,000.
@@ -105,12 +106,31 @@ impl ListQuery {
     }
 }
 
+/// A row that breaks the domain's rules, so that nothing else can be said of its resource.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct UnreadableRow {
+    /// Whose row it is.
+    pub id: ProvisionedResourceId,
+    /// What is wrong with it: what [`get_by_id`](crate::Repository::get_by_id) would answer.
+    pub error: PortError,
+}
+
+impl UnreadableRow {
+    /// The row of a resource, and what is wrong with it.
+    pub const fn new(id: ProvisionedResourceId, error: PortError) -> Self {
+        Self { id, error }
+    }
+}
+
 /// A page of resources.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct ListPage {
     /// The resources, in the order of their ids.
     pub resources: Vec<ProvisionedResource>,
+    /// What belongs between them and cannot be read, in the order of the ids. It counts towards the limit.
+    pub unreadable: Vec<UnreadableRow>,
     /// Where the next page begins; `None` when this was the last.
     pub next: Option<ProvisionedResourceId>,
     /// The moment below which nothing was missed.
@@ -124,7 +144,14 @@ impl ListPage {
         next: Option<ProvisionedResourceId>,
         watermark: Watermark,
     ) -> Self {
-        Self { resources, next, watermark }
+        Self { resources, unreadable: Vec::new(), next, watermark }
+    }
+
+    /// With rows that cannot be read.
+    #[must_use]
+    pub fn beside(mut self, unreadable: Vec<UnreadableRow>) -> Self {
+        self.unreadable = unreadable;
+        self
     }
 }
 
@@ -153,11 +180,13 @@ impl SweepQuery {
 }
 
 /// A page of compact rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct SweepPage {
     /// The rows, in the order of their ids.
     pub rows: Vec<CompactRow>,
+    /// What belongs between them and cannot be read, in the order of the ids. It counts towards the limit.
+    pub unreadable: Vec<UnreadableRow>,
     /// Where the next page begins; `None` when this was the last.
     pub next: Option<ProvisionedResourceId>,
     /// The store's clock when the page was read: what `due_at` and `lease_until` are compared with.
@@ -171,7 +200,14 @@ impl SweepPage {
         next: Option<ProvisionedResourceId>,
         now: OffsetDateTime,
     ) -> Self {
-        Self { rows, next, now }
+        Self { rows, unreadable: Vec::new(), next, now }
+    }
+
+    /// With rows that cannot be read.
+    #[must_use]
+    pub fn beside(mut self, unreadable: Vec<UnreadableRow>) -> Self {
+        self.unreadable = unreadable;
+        self
     }
 }
 

@@ -209,6 +209,8 @@ pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     cases.extend(suite_of!(unreadable {
         a_row_that_cannot_be_read_is_rejected_by_name,
         a_row_that_cannot_be_read_concerns_nobody_else,
+        a_listing_names_a_row_that_cannot_be_read_and_goes_on,
+        a_sweep_page_goes_on_past_a_row_that_cannot_be_read,
     }));
     Suite::new(cases)
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 
+use broker_app::Error;
 use broker_domain::{ProvisionedResource, ProvisionedResourceId, Version};
-use broker_ports::{ListQuery, PageSize, Watermark};
+use broker_ports::{ListQuery, PageSize, PortName, UnreadableRow, Watermark};
 
 use super::Desk;
 use crate::cli::ListArguments;
@@ -18,9 +19,14 @@ pub(crate) async fn list(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let query = query(arguments);
-    let (resources, mut watermark) = everything(desk, query.clone()).await?;
+    let Everything { resources, unreadable, mut watermark } =
+        everything(desk, query.clone()).await?;
     if !arguments.watch {
-        return Ok(desk.output.resources(&resources, watermark)?);
+        desk.output.resources(&resources, watermark)?;
+        // Whoever reads the list has to hear that something is missing from it.
+        return unreadable.map_or(Ok(()), |row| {
+            Err(Error::Port { port: PortName::Repository, source: row.error }.into())
+        });
     }
     let mut stop = pin!(stop);
     let mut shown = Shown::default();
@@ -32,9 +38,9 @@ pub(crate) async fn list(
             () = tokio::time::sleep(arguments.interval) => {}
         }
         let changed = query.clone().updated_since(watermark);
-        let (resources, next) = everything(desk, changed).await?;
-        watermark = next;
-        shown.show(desk, resources)?;
+        let changed = everything(desk, changed).await?;
+        watermark = changed.watermark;
+        shown.show(desk, changed.resources)?;
     }
 }
 
@@ -53,19 +59,29 @@ fn query(arguments: &ListArguments) -> ListQuery {
 }
 
 /// Every page, and the watermark of the first: what changes while the others are read is asked for again.
-async fn everything(
-    desk: &Desk<'_>,
-    mut query: ListQuery,
-) -> Result<(Vec<ProvisionedResource>, Watermark), Failure> {
+struct Everything {
+    resources: Vec<ProvisionedResource>,
+    /// The first row that cannot be read.
+    unreadable: Option<UnreadableRow>,
+    watermark: Watermark,
+}
+
+async fn everything(desk: &Desk<'_>, mut query: ListQuery) -> Result<Everything, Failure> {
     let first = desk.service.list(&desk.context, &query).await?;
-    let (mut resources, watermark, mut next) = (first.resources, first.watermark, first.next);
+    let mut all = Everything {
+        resources: first.resources,
+        unreadable: first.unreadable.into_iter().next(),
+        watermark: first.watermark,
+    };
+    let mut next = first.next;
     while let Some(after) = next {
         query = query.after(after);
         let page = desk.service.list(&desk.context, &query).await?;
-        resources.extend(page.resources);
+        all.resources.extend(page.resources);
+        all.unreadable = all.unreadable.or_else(|| page.unreadable.into_iter().next());
         next = page.next;
     }
-    Ok((resources, watermark))
+    Ok(all)
 }
 
 /// What was shown already: a watermark is inclusive, so the last changes before it come again.

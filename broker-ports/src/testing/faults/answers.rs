@@ -6,7 +6,7 @@ use crate::cluster::{DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
 use crate::context::Attribution;
 use crate::error::{FailureClass, PortError};
 use crate::lease::LeaseEpoch;
-use crate::repository::Write;
+use crate::repository::{ListPage, SweepPage, UnreadableRow, Write};
 
 /// [`Write`], owned.
 pub(super) struct KeptWrite {
@@ -52,6 +52,22 @@ impl KeptDelete {
 #[expect(clippy::ptr_arg, reason = "a copy is made of what a method returns, and that is a vector")]
 pub(super) fn batch<T: Clone>(answers: &Vec<Result<T, PortError>>) -> Vec<Result<T, PortError>> {
     answers.iter().map(|answer| answer.as_ref().map_err(error).cloned()).collect()
+}
+
+/// A page of resources.
+pub(super) fn list_page(page: &ListPage) -> ListPage {
+    let ListPage { resources, unreadable: odd, next, watermark } = page;
+    ListPage::new(resources.clone(), *next, *watermark).beside(unreadable(odd))
+}
+
+/// A page of compact rows.
+pub(super) fn sweep_page(page: &SweepPage) -> SweepPage {
+    let SweepPage { rows, unreadable: odd, next, now } = page;
+    SweepPage::new(rows.clone(), *next, *now).beside(unreadable(odd))
+}
+
+fn unreadable(rows: &[UnreadableRow]) -> Vec<UnreadableRow> {
+    rows.iter().map(|row| UnreadableRow::new(row.id, error(&row.error))).collect()
 }
 
 /// A live object is not copied, for it may hold a token; a stale read is the one thing that needs to.

@@ -139,8 +139,8 @@ faulty_port!(Repository as Repository {
     write create(admitted: &Admitted = admitted.clone() => &admitted) -> Created;
     read get_by_id(id: ProvisionedResourceId) -> Option<ProvisionedResource>;
     read get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
-    read list(query: &ListQuery) -> ListPage;
-    read sweep_page(query: &SweepQuery) -> SweepPage;
+    read list(query: &ListQuery) -> ListPage, copied by answers::list_page;
+    read sweep_page(query: &SweepQuery) -> SweepPage, copied by answers::sweep_page;
     write update_phase(write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
     write record_token(write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
     write record_closed(write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;

@@ -8,11 +8,16 @@ use broker_ports::testing::builders::{id, resource};
 use broker_ports::testing::store::OpenTransaction;
 use broker_ports::{
     Admitted, ListPage, ListQuery, PageSize, PortError, Repository, SweepPage, SweepQuery,
-    Watermark,
+    UnreadableRow, Watermark,
 };
 
 use super::Broken;
 use super::flaws::Flaw;
+
+/// Lets one row that cannot be read fail the page.
+fn fail_with(unreadable: &mut Vec<UnreadableRow>) -> Result<(), PortError> {
+    unreadable.pop().map_or(Ok(()), |row| Err(row.error))
+}
 
 impl Broken {
     pub(super) async fn flawed_list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
@@ -26,6 +31,8 @@ impl Broken {
         }
         let mut page = self.world.store.list(query).await?;
         match self.flaw {
+            Flaw::UnreadableRowEndsTheListing => fail_with(&mut page.unreadable)?,
+            Flaw::UnreadableRowIsNotListed => page.unreadable.clear(),
             Flaw::SkipsARowBetweenPages => {
                 page.next = page.next.map(|next| id(next.as_uuid().as_u128() + 1));
             }
@@ -53,6 +60,8 @@ impl Broken {
         let asked = if counting { &everything } else { query };
         let mut page = self.world.store.sweep_page(asked).await?;
         match self.flaw {
+            Flaw::UnreadableRowEndsTheSweep => fail_with(&mut page.unreadable)?,
+            Flaw::UnreadableRowIsNotSwept => page.unreadable.clear(),
             Flaw::SweepsByCounting => {
                 let rows = self.uncounted(page.rows, query.after, query.limit);
                 page.next = rows.1.then(|| rows.0.last().map(|row| row.id)).flatten();
