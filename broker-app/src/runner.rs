@@ -6,6 +6,7 @@
 
 mod at_work;
 mod chores;
+mod hinted;
 mod lanes;
 mod probe;
 

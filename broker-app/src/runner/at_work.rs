@@ -8,10 +8,11 @@ use std::time::Duration;
 use broker_ports::{ClaimRequest, ClaimTarget, Hints, Lane, Lease, PortName, Wakeups};
 use futures_util::StreamExt;
 use tokio::task::{self, JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Runner;
 use super::chores::Chores;
+use super::hinted::Hinted;
 use super::lanes::{Job, Lanes};
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
@@ -33,6 +34,8 @@ pub(super) struct AtWork<'a> {
     /// Which job a task does: a task that breaks down cannot say so itself. As many as there are workers.
     jobs: Vec<(task::Id, Job)>,
     sweeps: JoinSet<Swept>,
+    /// Which hints wait because the last pass failed.
+    hinted: Hinted,
     chores: Chores,
 }
 
@@ -44,6 +47,7 @@ impl<'a> AtWork<'a> {
             passes: JoinSet::new(),
             jobs: Vec::new(),
             sweeps: JoinSet::new(),
+            hinted: Hinted::default(),
             chores: Chores::start(runner),
         }
     }
@@ -85,6 +89,7 @@ impl<'a> AtWork<'a> {
                     }
                     None => hints = None,
                 },
+                () = ripe(self.hinted.next()) => self.follow_ripe_hints(),
                 _ = poll.tick() => {
                     self.subscribe(&mut hints, &mut wakeups).await;
                     self.claim_due().await;
@@ -159,10 +164,7 @@ impl AtWork<'_> {
 
     fn start_passes(&mut self) {
         while let Some(job) = self.lanes.next() {
-            // A pass that touches its shell and then fails hints at itself: without this it would go round
-            // at once, for ever. Nothing is lost: the pass after its back-off reads everything anew, and
-            // where there is no back-off, because the claim itself failed, the next sweep looks.
-            if job.is_hinted() && self.runner.probe.has_failed(job.resource()) {
+            if job.is_hinted() && !self.hinted.may_follow(job.resource()) {
                 self.lanes.finished(job);
                 continue;
             }
@@ -176,6 +178,13 @@ impl AtWork<'_> {
             });
             self.jobs.push((pass.id(), job));
         }
+    }
+
+    fn follow_ripe_hints(&mut self) {
+        for resource in self.hinted.take_ripe() {
+            self.lanes.enqueue_hint(resource);
+        }
+        self.start_passes();
     }
 
     fn start_sweep(&mut self) {
@@ -198,6 +207,11 @@ impl AtWork<'_> {
         let (_, job) = self.jobs.swap_remove(place);
         self.lanes.finished(job);
         let resource = job.resource();
+        match &finished {
+            Ok((_, Ok(Passed::NotClaimed))) => {}
+            Ok((_, Ok(Passed::Through { .. } | Passed::Ended(_)))) => self.hinted.passed(resource),
+            Ok((_, Err(_))) | Err(_) => self.hinted.failed(resource, job.cause()),
+        }
         match finished {
             Ok((_, outcome)) => {
                 if let Err(error) = &outcome {
@@ -219,6 +233,7 @@ impl AtWork<'_> {
         match swept {
             Ok(swept) => {
                 self.runner.probe.swept(&swept);
+                self.hinted.forget_unless(|resource| self.runner.probe.has_failed(resource));
                 match swept {
                     Ok((work, _)) => self.enqueue(work),
                     Err(error) => {
@@ -234,6 +249,14 @@ impl AtWork<'_> {
                 self.runner.probe.sweep_broke_down();
             }
         }
+    }
+}
+
+/// Waits until then, or for ever if there is nothing to wait for.
+async fn ripe(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
     }
 }
 

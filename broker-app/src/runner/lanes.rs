@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{Lane, PageSize};
 
+use super::hinted::Cause;
+
 /// Which queue a job stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Queue {
@@ -41,6 +43,11 @@ impl Job {
     /// It follows a hint: what it is about may be Deleted.
     pub(super) fn is_hinted(self) -> bool {
         self.queue == Queue::Hinted
+    }
+
+    /// Why the pass is made.
+    pub(super) fn cause(self) -> Cause {
+        if self.is_hinted() { Cause::Hint } else { Cause::Schedule }
     }
 
     pub(super) const fn resource(self) -> ProvisionedResourceId {

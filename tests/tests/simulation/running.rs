@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use broker_app::RunnerConfig;
 use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
-use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::PortName;
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::memory::HintDelivery;
 use broker_ports::testing::builders::id;
 use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_ports::{ListQuery, PageSize, PortName};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 /// Lets time pass until every resource is in a phase.
@@ -136,33 +137,126 @@ fn without_sweeps() -> RunnerConfig {
     RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_pass_that_changes_something_and_fails_waits_for_its_next_attempt() {
-    // Each attempt touches the shell that it finds, which the watch tells, and then gets no token.
+/// Time for passes and for hints, while the store's clock stands still: nothing becomes due by itself.
+async fn without_anything_due(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// A world in which no token is issued, with a resource whose passes fail because of that, and how often they did.
+async fn without_tokens() -> (World, ProvisionedResourceId) {
     let dead = FaultPlan::none().from_call(PortName::TokenIssuer, "issue", 1, Fault::BeforeEffect);
     let world = World::with_faults(dead);
-    let resource = world.declare(&declaration(NODE)).await.unwrap();
-    let attempts = || world.faults.calls().get(&(PortName::TokenIssuer, "issue")).copied();
+    let resource = world.declare(&declaration(NODE)).await.unwrap().id();
+    (world, resource)
+}
+
+fn attempts(world: &World) -> u64 {
+    world.faults.calls().get(&(PortName::TokenIssuer, "issue")).copied().unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_wakes_a_resource_whose_last_pass_failed() {
+    let (world, id) = without_tokens().await;
+    // Nothing of what the passes do themselves comes back as a hint.
+    world.cluster.deliver_hints(HintDelivery::Lost);
     let (stop, stopped) = oneshot::channel::<()>();
     let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
     let story = async {
-        // The clock stands still, so that there can be no second attempt; only turns are taken.
-        for _ in 0..2_000 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(attempts(), Some(1));
+        without_anything_due(Duration::from_hours(1)).await;
+        assert_eq!(attempts(&world), 1, "it waits for its next attempt");
 
-        // What somebody else does meanwhile is seen at the next attempt, without a sweep.
-        world.cluster.delete_in_background(&world.xr(&resource));
-        world.cluster.settle(5);
-        for _ in 0..2_000 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(attempts(), Some(1), "it is no reason to hurry");
         world.faults.heal();
-        until_all(&world, &[resource.id()], Phase::Ready).await;
+        world.cluster.deliver_hints(HintDelivery::Prompt);
+        let xr = world.xr(&world.get(id).await);
+        world.cluster.patch_as("somebody", &xr, &json!({"metadata": {"annotations": {"a": "b"}}}));
+        without_anything_due(Duration::from_millis(100)).await;
+        assert_eq!(attempts(&world), 2, "somebody did something about it");
+        until_all(&world, &[id], Phase::Ready).await;
         stop.send(()).unwrap();
     };
     let (ended, ()) = tokio::join!(running, story);
     ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
+    // Each attempt touches the shell that it finds, which the watch tells, and then gets no token.
+    let (world, id) = without_tokens().await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
+    let story = async {
+        without_anything_due(Duration::from_millis(900)).await;
+        assert_eq!(attempts(&world), 1, "not at once");
+        // After 1, 2, 4 … 256 seconds, and then every five minutes.
+        without_anything_due(Duration::from_secs(511)).await;
+        assert_eq!(attempts(&world), 10);
+        without_anything_due(Duration::from_hours(1)).await;
+        assert_eq!(attempts(&world), 10 + 12);
+
+        world.faults.heal();
+        without_anything_due(Duration::from_mins(5)).await;
+        until_all(&world, &[id], Phase::Ready).await;
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_flaps_cannot_spin() {
+    let (world, id) = without_tokens().await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
+    let story = async {
+        without_anything_due(Duration::from_millis(100)).await;
+        let xr = world.xr(&world.get(id).await);
+        for number in 0..6_000 {
+            let flap = json!({"metadata": {"annotations": {"a": number.to_string()}}});
+            world.cluster.patch_as("somebody", &xr, &flap);
+            without_anything_due(Duration::from_millis(100)).await;
+        }
+        assert_eq!(attempts(&world), 10, "ten minutes of it cost as much as ten minutes without");
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_stops_neither_sweeps_nor_lists() {
+    let world = World::new();
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(world.declare(&declaration(STANDALONE)).await.unwrap().id());
+    }
+    let (odd, sound) = (ids.remove(2), ids);
+    assert!(world.store.spoil(odd));
+    let runner = world.runner();
+    let probe = runner.probe();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = runner.run(async move { drop(stopped.await) });
+    let story = async {
+        until_all(&world, &sound, Phase::Ready).await;
+        tokio::time::sleep(runner_config().sweep_interval * 2).await;
+        let report = probe.report();
+        assert!(report.complete, "the sweep went through");
+        assert_eq!((report.looked_at, report.troubles.len()), (5, 1), "{:?}", report.troubles);
+        let trouble = &report.troubles[&odd];
+        assert_eq!((trouble.reason, trouble.infrastructure), ("invalid_input", false));
+        assert!(trouble.message.contains(&odd.to_string()), "{}", trouble.message);
+        assert_eq!(report.orphans, [], "what it may have left is not for us to judge");
+        assert_eq!(probe.check(), Ok(()), "it is one resource's trouble");
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+
+    let page = world.service.list(&operator(), &ListQuery::new(PageSize::MAX)).await.unwrap();
+    let listed: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
+    assert_eq!(listed, sound);
+    let named: Vec<_> = page.unreadable.iter().map(|row| row.id).collect();
+    assert_eq!(named, [odd], "it is there, and nobody takes it for gone");
+    let error = world.service.get(&operator(), odd).await.unwrap_err();
+    assert_eq!(error.reason(), "invalid_input");
+    assert!(broker_app::one_line(&error).contains(&odd.to_string()), "{error}");
 }
