@@ -18,5 +18,7 @@ mod paths;
 mod purging;
 #[path = "simulation/running.rs"]
 mod running;
+#[path = "simulation/service.rs"]
+mod service;
 #[path = "simulation/silence.rs"]
 mod silence;
