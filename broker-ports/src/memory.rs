@@ -7,6 +7,7 @@ mod cluster;
 mod event_sink;
 mod ids;
 mod mesh;
+mod platform;
 mod resolvers;
 mod store;
 mod tokens;
@@ -18,6 +19,7 @@ pub use cluster::{
 pub use event_sink::RecordingEventSink;
 pub use ids::SequentialIds;
 pub use mesh::{EnrolError, JoinError, MemoryMesh};
+pub use platform::MemoryPlatform;
 pub use resolvers::{BlueprintDocuments, MemoryNeighbours};
 pub use store::MemoryStore;
 pub use tokens::MemoryTokens;
