@@ -121,9 +121,12 @@ impl Refusal {
     /// reason; the API server puts its own in front of whatever a webhook says.
     fn is_veto(&self) -> bool {
         let said = &self.said.message;
-        (400..500).contains(&self.status)
-            && said.starts_with("admission webhook ")
-            && said.contains(" denied the request")
+        let by_webhook =
+            said.starts_with("admission webhook ") && said.contains(" denied the request");
+        // The same policy without a webhook: the API server evaluates it itself, and answers 422 as for a schema.
+        let by_policy =
+            said.contains("ValidatingAdmissionPolicy ") && said.contains("denied request");
+        (400..500).contains(&self.status) && (by_webhook || by_policy)
     }
 
     /// A deletion met another object of that name. The answer differs from other conflicts in words only,
@@ -205,6 +208,15 @@ mod tests {
             ("an ending namespace", 403, said("", &ending), Cause::NamespaceTerminating),
             ("a webhook by 403", 403, said(veto, &json!({})), Cause::Vetoed),
             ("a webhook by 409", 409, said(veto, &json!({})), Cause::Vetoed),
+            (
+                "a policy of the API server itself",
+                422,
+                said(
+                    "x \"y\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+                    &json!({}),
+                ),
+                Cause::Vetoed,
+            ),
             ("a plain conflict", 409, said("changed", &json!({})), Cause::Conflict),
             ("fields by name", 422, said("", &field), Cause::Invalid(vec!["spec.size".into()])),
             ("an old page", 410, said("", &json!({})), Cause::Expired),

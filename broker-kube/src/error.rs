@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use broker_domain::ObjectReference;
-use broker_ports::{FailureClass, PortError};
+use broker_ports::{FailureClass, PortError, Refusal};
 use broker_render::scrub;
 
 /// Why a request did not succeed. It is the source of every [`PortError`] of this crate, for whoever wants
@@ -94,6 +94,30 @@ fn fields(fields: &[String]) -> String {
 }
 
 impl Cause {
+    /// The cause in the words of the port, where an explanation follows from it.
+    const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::KindAbsent => Some(Refusal::KindAbsent),
+            Self::NamespaceAbsent => Some(Refusal::NamespaceAbsent),
+            Self::NamespaceTerminating => Some(Refusal::NamespaceTerminating),
+            Self::Forbidden => Some(Refusal::Forbidden),
+            Self::Unauthenticated => Some(Refusal::Unauthenticated),
+            Self::Invalid(_) | Self::Indigestible => Some(Refusal::Schema),
+            Self::Vetoed => Some(Refusal::Vetoed),
+            Self::ObjectAbsent
+            | Self::Conflict
+            | Self::Unaddressable
+            | Self::Refused(_)
+            | Self::Throttled
+            | Self::Expired
+            | Self::Unwell(_)
+            | Self::Unreachable
+            | Self::Broken
+            | Self::Deadline
+            | Self::Unreadable => None,
+        }
+    }
+
     /// What the cause says of an operation.
     fn class(&self, verb: Verb) -> FailureClass {
         match self {
@@ -234,6 +258,10 @@ impl From<Failure> for PortError {
             FailureClass::Rejected => Self::rejected(message),
             FailureClass::Transient => Self::transient(message),
             FailureClass::Unknown => Self::unknown(message),
+        };
+        let error = match cause.refusal() {
+            Some(refusal) => error.with_refusal(refusal),
+            None => error,
         };
         let error = error.with_source(cause);
         match retry_after {

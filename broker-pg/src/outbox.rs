@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{
     Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
-    PortError, Resume, SetAside,
+    PortError, Resume, SetAside, SetAsideOf,
 };
 
 use crate::store::PgStore;
@@ -53,5 +53,14 @@ impl Outbox for PgStore {
     #[tracing::instrument(name = "db.outbox_events.backlog", skip_all)]
     async fn backlog(&self) -> Result<Backlog, PortError> {
         self.backlog().await
+    }
+
+    #[tracing::instrument(name = "db.outbox_events.set_aside_events", skip_all)]
+    async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        self.set_aside_events(of, limit).await
     }
 }

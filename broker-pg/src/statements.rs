@@ -10,7 +10,8 @@ use crate::mesh::{
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
 };
 use crate::outbox::statements::{
-    ACKNOWLEDGE_EVENT, BACKLOG, CLAIM_EVENTS, PURGE_EVENTS, RESUME_EVENTS, SET_ASIDE_EVENT,
+    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, BACKLOG, CLAIM_EVENTS, PURGE_EVENTS,
+    RESUME_EVENTS, SET_ASIDE_EVENT,
 };
 use crate::repository::create::CREATE;
 use crate::repository::list::{LISTS, WATERMARK};
@@ -59,6 +60,8 @@ pub fn statements() -> Vec<StatementDescription> {
         RESUME_EVENTS.describe(),
         PURGE_EVENTS.describe(),
         BACKLOG.describe(),
+        ASIDE_OF_ONE.describe(),
+        ASIDE_OF_ALL.describe(),
         RECORD.describe(),
         TRAIL.describe(),
     ];

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::refusal::Refusal;
+
 /// What is known of an operation that failed.
 ///
 /// ```
@@ -32,13 +34,14 @@ pub struct PortError {
     class: FailureClass,
     message: String,
     retry_after: Option<Duration>,
+    refusal: Option<Refusal>,
     #[source]
     source: Option<Box<dyn StdError + Send + Sync + 'static>>,
 }
 
 impl PortError {
     fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, source: None }
+        Self { class, message: message.into(), retry_after: None, refusal: None, source: None }
     }
 
     /// It did not happen and will not.
@@ -68,6 +71,18 @@ impl PortError {
     pub const fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// With why the cluster refused it, where that can be told apart.
+    #[must_use]
+    pub const fn with_refusal(mut self, refusal: Refusal) -> Self {
+        self.refusal = Some(refusal);
+        self
+    }
+
+    /// Why the cluster refused it, where the adapter told that apart.
+    pub const fn refusal(&self) -> Option<Refusal> {
+        self.refusal
     }
 
     /// What is known of the operation.

@@ -39,6 +39,7 @@ mod event_sink;
 mod lease;
 mod node_deregistrar;
 mod outbox;
+mod refusal;
 mod repository;
 mod resolvers;
 mod schedule;
@@ -73,7 +74,9 @@ pub use node_deregistrar::{
 };
 pub use outbox::{
     Acknowledged, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, Resume, SetAside,
+    SetAsideOf,
 };
+pub use refusal::Refusal;
 pub use repository::{
     AuditRecord, CompactRow, Created, ListPage, ListQuery, PageSize, PurgeRequest, Repository,
     StoredRequest, SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind, Written,

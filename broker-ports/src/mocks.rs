@@ -45,8 +45,8 @@ use crate::{
     Lease, ListPage, ListQuery, NamespaceObservation, NodeDeregistrar, NodeId, Outbox, OwnedPage,
     OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId, PeerResolver, PortError,
     PurgeRequest, Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry,
-    SetAside, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState,
-    TtlWindow, Wakeups, Write, Written, XrTarget,
+    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
+    TokenState, TtlWindow, Wakeups, Write, Written, XrTarget,
 };
 
 type Answer<T> = Result<T, PortError>;
@@ -160,6 +160,11 @@ mock! {
         ) -> Answer<Option<SetAside>>;
         async fn purge_events(&self, retention: Duration, limit: PageSize) -> Answer<u64>;
         async fn backlog(&self) -> Answer<Backlog>;
+        async fn set_aside_events(
+            &self,
+            of: Option<ProvisionedResourceId>,
+            limit: PageSize,
+        ) -> Answer<Vec<SetAsideOf>>;
     }
 }
 

@@ -79,6 +79,24 @@ pub trait Outbox: Send + Sync {
     ///
     /// See the trait.
     async fn backlog(&self) -> Result<Backlog, PortError>;
+
+    /// Events that were set aside, in the order of their resources, at most as many as the limit: of one
+    /// resource, or of all. A resource has one at the most, for its later events wait for it. Nothing changes.
+    ///
+    /// **Implementer**: one question, however many there are. The default is for an outbox that was written
+    /// before this could be asked: it answers nothing, and so claims nothing.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        let (_, _) = (of, limit);
+        Err(PortError::rejected("this outbox cannot say what was set aside"))
+    }
 }
 
 /// What a relay asks for.
@@ -191,6 +209,23 @@ impl SetAside {
     /// An event and the last failure in words.
     pub fn new(event_id: EventId, event_type: EventType, reason: impl Into<String>) -> Self {
         Self { event_id, event_type, reason: reason.into() }
+    }
+}
+
+/// Whose event was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetAsideOf {
+    /// The resource.
+    pub resource: ProvisionedResourceId,
+    /// Its event.
+    pub event: SetAside,
+}
+
+impl SetAsideOf {
+    /// A resource and its event.
+    pub const fn new(resource: ProvisionedResourceId, event: SetAside) -> Self {
+        Self { resource, event }
     }
 }
 

@@ -179,6 +179,47 @@ pub fn injected(live: &Value) -> Vec<SecretString> {
     leaves.filter_map(text).flat_map(values).collect()
 }
 
+/// An object that people may see: whatever stands at an injection site is replaced by a mark, and so is every
+/// other text that repeats it.
+///
+/// ```
+/// use serde_json::json;
+///
+/// let object = json!({"spec": {"userData": "#cloud-config", "size": 3}, "note": "x #cloud-config"});
+/// let shown = broker_render::redacted(&object);
+/// assert_eq!(shown, json!({"spec": {"userData": "█", "size": 3}, "note": "█"}));
+/// ```
+pub fn redacted(object: &Value) -> Value {
+    let hidden = injected(object);
+    let mut shown = object.clone();
+    if let Some(spec) = shown.get_mut("spec").and_then(Value::as_object_mut) {
+        for leaf in leaves_mut(spec) {
+            if leaf.as_str().is_none_or(|text| !text.is_empty()) {
+                *leaf = Value::from(REDACTED);
+            }
+        }
+    }
+    let hidden: Vec<_> = hidden.iter().map(SecretString::expose_secret).collect();
+    hide(&mut shown, &hidden);
+    shown
+}
+
+/// Stands where something was injected.
+const REDACTED: &str = "█";
+
+fn hide(value: &mut Value, hidden: &[&str]) {
+    match value {
+        Value::String(text) => {
+            if hidden.iter().any(|secret| text.contains(secret)) {
+                REDACTED.clone_into(text);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, hidden)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, hidden)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// What goes to the leaves of a strategy, in their order.
 fn values(
     strategy: InjectionStrategy,

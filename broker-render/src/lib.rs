@@ -103,6 +103,7 @@ pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
 pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES, read_document};
 pub use injection::{
     Bootstrap, InjectionStrategy, MAX_TOKEN_BYTES, inject_bootstrap, injected, preserve_injection,
+    redacted,
 };
 pub use manifest::{Manifest, Precondition, SealedManifest};
 pub use names::{

@@ -62,6 +62,7 @@ pub(super) struct Entry {
     references: [u8; 32],
     armed: Arming,
     ready: Option<ConditionStatus>,
+    synced: Option<ConditionStatus>,
     deleting: bool,
 }
 
@@ -82,6 +83,7 @@ impl Entry {
             references: *references.as_bytes(),
             armed,
             ready: status.ready,
+            synced: status.synced,
             deleting: status.deleting,
         })
     }
@@ -99,6 +101,7 @@ impl Entry {
         let mut status = XrStatus::new(self.generation);
         status.deleting = self.deleting;
         status.ready = self.ready;
+        status.synced = self.synced;
         status.ready_generation = self.ready_generation;
         status.provisioning_failed = self.provisioning_failed.as_deref().map(str::to_owned);
         CachedXr::seen(

@@ -5,13 +5,14 @@ use std::time::Duration;
 use broker_domain::{Error, EventId, EventType, ProvisionedResourceId};
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, EventClaim,
-    PageSize, PortError, Resume, SetAside, WorkerId,
+    PageSize, PortError, Resume, SetAside, SetAsideOf, WorkerId,
 };
 
 use super::statements::{
-    ACKNOWLEDGE_EVENT, AcknowledgeValues, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues,
-    ClaimedRow, DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS,
-    ResumeValues, ResumedRow, SET_ASIDE_EVENT, SetAsideValues,
+    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, AcknowledgeValues, AsideOfAllValues,
+    AsideOfOneValues, AsideRow, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues, ClaimedRow,
+    DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS, ResumeValues,
+    ResumedRow, SET_ASIDE_EVENT, SetAsideValues,
 };
 use crate::error::{Classified, drifted};
 use crate::store::PgStore;
@@ -112,6 +113,34 @@ impl PgStore {
         let BacklogRow { depth, set_aside, oldest } =
             BACKLOG.one(&mut connection, ()).await.harmless()?;
         Ok(Backlog::new(depth.unsigned_abs(), oldest).with_set_aside(set_aside.unsigned_abs()))
+    }
+}
+
+impl PgStore {
+    pub(super) async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        let mut connection = self.connection().await?;
+        let rows = if let Some(id) = of {
+            let values = AsideOfOneValues { id: id.as_uuid() };
+            ASIDE_OF_ONE.all(&mut connection, values).await.harmless()?
+        } else {
+            let values = AsideOfAllValues { limit: i64::from(limit.get()) };
+            ASIDE_OF_ALL.all(&mut connection, values).await.harmless()?
+        };
+        rows.into_iter().map(AsideRow::into_set_aside).collect()
+    }
+}
+
+impl AsideRow {
+    fn into_set_aside(self) -> Result<SetAsideOf, PortError> {
+        let Self { provisioned_resource_id, event_id, event_type, reason } = self;
+        let resource = ProvisionedResourceId::new(provisioned_resource_id)
+            .map_err(|error| drifted(TABLE, event_id, error))?;
+        let event = ResumedRow { event_id, event_type, reason }.into_set_aside()?;
+        Ok(SetAsideOf::new(resource, event))
     }
 }
 

@@ -80,6 +80,27 @@ gives! {
     }
 }
 
+takes! {
+    struct AsideOfOneValues {
+        id: Uuid,
+    }
+}
+
+takes! {
+    struct AsideOfAllValues {
+        limit: i64,
+    }
+}
+
+gives! {
+    struct AsideRow {
+        provisioned_resource_id: Uuid,
+        event_id: Uuid,
+        event_type: String,
+        reason: String,
+    }
+}
+
 gives! {
     struct BacklogRow {
         depth: i64,
@@ -180,4 +201,22 @@ pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
     "outbox.backlog",
     "SELECT count(*) AS depth, count(set_aside_reason) AS set_aside, min(committed_at) AS oldest
 FROM plexsphere.outbox_events WHERE settled_at IS NULL",
+);
+
+/// Of one resource, by the index that delivers its events in order.
+pub(crate) const ASIDE_OF_ONE: Statement<AsideOfOneValues, AsideRow> = Statement::new(
+    "outbox.set_aside_of_one",
+    "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
+FROM plexsphere.outbox_events
+WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND set_aside_reason IS NOT NULL
+ORDER BY sequence LIMIT 1",
+);
+
+/// Of all: only what was not settled is looked at, as for the backlog.
+pub(crate) const ASIDE_OF_ALL: Statement<AsideOfAllValues, AsideRow> = Statement::new(
+    "outbox.set_aside_of_all",
+    "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
+FROM plexsphere.outbox_events
+WHERE settled_at IS NULL AND set_aside_reason IS NOT NULL
+ORDER BY provisioned_resource_id LIMIT $1",
 );

@@ -1,6 +1,7 @@
 //! What helps to explain a resource: facts that are known, and facts that say why they are not.
 
 use broker_domain::{ClusterId, ObjectReference};
+use broker_render::Digest;
 use time::OffsetDateTime;
 
 use super::live::ConditionStatus;
@@ -90,6 +91,8 @@ pub struct ObjectReport {
     pub armed: Option<String>,
     /// Field managers other than ours that own fields which we would send.
     pub rival_managers: Vec<String>,
+    /// A digest over the fields that we own, without the injection site; `None` where we own none.
+    pub owned: Option<Digest>,
 }
 
 impl ObjectReport {
@@ -104,6 +107,7 @@ impl ObjectReport {
             paused: false,
             armed: None,
             rival_managers: Vec::new(),
+            owned: None,
         }
     }
 }

@@ -68,6 +68,7 @@ impl XrStatus {
             deleting: metadata(object, "deletionTimestamp").is_some(),
             ready: find("Ready").map(|ready| ready.status),
             ready_generation: find("Ready").and_then(|ready| ready.observed_generation),
+            synced: find("Synced").map(|synced| synced.status),
             provisioning_failed: failed.map(|_| {
                 let hidden = injected(object);
                 let said = conditions(object, &hidden).into_iter();
@@ -148,6 +149,7 @@ impl ObjectReport {
             paused: annotation(PAUSED_ANNOTATION) == Some("true"),
             armed: annotation(ARMED_ANNOTATION).map(str::to_owned),
             rival_managers: rival_managers(object),
+            owned: owned_digest(object),
         })
     }
 }

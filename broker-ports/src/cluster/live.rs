@@ -93,6 +93,8 @@ pub struct XrStatus {
     pub ready: Option<ConditionStatus>,
     /// The generation that its Ready condition speaks of, where it says so.
     pub ready_generation: Option<i64>,
+    /// Its Synced condition, if it has one: False while Crossplane cannot keep it up to date.
+    pub synced: Option<ConditionStatus>,
     /// The message of its `ProvisioningFailed` condition, if that is True.
     pub provisioning_failed: Option<String>,
 }
@@ -105,6 +107,7 @@ impl XrStatus {
             deleting: false,
             ready: None,
             ready_generation: None,
+            synced: None,
             provisioning_failed: None,
         }
     }
@@ -263,6 +266,7 @@ mod tests {
             deleting: false,
             ready: Some(ConditionStatus::True),
             ready_generation: Some(4),
+            synced: None,
             provisioning_failed: None,
         }
     }

@@ -83,9 +83,19 @@ impl MemoryNeighbours {
         self.lock().blueprints.insert(id, Blueprint::Unread(documents));
     }
 
+    /// Takes a blueprint version back, as nobody should.
+    pub fn unpublish(&self, id: BlueprintVersionId) {
+        self.lock().blueprints.remove(&id);
+    }
+
     /// Adds a cloud, or changes it.
     pub fn add_cloud(&self, cloud: CloudView) {
         self.lock().clouds.insert(cloud.id, cloud);
+    }
+
+    /// Takes a cloud out of the inventory.
+    pub fn remove_cloud(&self, id: CloudId) {
+        self.lock().clouds.remove(&id);
     }
 
     /// Adds a credential, or changes it. No Project may use it yet.
@@ -106,6 +116,11 @@ impl MemoryNeighbours {
     /// Places a Project on the management cluster, or reports how its namespace is now.
     pub fn place(&self, project: ProjectId, namespace: NamespaceObservation) {
         self.lock().namespaces.insert(project, namespace);
+    }
+
+    /// Takes a Project off the management cluster.
+    pub fn displace(&self, project: ProjectId) {
+        self.lock().namespaces.remove(&project);
     }
 
     /// Labels a Resource with something that follows it onto the cloud.

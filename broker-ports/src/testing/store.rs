@@ -302,6 +302,7 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_skip_goes_on_with_the_next,
         taking_up_is_audited,
         taking_up_nothing_changes_nothing,
+        what_was_set_aside_can_be_asked_for,
     }));
     cases.extend(suite_of!(outage { an_outbox_that_is_cut_off_never_answers_with_absence }));
     cases.extend(suite_of!(dropping {

@@ -9,6 +9,7 @@ use super::ownership::{Manager, Operation};
 use super::state::{Caller, Kind, Namespace, State, Verb};
 use crate::cluster::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion};
 use crate::error::PortError;
+use crate::refusal::Refusal;
 
 /// Fields of a `spec` that Crossplane adds to every schema; an XRD does not declare them.
 const CROSSPLANE_FIELDS: [&str; 4] =
@@ -56,17 +57,19 @@ impl State {
         let refuse = |words: &str| {
             PortError::rejected(request.scrub(&format!("{} {target}: {words}", Verb::Patch)))
         };
+        let break_schema = |words: String| refuse(&words).with_refusal(Refusal::Schema);
         let kind_name = (target.api_version(), target.kind());
         self.request(caller, Verb::Patch, kind_name, target)?;
         let sent =
             sent_content(&request.expose_for_apply()).ok_or_else(|| refuse("bad request"))?;
         let Some(kind) = self.kind(target) else {
-            return Err(refuse("the server does not serve this kind"));
+            let refused = refuse("the server does not serve this kind");
+            return Err(refused.with_refusal(Refusal::KindAbsent));
         };
         let xrd = kind.xrd.clone();
         // A body that makes no sense is refused before anybody looks whether it comes too late.
         if let Some(xrd) = &xrd {
-            check_declared(xrd, &sent).map_err(|words| refuse(&words))?;
+            check_declared(xrd, &sent).map_err(break_schema)?;
         }
         let live = self.objects.get(target);
         let object = match (request.precondition(), live) {
@@ -83,32 +86,44 @@ impl State {
             }
             (Precondition::Unchanged { .. }, Some(live)) => Some(live.clone()),
             (Precondition::Absent, None) => {
-                self.admits_new(kind, target).map_err(|words| refuse(&words))?;
+                self.admits_new(kind, target)
+                    .map_err(|(refusal, words)| refuse(&words).with_refusal(refusal))?;
                 self.request(caller, Verb::Create, kind_name, target)?;
                 None
             }
         };
+        if let Some(words) = self.denials.get(target.kind()) {
+            let words =
+                format!("admission webhook \"denies.example.org\" denied the request: {words}");
+            return Err(refuse(&words).with_refusal(Refusal::Vetoed));
+        }
         let mut object = object.unwrap_or_else(|| self.unborn());
         let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
         object.ownership.apply(&manager, &mut object.content, &sent);
         if let Some(xrd) = &xrd {
-            check_values(xrd, &mut object).map_err(|words| refuse(&words))?;
+            check_values(xrd, &mut object).map_err(break_schema)?;
         }
         Ok(Decision::Store(Box::new(object)))
     }
 
     /// Whether an object of a kind may be created there.
-    pub(super) fn admits_new(&self, kind: &Kind, target: &ObjectReference) -> Result<(), String> {
+    pub(super) fn admits_new(
+        &self,
+        kind: &Kind,
+        target: &ObjectReference,
+    ) -> Result<(), (Refusal, String)> {
         if kind.terminating {
-            return Err("create not allowed while custom resource definition is terminating".into());
+            let words = "create not allowed while custom resource definition is terminating";
+            return Err((Refusal::KindAbsent, words.into()));
         }
         let Some(name) = target.namespace() else { return Ok(()) };
         match self.namespaces.get(name) {
             Some(Namespace::Active) => Ok(()),
             Some(Namespace::Terminating) => {
-                Err(format!("forbidden: namespace {name} is being terminated"))
+                let words = format!("forbidden: namespace {name} is being terminated");
+                Err((Refusal::NamespaceTerminating, words))
             }
-            None => Err(format!("namespaces \"{name}\" not found")),
+            None => Err((Refusal::NamespaceAbsent, format!("namespaces \"{name}\" not found"))),
         }
     }
 

@@ -205,7 +205,7 @@ impl State {
             ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, namespace)
                 .map_err(|error| error.to_string())
         };
-        self.admits_new(served, &named(xr.name().to_owned())?)?;
+        self.admits_new(served, &named(xr.name().to_owned())?).map_err(|(_, words)| words)?;
         named(format!("{}-{:012x}", xr.name(), self.mint()))
     }
 

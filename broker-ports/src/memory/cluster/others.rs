@@ -163,6 +163,16 @@ impl MemoryCluster {
         self.state().vetoes.remove(reference);
     }
 
+    /// Lets an admission webhook refuse every apply to objects of a kind.
+    pub fn deny(&self, kind: &str, message: impl Into<String>) {
+        self.state().denials.insert(kind.to_owned(), message.into());
+    }
+
+    /// Takes the webhook away.
+    pub fn stop_denying(&self, kind: &str) {
+        self.state().denials.remove(kind);
+    }
+
     /// Says something about an object.
     pub fn say(&self, about: &ObjectReference, event: ClusterEvent) {
         self.state().say(about, event);
@@ -189,6 +199,16 @@ impl MemoryCluster {
     /// Brings the API server back, with everything that it knew.
     pub fn bring_back(&self) {
         self.state().down = false;
+    }
+
+    /// Lets the credentials of whoever asks be over: nothing is answered any more.
+    pub fn log_out(&self) {
+        self.state().logged_out = true;
+    }
+
+    /// Gives out new ones.
+    pub fn log_in(&self) {
+        self.state().logged_out = false;
     }
 
     /// Stops a part of the cluster.

@@ -13,6 +13,7 @@ use crate::cluster::{
     Reading, Standing, Target, XrReading, XrTarget,
 };
 use crate::error::PortError;
+use crate::refusal::Refusal;
 
 pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
 
@@ -107,7 +108,8 @@ impl State {
         let outside = caller.as_ref().is_some_and(|rights| !rights.contains(&kind));
         if outside || self.forbidden.contains(&(Verb::List, kind.1.clone())) {
             let (api_version, kind) = kind;
-            return Err(PortError::rejected(format!("list {kind} ({api_version}): forbidden")));
+            let refused = PortError::rejected(format!("list {kind} ({api_version}): forbidden"));
+            return Err(refused.with_refusal(Refusal::Forbidden));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use super::watch::Watch;
 use crate::clock::Clock;
 use crate::cluster::ClusterEvent;
 use crate::error::PortError;
+use crate::refusal::Refusal;
 
 /// What is asked of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,9 +88,13 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) objects: BTreeMap<ObjectReference, Object>,
     pub(super) vetoes: BTreeMap<ObjectReference, String>,
+    /// Kinds whose objects an admission webhook lets nobody apply, and what it says.
+    pub(super) denials: BTreeMap<String, String>,
     pub(super) events: Vec<(ObjectReference, ClusterEvent)>,
     pub(super) forbidden: BTreeSet<(Verb, String)>,
     pub(super) down: bool,
+    /// Our credentials are over.
+    pub(super) logged_out: bool,
     pub(super) requests: BTreeMap<Verb, u64>,
     pub(super) page_size: usize,
     pub(super) watch: Watch,
@@ -107,9 +112,11 @@ impl State {
             namespaces: BTreeMap::new(),
             objects: BTreeMap::new(),
             vetoes: BTreeMap::new(),
+            denials: BTreeMap::new(),
             events: Vec::new(),
             forbidden: BTreeSet::new(),
             down: false,
+            logged_out: false,
             requests: BTreeMap::new(),
             page_size: 500,
             watch: Watch::default(),
@@ -143,12 +150,17 @@ impl State {
             return Err(PortError::transient(format!("{verb} {what}: connection refused")));
         }
         *self.requests.entry(verb).or_default() += 1;
+        if self.logged_out {
+            let refused = PortError::transient(format!("{verb} {what}: Unauthorized"));
+            return Err(refused.with_refusal(Refusal::Unauthenticated));
+        }
         let (api_version, name) = kind;
         let outside = caller
             .as_ref()
             .is_some_and(|rights| !rights.contains(&(api_version.to_owned(), name.to_owned())));
         if outside || self.forbidden.contains(&(verb, name.to_owned())) {
-            return Err(PortError::rejected(format!("{verb} {what}: forbidden")));
+            let refused = PortError::rejected(format!("{verb} {what}: forbidden"));
+            return Err(refused.with_refusal(Refusal::Forbidden));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::context::Attribution;
 use crate::error::PortError;
 use crate::outbox::{
     Acknowledged, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, Resume, SetAside,
+    SetAsideOf,
 };
 use crate::repository::PageSize;
 
@@ -104,6 +105,21 @@ impl State {
         purged
     }
 
+    fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Vec<SetAsideOf> {
+        let asked_for = |key: &EventKey| of.is_none_or(|id| id == key.0);
+        let events = self.waiting.iter().filter(|(key, _)| asked_for(key));
+        let aside = events.filter_map(|(key, event)| {
+            let reason = event.set_aside.clone()?;
+            let event = SetAside { event_id: event.event_id, event_type: event.event_type, reason };
+            Some(SetAsideOf { resource: key.0, event })
+        });
+        aside.take(usize::from(limit.get())).collect()
+    }
+
     fn backlog(&self) -> Backlog {
         let set_aside = self.waiting.values().filter(|event| event.set_aside.is_some()).count();
         Backlog {
@@ -163,5 +179,13 @@ impl Outbox for MemoryStore {
 
     async fn backlog(&self) -> Result<Backlog, PortError> {
         self.transact(|state| Ok(state.backlog()))
+    }
+
+    async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        self.transact(|state| Ok(state.set_aside_events(of, limit)))
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     EventSink, Hints, Inspection, Issue, IssueRequest, LabelTagResolver, Lease, ListPage,
     ListQuery, NamespaceObservation, NodeDeregistrar, NodeId, Outbox, OwnedPage, OwnedQuery,
     PageSize, PassOutcome, PeerCommander, PeerId, PeerResolver, PortError, PortName, PurgeRequest,
-    Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry, SetAside,
+    Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
     StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
     Wakeups, Write, Written, XrTarget,
 };
@@ -192,6 +192,7 @@ faulty_port!(Outbox as Outbox {
     ) -> Option<SetAside>;
     write purge_events(retention: Duration, limit: PageSize) -> u64;
     read backlog() -> Backlog;
+    read set_aside_events(of: Option<ProvisionedResourceId>, limit: PageSize) -> Vec<SetAsideOf>;
 });
 
 faulty_port!(Cluster as Cluster {

@@ -90,5 +90,6 @@ pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
     let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
     require_outage(resumed, "resume_events")?;
     require_outage(outbox.purge_events(HOUR, rows(1)).await, "purge_events")?;
-    require_outage(outbox.backlog().await, "backlog")
+    require_outage(outbox.backlog().await, "backlog")?;
+    require_outage(outbox.set_aside_events(None, rows(1)).await, "set_aside_events")
 }

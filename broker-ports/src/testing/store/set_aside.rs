@@ -5,7 +5,8 @@ use broker_domain::EventType;
 use super::bench::{LONG, same};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
-use crate::outbox::{Acknowledged, ClaimedEvent, Resume, SetAside};
+use crate::outbox::{Acknowledged, ClaimedEvent, Resume, SetAside, SetAsideOf};
+use crate::repository::PageSize;
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, id, resource};
 use crate::testing::cases::require;
@@ -31,6 +32,31 @@ pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_
     same("so many of the other resource were delivered", &delivered.len(), &2)?;
     let backlog = world.outbox().backlog().await?;
     same("there are", &(backlog.depth, backlog.set_aside), &(3, 1))
+}
+
+pub(super) async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+    let nothing = world.outbox().set_aside_events(None, PageSize::MAX).await?;
+    same("before, there is", &nothing, &Vec::new())?;
+    let event = set_aside(world).await?;
+    world.stored(&resource().numbered(2).deregistering()).await?;
+    let other = world.claim_event("relay").await?;
+    let answer = world.outbox().set_aside_event(&other.claim, "HTTP 500").await?;
+    same("setting aside is answered", &answer, &Acknowledged::Done)?;
+    let told = |event: &ClaimedEvent, reason: &str| {
+        let aside = SetAside::new(event.claim.event_id, event.event_type, reason);
+        SetAsideOf::new(event.resource, aside)
+    };
+    let mut both = vec![told(&event, "HTTP 410"), told(&other, "HTTP 500")];
+    both.sort_by_key(|aside| aside.resource);
+    let all = world.outbox().set_aside_events(None, PageSize::MAX).await?;
+    same("of all there are", &all, &both)?;
+    let one = world.outbox().set_aside_events(None, PageSize::new(1)?).await?;
+    same("with a limit there is", &one, &both[..1].to_vec())?;
+    let own = world.outbox().set_aside_events(Some(other.resource), PageSize::MAX).await?;
+    same("of one there is", &own, &vec![told(&other, "HTTP 500")])?;
+    world.outbox().resume_events(other.resource, Resume::Retry, &attribution()).await?;
+    let taken_up = world.outbox().set_aside_events(Some(other.resource), PageSize::MAX).await?;
+    same("once it was taken up there is", &taken_up, &Vec::new())
 }
 
 pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {

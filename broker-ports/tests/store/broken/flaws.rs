@@ -137,6 +137,7 @@ flaws! {
     PurgesWaitingEvents => "only_events_that_were_acknowledged_for_long_are_purged",
     PurgesEventsInAnOutage => "an_outbox_that_is_cut_off_never_answers_with_absence",
     KeepsSkippedEvents => "a_skipped_event_is_purged_like_any_other",
+    TellsOfEverybodysEvents => "what_was_set_aside_can_be_asked_for",
     AcknowledgesHalfWhenDropped => "an_acknowledgement_that_was_dropped_is_taken_once",
     PurgesEventsWithoutLimit => "a_purge_of_events_takes_no_more_than_it_was_told",
     ForgetsWhatIsSetAside =>

@@ -7,7 +7,7 @@ use broker_domain::{EventType, ProvisionedResourceId};
 use broker_ports::testing::builders::worker;
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, AuditEntry, AuditSink as _, Backlog, ClaimEvents,
-    ClaimedEvent, EventClaim, Outbox, PageSize, PortError, Resume, SetAside,
+    ClaimedEvent, EventClaim, Outbox, PageSize, PortError, Resume, SetAside, SetAsideOf,
 };
 use futures_util::FutureExt as _;
 
@@ -176,6 +176,17 @@ impl Outbox for Broken {
         match self.flaw {
             Flaw::ForgetsWhatIsSetAside => Ok(backlog.with_set_aside(0)),
             _ => Ok(backlog),
+        }
+    }
+
+    async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        match self.flaw {
+            Flaw::TellsOfEverybodysEvents => self.world.store.set_aside_events(None, limit).await,
+            _ => self.world.store.set_aside_events(of, limit).await,
         }
     }
 }

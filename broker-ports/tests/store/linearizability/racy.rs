@@ -18,8 +18,8 @@ use broker_ports::{
     Acknowledged, Admitted, Attribution, AuditRecord, Backlog, Brake, ClaimEvents, ClaimRequest,
     ClaimTarget, ClaimedEvent, Created, Due, EventClaim, Lane, Lease, ListPage, ListQuery, Outbox,
     PageSize, PassOutcome, PortError, PurgeRequest, Released, Repository, Resume, Schedule,
-    ScheduleEntry, SetAside, StoredRequest, SweepPage, SweepQuery, Wakeups, Write, WriteKind,
-    Written,
+    ScheduleEntry, SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Wakeups, Write,
+    WriteKind, Written,
 };
 use tokio::task::yield_now;
 
@@ -378,5 +378,13 @@ impl Outbox for Racy {
 
     async fn backlog(&self) -> Result<Backlog, PortError> {
         self.store.backlog().await
+    }
+
+    async fn set_aside_events(
+        &self,
+        of: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        self.store.set_aside_events(of, limit).await
     }
 }
