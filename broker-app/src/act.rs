@@ -8,7 +8,7 @@ use broker_domain::{
 };
 use broker_ports::{
     Applied, ApplyRequest, AuditAction, AuditEntry, DeleteRequest, Deleted, Issue, IssueRequest,
-    IssuedToken, ObjectVersion, PortError, PortName, Write, Written,
+    IssuedToken, ObjectVersion, PortError, PortName, Refusal, Write, Written,
 };
 use broker_render::{Armed, Bootstrap, Precondition, inject_bootstrap, preserve_injection};
 
@@ -282,7 +282,8 @@ impl Hand<'_> {
             Deleted::Replaced => Ok(Answer::LostRace),
             Deleted::Vetoed { message } => {
                 let source =
-                    PortError::rejected(format!("the deletion of {target} was vetoed: {message}"));
+                    PortError::rejected(format!("the deletion of {target} was vetoed: {message}"))
+                        .with_refusal(Refusal::Vetoed);
                 Err(Error::Port { port: PortName::Cluster, source })
             }
         }

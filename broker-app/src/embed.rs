@@ -11,6 +11,7 @@ use broker_ports::{
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
 use crate::config::ReconcilerConfig;
+use crate::explain::Budgets;
 use crate::pass::Reconciler;
 use crate::relay::{Relay, RelayConfig};
 use crate::runner::{ConfigError, Runner, RunnerConfig};
@@ -48,6 +49,8 @@ pub struct BrokerConfig {
     pub event_source: String,
     /// After how many failed attempts an event is set aside; ten.
     pub most_attempts: u32,
+    /// What explanations call too long; the usual, with the time to live of tokens for enrolling.
+    pub budgets: Option<Budgets>,
 }
 
 /// The broker: what callers use, and what does the work.
@@ -87,6 +90,7 @@ impl BrokerConfig {
             },
             event_source: "/provisioning-broker".to_owned(),
             most_attempts: 10,
+            budgets: None,
         }
     }
 }
@@ -115,7 +119,9 @@ impl Broker {
             runner,
             event_source,
             most_attempts,
+            budgets,
         } = config;
+        let budgets = budgets.unwrap_or_else(|| Budgets::with_token_ttl(token_ttl));
         let reconciler = ReconcilerConfig {
             worker: worker.clone(),
             lease,
@@ -137,7 +143,8 @@ impl Broker {
             most_attempts,
             source: event_source,
         };
-        let service = ServiceConfig { deadlines, profiles, worker, lease, poll: POLL };
+        let service =
+            ServiceConfig { deadlines, profiles, worker, lease, poll: POLL, mode, budgets };
         let reconciler_ports = ReconcilerPorts::from(&ports);
         let relay_ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
         let runner = Runner::new(

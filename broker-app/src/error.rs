@@ -115,6 +115,18 @@ pub(crate) fn in_words(error: &Error) -> String {
     broker_render::scrub(&one_line(error), &[])
 }
 
+/// The same for the schedule, led by why the cluster refused, so that an explanation can tell it later.
+pub(crate) fn for_schedule(error: &Error) -> String {
+    let words = in_words(error);
+    match error {
+        Error::Port { source, .. } => match source.refusal() {
+            Some(refusal) => refusal.leading(&words),
+            None => words,
+        },
+        Error::Domain(_) | Error::LeaseRanOut => words,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,8 @@
 //! | 6 emit | outbox to sink, in CloudEvents envelopes | [`Relay`] |
 //! | all of them | keeps a replica at work, and owns its tasks | [`Runner`] |
 //! | 1 declare | the facade that callers see | [`Service`] |
+//! | – | says why a resource is where it is | [`explain`] |
+//! | – | says what the next pass would do | [`plan`] |
 //!
 //! [`Broker`] wires all of it together. What it measures is in [`METRICS`]; domain, ports and rendering are
 //! re-exported, so that an embedder needs no other crate but its adapters.
@@ -21,9 +23,11 @@ mod call;
 mod config;
 mod embed;
 mod error;
+pub mod explain;
 mod observe;
 mod orphans;
 mod pass;
+pub mod plan;
 mod purge;
 mod relay;
 mod runner;

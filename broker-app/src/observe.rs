@@ -16,7 +16,7 @@ use broker_ports::{
 use broker_render::is_applied;
 
 use crate::call::{Kind, call};
-use crate::config::ReconcilerConfig;
+use crate::config::Eyes;
 use crate::error::Error;
 use crate::step::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
 use crate::views::{References, Resolvers, Views};
@@ -31,11 +31,13 @@ pub(crate) struct Observed {
     pub(crate) xr_reference: ObjectReference,
     /// The composite resource as it stands, whose injection a re-apply preserves.
     pub(crate) live: Option<LiveObject>,
+    /// The ProviderConfig as it stands.
+    pub(crate) live_config: Option<LiveObject>,
 }
 
 pub(crate) async fn observe(
     ports: &ReconcilerPorts,
-    config: &ReconcilerConfig,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
 ) -> Result<Observed, Error> {
     let resolvers = Resolvers::of(ports, config.deadlines.resolve);
@@ -76,7 +78,8 @@ pub(crate) async fn observe(
     };
     let seen = sight.seen(resource, around);
     let xr_reference = target.xr.reference()?;
-    Ok(Observed { seen, views, xr_reference, live: live.map(|xr| xr.object) })
+    let live = live.map(|xr| xr.object);
+    Ok(Observed { seen, views, xr_reference, live, live_config: provider_config })
 }
 
 /// On the way up a resource may have to be rendered; on the way down it never is, and its references must
@@ -94,20 +97,20 @@ async fn views(
 }
 
 fn config_reference(
-    config: &ReconcilerConfig,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
     views: Option<&Views>,
 ) -> Result<ObjectReference, Error> {
     match (resource.substrate().provider_config(), views) {
         (Some(recorded), _) => Ok(recorded.clone()),
         (None, Some(views)) => {
-            Ok(views.provider_config(resource, &config.profiles)?.reference().clone())
+            Ok(views.provider_config(resource, config.profiles)?.reference().clone())
         }
         (None, None) => Err(DomainError::invalid("substrate", "names no ProviderConfig").into()),
     }
 }
 
-fn target(
+pub(crate) fn target(
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
     provider_config: ObjectReference,
@@ -135,7 +138,7 @@ fn expect_same_cluster(resource: &ProvisionedResource, reading: &Reading) -> Res
 
 async fn node(
     ports: &ReconcilerPorts,
-    config: &ReconcilerConfig,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
 ) -> Result<NodeObservation, Error> {
     let registered = match resource.bootstrap_token_id() {
@@ -186,7 +189,7 @@ fn xr_seen(
 }
 
 fn config_seen(
-    config: &ReconcilerConfig,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
     live: Option<&LiveObject>,
     views: Option<&Views>,
@@ -194,7 +197,7 @@ fn config_seen(
     let Some(live) = live else { return Ok(ConfigSeen::Absent) };
     let applied = match views {
         Some(views) => {
-            is_applied(live.expose(), &views.provider_config(resource, &config.profiles)?)
+            is_applied(live.expose(), &views.provider_config(resource, config.profiles)?)
         }
         None => true,
     };
@@ -214,7 +217,7 @@ async fn gate(resolvers: Resolvers<'_>, resource: &ProvisionedResource) -> Resul
 /// Nothing is created while the brake is on, and absence is not believed.
 async fn braked(
     ports: &ReconcilerPorts,
-    config: &ReconcilerConfig,
+    config: Eyes<'_>,
     cluster: &ClusterId,
 ) -> Result<bool, Error> {
     let brake = ports.schedule.brake(cluster);

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::act::converse;
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
-use crate::error::{Error, in_words};
+use crate::error::{Error, for_schedule};
 use crate::observe::observe;
 use crate::orphans::Orphans;
 use crate::step::{Ending, PassState};
@@ -153,7 +153,7 @@ impl Pass<'_> {
         let from = resource.phase();
 
         let resource = converse(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
-        let observed = observe(ports, config, &resource).await?; // I/O: cluster and mesh, read only
+        let observed = observe(ports, config.eyes(), &resource).await?; // I/O: cluster and mesh, read only
         let (action, to) = next(&observed.seen.facts, resource.phase()); // pure
         let acting = PassState::act(resource, mode, observed.seen.clone(), action);
         let resource = converse(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
@@ -208,7 +208,7 @@ impl Pass<'_> {
             }
             Err(error) => PassOutcome::Failed {
                 reason: error.reason().to_owned(),
-                message: in_words(error),
+                message: for_schedule(error),
                 retry_after: error.retry_after(),
             },
         };

@@ -23,7 +23,10 @@ use broker_render::ProviderProfiles;
 use tokio::time::Instant;
 
 use crate::call::{Kind, call};
+use crate::config::Eyes;
 use crate::error::Error;
+use crate::explain::Budgets;
+use crate::step::Mode;
 use crate::telemetry;
 
 /// Configuration of the service.
@@ -39,6 +42,10 @@ pub struct ServiceConfig {
     pub lease: Duration,
     /// How often [`Service::wait_for`] looks.
     pub poll: Duration,
+    /// Whether the replicas beside this service change anything at all.
+    pub mode: Mode,
+    /// What explanations call too long.
+    pub budgets: Budgets,
 }
 
 /// The broker, as its callers see it.
@@ -169,7 +176,19 @@ impl Service {
         }
     }
 
-    fn stamp(&self) -> Stamp {
+    pub(crate) const fn ports(&self) -> &ServicePorts {
+        &self.ports
+    }
+
+    pub(crate) const fn config(&self) -> &ServiceConfig {
+        &self.config
+    }
+
+    pub(crate) const fn eyes(&self) -> Eyes<'_> {
+        Eyes { deadlines: &self.config.deadlines, profiles: &self.config.profiles }
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp::new(self.ports.ids.event_id(), self.ports.clock.now())
     }
 }

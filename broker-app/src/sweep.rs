@@ -10,6 +10,7 @@ mod glance;
 mod patience;
 mod report;
 mod round;
+mod settled;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use belongings::Kinds;
 use glance::Memory;
 pub use report::{SweepReport, Trouble};
 use round::Round;
+pub(crate) use settled::settled;
 
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;

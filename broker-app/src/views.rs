@@ -155,6 +155,11 @@ impl Views {
         Self { blueprint, credential, cloud, tags }
     }
 
+    /// The provider of the cloud that it is for.
+    pub(crate) const fn provider(&self) -> &Provider {
+        &self.cloud.provider
+    }
+
     /// The composite resource, before it becomes a shell or armed.
     pub(crate) fn xr<'a>(
         &'a self,

@@ -7,6 +7,7 @@
 
 mod adapters;
 mod crossplane;
+mod explaining;
 mod furniture;
 mod invariants;
 
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use broker_app::explain::Budgets;
 use broker_app::step::Mode;
 use broker_app::{
     Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, Service,
@@ -344,6 +346,8 @@ pub fn service_config() -> ServiceConfig {
         worker: worker("service"),
         lease: LEASE,
         poll: TURN,
+        mode: Mode::Live,
+        budgets: Budgets::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Time stands still until a test moves it, and nothing happens that nobody asked for: [`World::round`] is one
 //! pass over each resource, one round of Crossplane, and every machine that booted trying to enrol.
 
+mod explaining;
 mod wiring;
 
 use std::sync::Arc;
@@ -32,9 +33,11 @@ use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use secrecy::ExposeSecret;
 
+pub use explaining::decorated_service;
 pub(crate) use wiring::relay_config;
 pub use wiring::runner_config;
-use wiring::{decorated, reconciler_config, service_config, xrd_document};
+use wiring::{decorated, reconciler_config, xrd_document};
+pub use wiring::{service_config, xrd_of};
 
 /// A blueprint of a node that boots with cloud-init.
 pub const NODE: u128 = 0xb1;

@@ -4,6 +4,8 @@
 
 #[path = "simulation/crowd.rs"]
 mod crowd;
+#[path = "simulation/explain.rs"]
+mod explain;
 #[path = "simulation/interleavings.rs"]
 mod interleavings;
 #[path = "simulation/manners.rs"]

@@ -8,6 +8,7 @@ mod edges;
 mod generated;
 mod manifests;
 mod repeatable;
+mod runbook;
 mod semver;
 mod sources;
 mod tree;
@@ -73,6 +74,7 @@ fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     findings.extend(semver::types_can_grow(tree));
     findings.extend(generated::are_current(tree, generated));
     findings.extend(commands::ci_runs_the_test_command(tree));
+    findings.extend(runbook::has_every_code(tree, &runbook::codes()));
     findings.sort();
     findings
 }
@@ -125,6 +127,7 @@ mod tests {
                 "mod-rs",
                 "private-path",
                 "repeatable",
+                "runbook",
                 "semver",
                 "test-command",
                 "unfinished"

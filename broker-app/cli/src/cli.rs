@@ -13,8 +13,9 @@ use clap_complete::Shell;
 
 pub(crate) use reference::reference;
 pub(crate) use verbs::{
-    AbandonArguments, Common, DeprovisionArguments, ListArguments, OneArguments,
-    ProvisionArguments, ReleaseBrakeArguments, ResumeEventsArguments, Verb,
+    AbandonArguments, Common, DeclarationArguments, DeprovisionArguments, ExplainArguments,
+    ListArguments, OneArguments, PlanArguments, ProvisionArguments, ReleaseBrakeArguments,
+    ResumeEventsArguments, Verb,
 };
 
 use crate::demo::Pace;
@@ -99,8 +100,9 @@ pub(crate) struct DemoArguments {
     ///
     /// Each has a `type`: `phase` (a resource changed its phase; `from` is null for a new one),
     /// `event` (a lifecycle event; `event` is what the outbox gave), `namespace` (the namespace of
-    /// a Project became ready) and, at the end, `outcome` for each resource. The first three have
-    /// `elapsed_ms`, all but `namespace` the `resource`'s name. Keys are added, never changed.
+    /// a Project became ready), `explanation` (why a resource is where it is; as of `explain`) and,
+    /// at the end, `outcome` for each resource. All but the last have `elapsed_ms`, all but
+    /// `namespace` the `resource`'s name. Keys are added, never changed.
     #[arg(long)]
     pub(crate) json: bool,
 }

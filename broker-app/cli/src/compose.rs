@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker_app::explain::Budgets;
 use broker_app::{
     Error, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service,
     ServiceConfig, Sweeper,
@@ -83,6 +84,8 @@ impl Composition for Servers {
             worker: worker("cli")?,
             lease: LEASE,
             poll: LOOK_EVERY,
+            mode: settings.mode,
+            budgets: Budgets::with_token_ttl(settings.token_ttl),
         };
         Ok(Service::new(Adapters::new(&pool, cluster).of_service(), config))
     }

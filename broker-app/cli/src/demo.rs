@@ -21,7 +21,7 @@ use broker_ports::{ClaimEvents, Outbox, PageSize, PortError, Repository, WorkerI
 use agents::{AgentError, Agents};
 use journal::{Entry, Happening, note};
 use show::{Bill, Json, Live, Plain, Show};
-use story::{REST_AT_READY, Script};
+use story::{REST_AT_READY, Role, Script};
 use verdict::{Ending, Outcome};
 use world::{LATE_PROJECT, World};
 
@@ -102,6 +102,9 @@ pub(crate) enum DemoError {
 /// The time between two rounds; at normal speed one waits so long for real.
 const ROUND: Duration = Duration::from_millis(500);
 
+/// The round in which somebody asks why a resource that waits for its namespace does not move.
+const ASKED_IN: u32 = 8;
+
 /// A story that takes longer than this is not going to end: 19.5 seconds.
 const MOST_ROUNDS: u32 = 39;
 
@@ -146,6 +149,8 @@ struct Demo {
     /// How many lines of each entry's audit were read.
     read: Vec<usize>,
     round: u32,
+    /// Whose place was explained.
+    explained: Vec<Role>,
 }
 
 /// Whether there is more to tell.
@@ -164,6 +169,7 @@ impl Demo {
             entries: Vec::new(),
             read: Vec::new(),
             round: 0,
+            explained: Vec::new(),
         })
     }
 
@@ -176,6 +182,7 @@ impl Demo {
         }
         self.tear_down(show).await?;
         self.reconcile(show).await?;
+        self.explain(show).await?;
         show.round(self.world.elapsed(), &self.entries)?;
 
         let all_declared = self.entries.len() == self.script.parts.len();
@@ -217,6 +224,32 @@ impl Demo {
                 asked.map_err(|source| broker("deprovision", &entry.name, source))?;
                 self.follow(index, show).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Somebody wonders about a resource that waits, one that failed and one that is going: one of each.
+    async fn explain(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
+        let wonders = |entry: &Entry| match (entry.role, entry.now().1) {
+            (Role::Namespace, Phase::Pending) => self.round == ASKED_IN,
+            (Role::Rollback, Phase::Failed) | (Role::Teardown, Phase::Deprovisioning) => true,
+            _ => false,
+        };
+        let told = &self.explained;
+        let asked: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| !told.contains(&entry.role) && wonders(entry))
+            .cloned()
+            .collect();
+        for entry in asked {
+            if self.explained.contains(&entry.role) {
+                continue;
+            }
+            let explained = self.world.explain(entry.id).await;
+            let explained = explained.map_err(|source| broker("explain", &entry.name, source))?;
+            show.explained(self.world.elapsed(), &entry, &explained)?;
+            self.explained.push(entry.role);
         }
         Ok(())
     }

@@ -65,6 +65,14 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// A text of several lines that ends by itself, or an object.
+    pub(crate) fn page(&mut self, text: &str, object: &Value) -> io::Result<()> {
+        match self.format {
+            Format::Human => self.text(text.trim_end()),
+            Format::Json => self.json(object),
+        }
+    }
+
     /// Rows under headings, or an object.
     pub(crate) fn rows(
         &mut self,

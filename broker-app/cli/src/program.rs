@@ -105,6 +105,8 @@ fn on_service(verb: &Verb, surroundings: &mut Surroundings<'_>) -> Result<(), Fa
             Verb::Deprovision(arguments) => verbs::deprovision(desk, arguments).await,
             Verb::Get(arguments) => verbs::get(desk, arguments).await,
             Verb::List(arguments) => verbs::list(desk, arguments, interrupted()).await,
+            Verb::Explain(arguments) => verbs::explain(desk, arguments).await,
+            Verb::Plan(arguments) => verbs::plan(desk, arguments, *stdin).await,
             Verb::Pause(arguments) => verbs::pause(desk, arguments).await,
             Verb::Resume(arguments) => verbs::resume(desk, arguments).await,
             Verb::ReconcileNow(arguments) => verbs::reconcile_now(desk, arguments).await,

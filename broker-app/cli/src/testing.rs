@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker_app::explain::Budgets;
 use broker_app::step::Mode;
 use broker_app::{
     Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service, ServiceConfig,
@@ -326,6 +327,8 @@ fn service_config() -> ServiceConfig {
         worker: worker("service"),
         lease: LEASE,
         poll: Duration::from_millis(10),
+        mode: Mode::Live,
+        budgets: Budgets::default(),
     }
 }
 

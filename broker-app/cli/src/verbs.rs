@@ -1,6 +1,8 @@
 //! The verbs over the service, whoever composed it: each asks, answers on the output, and fails in one line.
 
+mod explain;
 mod list;
+mod plan;
 mod provision;
 mod steer;
 #[cfg(test)]
@@ -11,7 +13,9 @@ use broker_app::Service;
 use broker_domain::Error as DomainError;
 use broker_ports::{CorrelationId, RequestContext, Scope};
 
+pub(crate) use explain::explain;
 pub(crate) use list::list;
+pub(crate) use plan::plan;
 pub(crate) use provision::{deprovision, get, provision};
 pub(crate) use steer::{
     abandon, pause, reconcile_now, release_brake, resume, resume_events, scrub_audit,

@@ -62,7 +62,7 @@ impl Service {
         }
     }
 
-    async fn examine(
+    pub(crate) async fn examine(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
@@ -89,7 +89,7 @@ impl Service {
         Ok(Admitted::new(change, declaration, context.attribution().clone()))
     }
 
-    async fn replay(
+    pub(crate) async fn replay(
         &self,
         context: &RequestContext,
         declaration: &Declaration,

@@ -11,8 +11,8 @@ use broker_domain::{
     Phase, ProjectId, ProvisionedResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, ObjectVersion,
-    PortError, PortName, ReconcilerPorts, XrTarget,
+    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, Deadlines,
+    ObjectVersion, PortError, PortName, ReconcilerPorts, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use time::OffsetDateTime;
@@ -20,7 +20,6 @@ use time::OffsetDateTime;
 use super::attention::Glance;
 use super::patience::Patience;
 use crate::call::{Kind, call};
-use crate::config::ReconcilerConfig;
 use crate::error::Error;
 use crate::views::{Resolvers, Views};
 
@@ -57,7 +56,7 @@ pub(super) struct Facts {
 /// Looks at pages of rows, and remembers what it resolved on the way.
 pub(super) struct Observations<'a> {
     ports: &'a ReconcilerPorts,
-    config: &'a ReconcilerConfig,
+    deadlines: Deadlines,
     resolvers: Resolvers<'a>,
     patience: Patience,
     blueprints: BTreeMap<BlueprintVersionId, Asked<Arc<BlueprintVersionView>>>,
@@ -99,11 +98,11 @@ impl Facts {
 }
 
 impl<'a> Observations<'a> {
-    pub(super) fn new(ports: &'a ReconcilerPorts, config: &'a ReconcilerConfig) -> Self {
+    pub(super) fn new(ports: &'a ReconcilerPorts, deadlines: Deadlines) -> Self {
         Self {
             ports,
-            config,
-            resolvers: Resolvers::of(ports, config.deadlines.resolve),
+            deadlines,
+            resolvers: Resolvers::of(ports, deadlines.resolve),
             patience: Patience::default(),
             blueprints: BTreeMap::new(),
             namespaces: BTreeMap::new(),
@@ -277,7 +276,7 @@ impl<'a> Observations<'a> {
             })
             .unzip();
         let answers = self.ports.cluster.observe_many(&targets);
-        let patience = self.config.deadlines.cluster_read;
+        let patience = self.deadlines.cluster_read;
         let answers = call(PortName::Cluster, Kind::Read, patience, answers).await?;
         Ok(places.into_iter().zip(answers).collect())
     }
@@ -295,7 +294,7 @@ impl<'a> Observations<'a> {
         }
         let port = PortName::NodeDeregistrar;
         let answers = self.ports.nodes.nodes_registered(&tokens);
-        let answers = call(port, Kind::Read, self.config.deadlines.node, answers).await;
+        let answers = call(port, Kind::Read, self.deadlines.node, answers).await;
         match answers {
             Ok(answers) => {
                 let named =

@@ -50,7 +50,7 @@ impl<'a> Round<'a> {
             ports,
             config,
             cluster,
-            observations: Observations::new(ports, config),
+            observations: Observations::new(ports, config.deadlines),
             before,
             resumed: resume_after.is_some(),
             now: Memory::new(),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::explain::Budgets;
 use broker_app::step::Mode;
 use broker_app::{ReconcilerConfig, RelayConfig, RunnerConfig, ServiceConfig};
 use broker_ports::testing::builders::{rows, worker};
 use broker_ports::testing::faults::Faults;
 use broker_ports::{Deadlines, ReconcilerPorts};
-use broker_render::{Agent, ApiUrl, ProviderProfiles};
+use broker_render::{Agent, ApiUrl, ProviderProfiles, Xrd};
 
 use super::LEASE;
 
@@ -57,13 +58,21 @@ pub(crate) fn relay_config() -> RelayConfig {
     }
 }
 
-pub(super) fn service_config() -> ServiceConfig {
+/// A facade with the usual budgets.
+///
+/// # Panics
+///
+/// Never.
+#[must_use]
+pub fn service_config() -> ServiceConfig {
     ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
         worker: worker("service"),
         lease: LEASE,
         poll: Duration::from_millis(50),
+        mode: Mode::Live,
+        budgets: Budgets::default(),
     }
 }
 
@@ -123,4 +132,14 @@ spec:
                   count: {{type: integer}}
 "
     )
+}
+
+/// The XRD of one of the world's kinds.
+///
+/// # Panics
+///
+/// Never.
+#[must_use]
+pub fn xrd_of(kind: &str, plural: &str) -> Xrd {
+    Xrd::parse(xrd_document(kind, plural).as_bytes()).expect("the world's own XRD")
 }

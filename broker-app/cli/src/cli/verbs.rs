@@ -27,6 +27,16 @@ pub(crate) enum Verb {
     Get(OneArguments),
     /// Show resources.
     List(ListArguments),
+    /// Say why a resource is where it is: what blocks it, who must act, and what to do next.
+    ///
+    /// One paragraph, then the facts that it follows from; what could not be learnt says why. Every
+    /// verdict has an entry in docs/runbook.md. The exit code is 0 whatever the verdict is.
+    Explain(ExplainArguments),
+    /// Say what the next pass over a resource would do, or what would become of a declaration.
+    ///
+    /// Shows every step, with the manifests and the fields that would change, without secrets. The API
+    /// server is asked by a dry run, so that a refusal is known with its field. Nothing is written.
+    Plan(Box<PlanArguments>),
     /// Let a resource be: no pass looks at it until it is resumed.
     Pause(OneArguments),
     /// Take a paused resource up again.
@@ -72,6 +82,8 @@ impl Verb {
             | Self::ReconcileNow(arguments)
             | Self::ScrubAudit(arguments) => &arguments.common,
             Self::List(arguments) => &arguments.common,
+            Self::Explain(arguments) => &arguments.common,
+            Self::Plan(arguments) => &arguments.common,
             Self::Abandon(arguments) => &arguments.common,
             Self::ReleaseBrake(arguments) => &arguments.common,
             Self::ResumeEvents(arguments) => &arguments.common,
@@ -112,9 +124,45 @@ pub(crate) struct Wait {
     pub(crate) timeout: Duration,
 }
 
-/// What is declared.
+/// What is declared, and whether to wait for it.
 #[derive(Args, Debug)]
 pub(crate) struct ProvisionArguments {
+    #[command(flatten)]
+    pub(crate) declaration: DeclarationArguments,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What is explained.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArguments {
+    /// The resource.
+    #[arg(value_name = "ID", required_unless_present = "all", value_parser = values::id::<ProvisionedResourceId>)]
+    pub(crate) id: Option<ProvisionedResourceId>,
+    /// Everything that is not at rest, one line each; with `--output json` one object per line.
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What is planned: a resource, or a declaration.
+#[derive(Args, Debug)]
+pub(crate) struct PlanArguments {
+    /// The resource; a declaration if left out.
+    #[arg(value_name = "ID", conflicts_with = "DeclarationArguments", value_parser = values::id::<ProvisionedResourceId>)]
+    pub(crate) id: Option<ProvisionedResourceId>,
+    #[command(flatten)]
+    pub(crate) declaration: Option<DeclarationArguments>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What is declared.
+#[derive(Args, Debug)]
+pub(crate) struct DeclarationArguments {
     /// For which Project.
     #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
     pub(crate) project: ProjectId,
@@ -144,10 +192,6 @@ pub(crate) struct ProvisionArguments {
     /// first resource again.
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<RequestId>,
-    #[command(flatten)]
-    pub(crate) wait: Wait,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 /// What is to be deleted.

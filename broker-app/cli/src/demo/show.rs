@@ -12,6 +12,8 @@ pub(super) use json::Json;
 pub(super) use live::Live;
 pub(super) use plain::Plain;
 
+use broker_app::explain::Explanation;
+
 use super::journal::{Entry, Happening};
 use super::verdict::Ending;
 
@@ -31,6 +33,10 @@ pub(super) trait Show {
 
     /// The namespace of a Project became ready.
     fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()>;
+
+    /// Somebody asked why a resource is where it is.
+    fn explained(&mut self, at: Duration, entry: &Entry, explained: &Explanation)
+    -> io::Result<()>;
 
     /// A round is over.
     fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()>;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use broker_app::explain::Explanation;
 use broker_domain::EventType;
 use broker_ports::memory::Behaviour;
 use secrecy::ExposeSecret;
@@ -19,6 +20,9 @@ impl Show for Silent {
         Ok(())
     }
     fn namespace_ready(&mut self, _: Duration, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+    fn explained(&mut self, _: Duration, _: &Entry, _: &Explanation) -> io::Result<()> {
         Ok(())
     }
     fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {
@@ -61,7 +65,7 @@ async fn every_seed_ends_as_told() {
 async fn the_slowest_seed_still_has_rounds_to_spare() {
     let mut demo = Demo::new(1, 6).unwrap();
     for part in &mut demo.script.parts {
-        let slow = if part.role == story::Role::Rollback {
+        let slow = if part.role == Role::Rollback {
             Behaviour::failing_after(6, "quota exceeded")
         } else {
             Behaviour::ready_after(6)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::explain::{Budgets, Explanation};
 use broker_app::step::Mode;
 use broker_app::{Error, Reconciler, ReconcilerConfig, Service, ServiceConfig, Sweeper};
 use broker_domain::{
@@ -187,6 +188,11 @@ impl World {
         self.service.get(&self.operator, id).await
     }
 
+    /// As an operator: asks why a resource is where it is.
+    pub(super) async fn explain(&self, id: ProvisionedResourceId) -> Result<Explanation, Error> {
+        self.service.explain(&self.operator, id).await
+    }
+
     /// How much time has passed.
     pub(super) fn elapsed(&self) -> Duration {
         (self.clock.now() - self.started).unsigned_abs()
@@ -249,6 +255,8 @@ fn service_config() -> Result<ServiceConfig, DomainError> {
         worker: WorkerId::new("demo-service")?,
         lease: LEASE,
         poll: Duration::from_millis(50),
+        mode: Mode::Live,
+        budgets: Budgets::default(),
     })
 }
 

@@ -7,7 +7,7 @@ use broker_render::MAX_DOCUMENT_BYTES;
 
 use super::Desk;
 use super::wait::follow;
-use crate::cli::{DeprovisionArguments, OneArguments, ProvisionArguments};
+use crate::cli::{DeclarationArguments, DeprovisionArguments, OneArguments, ProvisionArguments};
 use crate::failure::Failure;
 use crate::parameters;
 
@@ -17,7 +17,7 @@ pub(crate) async fn provision(
     arguments: &ProvisionArguments,
     stdin: &mut dyn Read,
 ) -> Result<(), Failure> {
-    let declaration = declaration(arguments, stdin)?;
+    let declaration = declaration(&arguments.declaration, stdin)?;
     let declared = desk.service.provision(&desk.context, &declaration).await?;
     if arguments.wait.wait {
         return follow(desk, declared.id(), Phase::Ready, arguments.wait.timeout).await;
@@ -43,11 +43,11 @@ pub(crate) async fn get(desk: &mut Desk<'_>, arguments: &OneArguments) -> Result
     Ok(desk.output.resource(&resource)?)
 }
 
-fn declaration(
-    arguments: &ProvisionArguments,
+pub(super) fn declaration(
+    arguments: &DeclarationArguments,
     stdin: &mut dyn Read,
 ) -> Result<Declaration, Failure> {
-    let ProvisionArguments {
+    let DeclarationArguments {
         project,
         resource,
         blueprint_version,
@@ -56,8 +56,6 @@ fn declaration(
         values,
         on_failure,
         request_id,
-        wait: _,
-        common: _,
     } = arguments;
     let document = match values {
         None => None,

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use broker_app::explain::Explanation;
 use broker_domain::Phase;
 use serde_json::{Value, json};
 
@@ -48,6 +49,20 @@ impl<W: Write> Show for Json<W> {
 
     fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()> {
         self.line(&json!({"type": "namespace", "elapsed_ms": millis(at), "project": project}))
+    }
+
+    fn explained(
+        &mut self,
+        at: Duration,
+        entry: &Entry,
+        explained: &Explanation,
+    ) -> io::Result<()> {
+        self.line(&json!({
+            "type": "explanation",
+            "elapsed_ms": millis(at),
+            "resource": entry.name,
+            "explanation": explained.to_json(),
+        }))
     }
 
     fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use broker_app::explain::Explanation;
 use broker_domain::Phase;
 
 use super::super::journal::{Entry, Happening};
@@ -20,6 +21,8 @@ pub(in super::super) struct Live<W> {
     title: String,
     /// How many lines the last frame took.
     drawn: usize,
+    /// Explanations do not fit into the table; they are shown below it, in the end.
+    explained: Vec<String>,
 }
 
 /// Title, an empty line and the column heads above the rows; the rest and the cursor below.
@@ -33,7 +36,7 @@ const RESET: &str = "\x1b[0m";
 
 impl<W: Write> Live<W> {
     pub(in super::super) fn new(out: W, terminal: Terminal, size: fn() -> Size) -> Self {
-        Self { out, terminal, size, title: String::new(), drawn: 0 }
+        Self { out, terminal, size, title: String::new(), drawn: 0, explained: Vec::new() }
     }
 
     fn frame(&self, at: Duration, entries: &[Entry]) -> Vec<String> {
@@ -72,6 +75,17 @@ impl<W: Write> Show for Live<W> {
         Ok(())
     }
 
+    fn explained(
+        &mut self,
+        at: Duration,
+        entry: &Entry,
+        explained: &Explanation,
+    ) -> io::Result<()> {
+        let (at, name) = (seconds(at), &entry.name);
+        self.explained.push(format!("why {name} was where it was at {at}:\n\n{explained}"));
+        Ok(())
+    }
+
     fn round(&mut self, at: Duration, entries: &[Entry]) -> io::Result<()> {
         let mut text = String::new();
         if self.drawn > 0 {
@@ -91,6 +105,9 @@ impl<W: Write> Show for Live<W> {
     }
 
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
+        for explained in &self.explained {
+            writeln!(self.out, "\n{explained}")?;
+        }
         summary::write(&mut self.out, ending)
     }
 }

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use broker_app::explain::Explanation;
+
 use super::super::journal::{Entry, Happening};
 use super::super::verdict::Ending;
 use super::{Bill, Show, seconds, summary};
@@ -40,6 +42,21 @@ impl<W: Write> Show for Plain<W> {
 
     fn namespace_ready(&mut self, at: Duration, project: &str) -> io::Result<()> {
         self.line(at, project, "", "the namespace of this Project is ready now")
+    }
+
+    fn explained(
+        &mut self,
+        at: Duration,
+        entry: &Entry,
+        explained: &Explanation,
+    ) -> io::Result<()> {
+        self.line(at, &entry.name, "explain", "why it is where it is:")?;
+        writeln!(self.0)?;
+        for line in explained.to_string().lines() {
+            writeln!(self.0, "        {line}")?;
+        }
+        writeln!(self.0)?;
+        self.0.flush()
     }
 
     fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {

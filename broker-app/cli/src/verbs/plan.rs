@@ -1,0 +1,29 @@
+//! `plan`: what the next pass would do, or what would become of a declaration.
+
+use std::io::Read;
+
+use super::Desk;
+use super::provision::declaration;
+use crate::cli::PlanArguments;
+use crate::failure::Failure;
+
+/// Plans a resource or a declaration. `stdin` is read if values are to come from there.
+pub(crate) async fn plan(
+    desk: &mut Desk<'_>,
+    arguments: &PlanArguments,
+    stdin: &mut dyn Read,
+) -> Result<(), Failure> {
+    let plan = match (arguments.id, &arguments.declaration) {
+        (Some(id), _) => desk.service.plan(&desk.context, id).await?,
+        (None, Some(given)) => {
+            let declaration = declaration(given, stdin)?;
+            desk.service.plan_declaration(&desk.context, &declaration).await?
+        }
+        (None, None) => {
+            let allowed = "give the ID of a resource, or a declaration (--project, --resource, \
+                           --blueprint-version, --credential)";
+            return Err(Failure::Usage(allowed.to_owned()));
+        }
+    };
+    Ok(desk.output.page(&plan.to_string(), &plan.to_json())?)
+}

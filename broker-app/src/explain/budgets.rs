@@ -1,0 +1,150 @@
+//! How long each phase may take before an explanation says that it takes too long. It only reports: a phase
+//! follows from facts, never from time.
+
+use std::time::Duration;
+
+use broker_domain::Phase;
+use time::OffsetDateTime;
+
+/// What an embedder calls too long. Take the default and change what is different with you.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use broker_app::explain::Budgets;
+///
+/// let mut budgets = Budgets::default();
+/// budgets.provisioning = Duration::from_mins(45);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Budgets {
+    /// From the declaration to the composite resource; five minutes.
+    pub pending: Duration,
+    /// Until Crossplane calls the substrate ready; half an hour.
+    pub provisioning: Duration,
+    /// Until the agent enrolled: the time to live of a token, an hour.
+    pub enrolling: Duration,
+    /// Until the Node has left the mesh; ten minutes.
+    pub deregistering: Duration,
+    /// Until everything is proven gone; half an hour.
+    pub deprovisioning: Duration,
+    /// How long a provider may say nothing at all about an object that it should make; two minutes.
+    pub provider_silence: Duration,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            pending: Duration::from_mins(5),
+            provisioning: Duration::from_mins(30),
+            enrolling: Duration::from_hours(1),
+            deregistering: Duration::from_mins(10),
+            deprovisioning: Duration::from_mins(30),
+            provider_silence: Duration::from_mins(2),
+        }
+    }
+}
+
+impl Budgets {
+    /// The default, with the time to live that tokens are issued with.
+    #[must_use]
+    pub fn with_token_ttl(ttl: Duration) -> Self {
+        Self { enrolling: ttl, ..Self::default() }
+    }
+
+    /// The budget of a phase; a phase that nothing has to leave has none.
+    pub const fn of(&self, phase: Phase) -> Option<Duration> {
+        match phase {
+            Phase::Pending => Some(self.pending),
+            Phase::Provisioning => Some(self.provisioning),
+            Phase::Enrolling => Some(self.enrolling),
+            Phase::Deregistering => Some(self.deregistering),
+            Phase::Deprovisioning => Some(self.deprovisioning),
+            Phase::Ready | Phase::Failed | Phase::Deleted => None,
+        }
+    }
+}
+
+/// How much of its budget a phase has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct BudgetUse {
+    /// Of which phase.
+    pub phase: Phase,
+    /// Since when the resource is in it.
+    pub since: OffsetDateTime,
+    /// For how long.
+    pub used: Duration,
+    /// How long it may take; `None` if for ever.
+    pub allowed: Option<Duration>,
+}
+
+impl BudgetUse {
+    pub(super) fn of(
+        budgets: &Budgets,
+        phase: Phase,
+        since: OffsetDateTime,
+        now: OffsetDateTime,
+    ) -> Self {
+        // A clock that runs behind the one that wrote the row has used nothing yet.
+        let used = Duration::try_from(now - since).unwrap_or_default();
+        Self { phase, since, used, allowed: budgets.of(phase) }
+    }
+
+    /// It takes longer than it may.
+    pub fn is_over(&self) -> bool {
+        self.allowed.is_some_and(|allowed| self.used > allowed)
+    }
+}
+
+/// A duration in the two largest units that are not zero.
+pub(super) fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    let parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")];
+    let mut words: Vec<_> = parts
+        .iter()
+        .skip_while(|(count, _)| *count == 0)
+        .take(2)
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
+    if words.is_empty() {
+        words.push("0s".to_owned());
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_told_in_two_units() {
+        let rows = [
+            (0, "0s"),
+            (59, "59s"),
+            (61, "1m 1s"),
+            (3_600, "1h"),
+            (3_661, "1h 1m"),
+            (90_000, "1d 1h"),
+        ];
+        for (seconds, expected) in rows {
+            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn each_phase_that_should_end_has_a_budget_and_a_moment_before_it_has_used_nothing() {
+        let budgets = Budgets::with_token_ttl(Duration::from_mins(7));
+        assert_eq!(budgets.of(Phase::Enrolling), Some(Duration::from_mins(7)));
+        assert_eq!(budgets.of(Phase::Ready), None);
+        let since = OffsetDateTime::UNIX_EPOCH;
+        let behind = BudgetUse::of(&budgets, Phase::Pending, since, since - Duration::from_secs(9));
+        assert_eq!((behind.used, behind.is_over()), (Duration::ZERO, false));
+        let late = BudgetUse::of(&budgets, Phase::Pending, since, since + Duration::from_mins(6));
+        assert!(late.is_over());
+    }
+}

@@ -1,0 +1,251 @@
+//! The chain of facts below a verdict: what is known, what is not and why, and what is known to be old.
+
+use broker_domain::ObjectReference;
+use broker_ports::{Condition, ConditionStatus, NamespaceState, ObjectReport, TokenState, wire};
+
+use super::facts::{Fact, Facts, Reference};
+use super::shortened;
+
+/// How good a fact is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// It was learnt just now.
+    Known,
+    /// It could not be learnt, for this reason.
+    Unknown(String),
+    /// It was learnt, and speaks of the past, for this reason.
+    Stale(String),
+}
+
+/// One fact, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FactLine {
+    /// Where it comes from, such as `row`, `schedule` or `composed object`.
+    pub source: &'static str,
+    /// What it says; empty where it is not known.
+    pub text: String,
+    /// How good it is.
+    pub standing: Standing,
+}
+
+impl FactLine {
+    fn known(source: &'static str, text: impl AsRef<str>) -> Self {
+        Self { source, text: shortened(text.as_ref()), standing: Standing::Known }
+    }
+
+    pub(super) fn unknown(source: &'static str, because: &str) -> Self {
+        let standing = Standing::Unknown(shortened(because));
+        Self { source, text: String::new(), standing }
+    }
+
+    fn stale(source: &'static str, text: impl AsRef<str>, because: &str) -> Self {
+        let standing = Standing::Stale(because.to_owned());
+        Self { source, text: shortened(text.as_ref()), standing }
+    }
+}
+
+/// Events that are worth showing.
+const EVENTS: usize = 3;
+
+pub(super) fn chain(facts: &Facts) -> Vec<FactLine> {
+    let mut lines = vec![row(facts)];
+    lines.extend(schedule(facts));
+    lines.push(fact("outbox", &facts.set_aside, |aside| match aside {
+        Some(event) => format!("{} was set aside: {}", event.event_type, event.reason),
+        None => "nothing was set aside".to_owned(),
+    }));
+    for (kind, known) in &facts.references {
+        lines.push(reference(kind.as_str(), known, |()| "found".to_owned()));
+    }
+    if facts.resource.phase().is_converging() {
+        lines.push(reference("assignment", &facts.assignment, |ready| {
+            format!("the namespace is {}", if *ready { "ready" } else { "not ready" })
+        }));
+    }
+    lines.extend(of_cluster(facts));
+    if let Some(token) = &facts.token {
+        lines.push(fact("token", token, |state| token_state(state.as_ref())));
+    }
+    if let Some(node) = &facts.node {
+        lines.push(reference("node", node, |registered| {
+            if *registered { "registered" } else { "not registered" }.to_owned()
+        }));
+    }
+    if let Fact::Unknown(because) = &facts.transitions {
+        lines.push(FactLine::unknown("history", because));
+    }
+    lines
+}
+
+fn row(facts: &Facts) -> FactLine {
+    let resource = &facts.resource;
+    let (phase, since) = (resource.phase(), wire::rfc3339(resource.phase_entered_at()));
+    FactLine::known("row", format!("{phase} since {since}, version {}", resource.version()))
+}
+
+fn schedule(facts: &Facts) -> Vec<FactLine> {
+    let entry = match &facts.schedule {
+        Fact::Unknown(because) => return vec![FactLine::unknown("schedule", because)],
+        Fact::Known(None) => return vec![FactLine::known("schedule", "does not have it")],
+        Fact::Known(Some(entry)) => entry,
+    };
+    let mut lines = Vec::new();
+    let due = entry.due_at.map_or_else(
+        || "due when something changes".to_owned(),
+        |due| format!("due at {}", wire::rfc3339(due)),
+    );
+    let paused = if entry.paused { "paused, " } else { "" };
+    let text = format!("{paused}{due}, {} failed attempts in a row", entry.attempts);
+    lines.push(FactLine::known("schedule", text));
+    if let Some((worker, until)) = &entry.lease {
+        let text = format!("{worker} until {}", wire::rfc3339(*until));
+        lines.push(if *until > entry.now {
+            FactLine::known("lease", text)
+        } else {
+            FactLine::stale("lease", text, "it is over and was not given back")
+        });
+    }
+    if let Some((reason, message)) = &entry.last_error {
+        let text = format!("{reason}: {message}");
+        lines.push(FactLine::stale("last error", text, "it is of the last attempt"));
+    }
+    lines
+}
+
+fn of_cluster(facts: &Facts) -> Vec<FactLine> {
+    let cluster = &facts.cluster;
+    let mut lines = vec![
+        fact("cluster", &cluster.identity, ToString::to_string),
+        fact("brake", &facts.brake, |brake| match brake {
+            Some(brake) => format!("on, {} of {} were missing", brake.absent, brake.expected),
+            None => "off".to_owned(),
+        }),
+        fact("namespace", &cluster.namespace, |state| {
+            match state {
+                NamespaceState::Active => "stands",
+                NamespaceState::Terminating => "is being deleted",
+                NamespaceState::Absent => "does not exist",
+                _ => "is in another state",
+            }
+            .to_owned()
+        }),
+        fact("kind", &cluster.kind_installed, |installed| {
+            if *installed { "installed" } else { "not installed" }.to_owned()
+        }),
+    ];
+    lines.extend(object("composite resource", cluster.xr_reference.as_ref(), &cluster.xr));
+    let config = cluster.provider_config_reference.as_ref();
+    lines.extend(object("provider config", config, &cluster.provider_config));
+    for (reference, report) in &cluster.composed {
+        lines.extend(object("composed object", Some(reference), report));
+    }
+    match &cluster.events {
+        Fact::Unknown(because) => lines.push(FactLine::unknown("events", because)),
+        Fact::Known(events) => {
+            for event in events.iter().take(EVENTS) {
+                let at = event.at.map(wire::rfc3339).unwrap_or_default();
+                let text = format!("{at} {}: {}", event.reason, event.message);
+                lines.push(FactLine::known("event", text.trim()));
+            }
+        }
+    }
+    lines
+}
+
+fn object(
+    source: &'static str,
+    reference: Option<&ObjectReference>,
+    report: &Fact<Option<ObjectReport>>,
+) -> Vec<FactLine> {
+    let name = reference.map(|it| format!("{} {}", it.kind(), it.name())).unwrap_or_default();
+    let object = match report {
+        Fact::Unknown(because) => {
+            let because =
+                if name.is_empty() { because.clone() } else { format!("{name}: {because}") };
+            return vec![FactLine::unknown(source, &because)];
+        }
+        Fact::Known(None) => {
+            let text = format!("{name} does not exist");
+            return vec![FactLine::known(source, text.trim())];
+        }
+        Fact::Known(Some(object)) => object,
+    };
+    let mut lines = vec![FactLine::known(source, format!("{name} {}", state(object)))];
+    for condition in &object.conditions {
+        lines.push(condition_line(source, object, condition));
+    }
+    lines
+}
+
+fn state(object: &ObjectReport) -> String {
+    let mut words = vec!["stands".to_owned()];
+    if let Some(since) = object.deleting_since {
+        let held = object.finalizers.join(", ");
+        words.push(format!("being deleted since {}, held by {held}", wire::rfc3339(since)));
+    }
+    if object.paused {
+        words.push("paused".to_owned());
+    }
+    if !object.rival_managers.is_empty() {
+        words.push(format!("also written by {}", object.rival_managers.join(", ")));
+    }
+    words.join("; ")
+}
+
+fn condition_line(source: &'static str, object: &ObjectReport, condition: &Condition) -> FactLine {
+    let status = match condition.status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
+    };
+    let Condition { kind, reason, message, observed_generation, .. } = condition;
+    let mut text = format!("{kind}={status}");
+    for words in [reason, message].into_iter().filter(|words| !words.is_empty()) {
+        text = format!("{text} {words}");
+    }
+    match observed_generation {
+        Some(seen) if *seen != object.generation => {
+            let because = format!("it speaks of generation {seen} of {}", object.generation);
+            FactLine::stale(source, text, &because)
+        }
+        Some(_) | None => FactLine::known(source, text),
+    }
+}
+
+fn token_state(state: Option<&TokenState>) -> String {
+    match state {
+        None => "the issuer does not know it".to_owned(),
+        Some(TokenState::Live { expires_at }) => {
+            format!("good until {}", wire::rfc3339(*expires_at))
+        }
+        Some(TokenState::Consumed { at }) => format!("consumed at {}", wire::rfc3339(*at)),
+        Some(TokenState::Expired { at }) => format!("expired at {}", wire::rfc3339(*at)),
+        Some(TokenState::Invalidated) => "invalidated".to_owned(),
+        Some(_) => "in another state".to_owned(),
+    }
+}
+
+fn fact<T>(source: &'static str, fact: &Fact<T>, in_words: impl FnOnce(&T) -> String) -> FactLine {
+    match fact {
+        Fact::Known(known) => FactLine::known(source, in_words(known)),
+        Fact::Unknown(because) => FactLine::unknown(source, because),
+    }
+}
+
+fn reference<T>(
+    source: &'static str,
+    reference: &Reference<T>,
+    in_words: impl FnOnce(&T) -> String,
+) -> FactLine {
+    match reference {
+        Reference::Found(found) => FactLine::known(source, in_words(found)),
+        Reference::Missing => FactLine::known(source, "not found"),
+        Reference::Unreadable(message) => {
+            FactLine::known(source, format!("cannot be read: {message}"))
+        }
+        Reference::Unanswered(because) => FactLine::unknown(source, because),
+        Reference::NotAsked => FactLine::unknown(source, "nobody could be asked for it"),
+    }
+}

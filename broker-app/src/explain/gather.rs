@@ -1,0 +1,350 @@
+//! Gathers what an explanation is made from: I/O, read only, each fact by itself. Nothing is judged here.
+
+use std::sync::Arc;
+
+use broker_domain::{
+    BootstrapTokenId, ClusterId, Error as DomainError, MeshRole, ObjectReference,
+    ProvisionedResource, ProvisionedResourceId,
+};
+use broker_ports::{
+    BlueprintVersionView, FailureClass, Inspection, ObjectReport, PageSize, PortError, PortName,
+    ReconcilerPorts, RequestContext, Target, TokenState,
+};
+use broker_render::Armed;
+
+use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
+use super::{Explanation, explain, without_row};
+use crate::call::{Kind, call};
+use crate::error::{Error, in_words};
+use crate::observe::target;
+use crate::service::Service;
+use crate::views::{References, Resolvers, Views, provider_config_reference};
+
+/// Stands where words of others were that could not be scrubbed.
+const WITHHELD: &str = "(withheld: what was injected is not at hand to be taken out of it)";
+
+impl Service {
+    /// Explains one resource: what blocks it, who must act, since when, and what to do next.
+    ///
+    /// Reads the row, its schedule and history, what it refers to, its token and Node, and on the cluster its
+    /// objects and what is said about them; nothing is written. What could not be learnt is in the
+    /// explanation, with the reason. A store that does not answer is an explanation, too.
+    ///
+    /// # Errors
+    ///
+    /// `provisioned_resource_not_found` when there is none within the scope; `repository_rejected` when its
+    /// row cannot be read for what it holds.
+    pub async fn explain(
+        &self,
+        context: &RequestContext,
+        id: ProvisionedResourceId,
+    ) -> Result<Explanation, Error> {
+        match self.get(context, id).await {
+            Ok(resource) => Ok(explain(&self.facts(resource).await)),
+            Err(error) if error.is_infrastructure() => Ok(without_row(id, &in_words(&error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything that is known about a resource.
+    pub async fn facts(&self, resource: ProvisionedResource) -> Facts {
+        let ports = ReconcilerPorts::from(self.ports());
+        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
+        let asked = Asked { service: self, resource: &resource, resolvers };
+        let (blueprint, views, references) = asked.references().await;
+        let (target, cluster) = asked.cluster(blueprint.as_ref(), views.as_ref()).await;
+        let brake = asked.brake(&cluster.identity).await;
+        let (token, node) = match resource.bootstrap_token_id() {
+            Some(token) => (Some(asked.token(token).await), Some(asked.node(token).await)),
+            None => (None, None),
+        };
+        let desired = views.as_ref().map(|views| {
+            let armed = match resource.mesh_role() {
+                MeshRole::Standalone => Some(Armed::Standalone),
+                MeshRole::Node => resource.bootstrap_token_id().map(Armed::Token),
+            };
+            let xr = views.xr(&resource).map_err(|error| error.to_string())?;
+            let armed = armed.unwrap_or(Armed::Standalone);
+            Ok(xr.armed(&armed).digest())
+        });
+        drop(target);
+        Facts {
+            now: self.ports().clock.now(),
+            mode: self.config().mode,
+            budgets: self.config().budgets,
+            schedule: asked.schedule().await,
+            set_aside: asked.set_aside().await,
+            transitions: asked.transitions().await,
+            references,
+            assignment: asked.assignment().await,
+            desired,
+            token,
+            node,
+            brake,
+            cluster,
+            resource,
+        }
+    }
+}
+
+/// Whom to ask about one resource.
+struct Asked<'a> {
+    service: &'a Service,
+    resource: &'a ProvisionedResource,
+    resolvers: Resolvers<'a>,
+}
+
+/// What the store knows.
+impl Asked<'_> {
+    async fn schedule(&self) -> Fact<Option<broker_ports::ScheduleEntry>> {
+        let entry = self.service.ports().schedule.entry(self.resource.id());
+        self.of_store(PortName::Schedule, entry).await
+    }
+
+    async fn set_aside(&self) -> Fact<Option<broker_ports::SetAside>> {
+        let outbox = &self.service.ports().outbox;
+        let events = outbox.set_aside_events(Some(self.resource.id()), PageSize::MAX);
+        match self.of_store(PortName::Outbox, events).await {
+            Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
+            Fact::Unknown(because) => Fact::Unknown(because),
+        }
+    }
+
+    async fn transitions(&self) -> Fact<Vec<Transition>> {
+        let history = self.service.ports().repository.history(self.resource.id());
+        let lines = match self.of_store(PortName::Repository, history).await {
+            Fact::Known(lines) => lines,
+            Fact::Unknown(because) => return Fact::Unknown(because),
+        };
+        let newest_first = lines.iter().rev();
+        let changes = newest_first.filter_map(|line| {
+            let (from, to) = (line.entry.previous_phase, line.entry.new_phase?);
+            (from != Some(to)).then(|| Transition::new(line.at, from, to))
+        });
+        Fact::Known(changes.collect())
+    }
+
+    async fn brake(&self, cluster: &Fact<ClusterId>) -> Fact<Option<broker_ports::Brake>> {
+        match cluster {
+            Fact::Known(cluster) => {
+                let brake = self.service.ports().schedule.brake(cluster);
+                self.of_store(PortName::Schedule, brake).await
+            }
+            Fact::Unknown(because) => Fact::Unknown(because.clone()),
+        }
+    }
+
+    async fn of_store<T>(
+        &self,
+        port: PortName,
+        asked: impl Future<Output = Result<T, PortError>>,
+    ) -> Fact<T> {
+        fact(call(port, Kind::Read, self.service.config().deadlines.store, asked).await)
+    }
+}
+
+/// What the neighbours know.
+impl Asked<'_> {
+    /// What a pass resolves, in its order; the first that fails ends it, as it ends a pass.
+    async fn references(
+        &self,
+    ) -> (Option<Arc<BlueprintVersionView>>, Option<Views>, Vec<(ReferenceKind, Reference)>) {
+        let mut known = Vec::new();
+        let asked = References::of(self.resource);
+        let blueprint = self.resolvers.blueprint(self.resource.blueprint_version_id()).await;
+        let Some(blueprint) = note(&mut known, ReferenceKind::Blueprint, blueprint) else {
+            return (None, None, known);
+        };
+        // On the way down nothing is rendered, and what it was rendered from need not be there any more.
+        let recorded = self.resource.substrate().provider_config().is_some();
+        if self.resource.phase().is_teardown() && recorded {
+            return (Some(blueprint), None, known);
+        }
+        let credential = self.resolvers.credential(asked.project, asked.credential).await;
+        let Some(credential) = note(&mut known, ReferenceKind::Credential, credential) else {
+            return (Some(blueprint), None, known);
+        };
+        let cloud = self.resolvers.cloud(credential.cloud_id).await;
+        let Some(cloud) = note(&mut known, ReferenceKind::Cloud, cloud) else {
+            return (Some(blueprint), None, known);
+        };
+        let labels = self.resolvers.labels(asked.resource).await;
+        let labels = note(&mut known, ReferenceKind::Labels, labels);
+        let views =
+            labels.map(|labels| Views::new(Arc::clone(&blueprint), credential, cloud, &labels));
+        (Some(blueprint), views, known)
+    }
+
+    async fn assignment(&self) -> Reference<bool> {
+        reference(self.resolvers.namespace_is_ready(self.resource.project_id()).await)
+    }
+
+    async fn token(&self, token: BootstrapTokenId) -> Fact<Option<TokenState>> {
+        let state = self.service.ports().tokens.state(token);
+        let patience = self.service.config().deadlines.token;
+        fact(call(PortName::TokenIssuer, Kind::Read, patience, state).await)
+    }
+
+    async fn node(&self, token: BootstrapTokenId) -> Reference<bool> {
+        let registered = self.service.ports().nodes.node_registered(token);
+        let patience = self.service.config().deadlines.node;
+        reference(call(PortName::NodeDeregistrar, Kind::Read, patience, registered).await)
+    }
+}
+
+/// What the cluster knows.
+impl Asked<'_> {
+    async fn cluster(
+        &self,
+        blueprint: Option<&Arc<BlueprintVersionView>>,
+        views: Option<&Views>,
+    ) -> (Option<Target>, ClusterFacts) {
+        let Some(blueprint) = blueprint else {
+            return (None, ClusterFacts::unknown("the kind follows from the blueprint"));
+        };
+        let config = match self.provider_config(views) {
+            Ok(config) => config,
+            Err(because) => return (None, ClusterFacts::unknown(&because)),
+        };
+        let target = target(self.resource, blueprint, config.clone());
+        let inspection = self.service.ports().cluster.inspect(&target);
+        let patience = self.service.config().deadlines.cluster_read;
+        let inspection = call(PortName::Cluster, Kind::Read, patience, inspection).await;
+        let mut cluster = match inspection {
+            Ok(inspection) => taken_in(inspection, self.resource),
+            Err(error) => outage(&error),
+        };
+        cluster.xr_reference = target.xr.reference().ok();
+        cluster.provider_config_reference = Some(config);
+        (Some(target), cluster)
+    }
+
+    fn provider_config(&self, views: Option<&Views>) -> Result<ObjectReference, String> {
+        let recorded = self.resource.substrate().provider_config();
+        match (recorded, views) {
+            (Some(recorded), _) => Ok(recorded.clone()),
+            (None, Some(views)) => {
+                let profile = self.service.config().profiles.of(views.provider());
+                provider_config_reference(&profile, self.resource)
+                    .map_err(|error| error.to_string())
+            }
+            (None, None) => Err("the ProviderConfig follows from the cloud".to_owned()),
+        }
+    }
+}
+
+fn taken_in(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFacts {
+    let mut cluster = ClusterFacts::unknown("nobody asked");
+    let Inspection {
+        cluster: identity,
+        namespace,
+        kind_installed,
+        xr,
+        provider_config,
+        composed,
+        events,
+        ..
+    } = inspection;
+    cluster.outage = outage_of_all(&identity);
+    cluster.identity = known(identity);
+    cluster.namespace = known(namespace);
+    cluster.kind_installed = known(kind_installed);
+    cluster.xr = known(xr);
+    cluster.provider_config = known(provider_config);
+    cluster.composed = composed.into_iter().map(|(name, report)| (name, known(report))).collect();
+    cluster.events = known(events);
+    // The adapter scrubs with what the live composite resource holds. Where that was not at hand, nobody knows
+    // what the words of a provider repeat.
+    let at_hand = matches!(cluster.xr, Fact::Known(Some(_)));
+    if !at_hand && resource.mesh_role() == MeshRole::Node {
+        withhold(&mut cluster);
+    }
+    cluster
+}
+
+/// A cluster that refuses our credentials refuses everything.
+fn outage_of_all(identity: &Result<ClusterId, PortError>) -> Option<Outage> {
+    let error = identity.as_ref().err()?;
+    let refusal = error.refusal().filter(|it| *it == broker_ports::Refusal::Unauthenticated)?;
+    Some(Outage::new(true, Some(refusal), error.to_string()))
+}
+
+fn withhold(cluster: &mut ClusterFacts) {
+    let reports = cluster.composed.iter_mut().filter_map(|(_, report)| match report {
+        Fact::Known(Some(report)) => Some(report),
+        Fact::Known(None) | Fact::Unknown(_) => None,
+    });
+    for ObjectReport { conditions, .. } in reports {
+        for condition in conditions.iter_mut().filter(|it| !it.message.is_empty()) {
+            WITHHELD.clone_into(&mut condition.message);
+        }
+    }
+    if let Fact::Known(events) = &mut cluster.events {
+        for event in events.iter_mut().filter(|event| !event.message.is_empty()) {
+            WITHHELD.clone_into(&mut event.message);
+        }
+    }
+}
+
+fn outage(error: &Error) -> ClusterFacts {
+    let because = in_words(error);
+    let mut cluster = ClusterFacts::unknown(&because);
+    let refusal = match error {
+        Error::Port { source, .. } => source.refusal(),
+        Error::Domain(_) | Error::LeaseRanOut => None,
+    };
+    cluster.outage = Some(Outage::new(error.is_infrastructure(), refusal, because));
+    cluster
+}
+
+fn known<T>(fact: Result<T, PortError>) -> Fact<T> {
+    match fact {
+        Ok(fact) => Fact::Known(fact),
+        Err(error) => Fact::Unknown(crate::error::one_line(&error)),
+    }
+}
+
+fn fact<T>(answer: Result<T, Error>) -> Fact<T> {
+    match answer {
+        Ok(fact) => Fact::Known(fact),
+        Err(error) => Fact::Unknown(in_words(&error)),
+    }
+}
+
+fn reference<T>(answer: Result<T, Error>) -> Reference<T> {
+    match answer {
+        Ok(found) => Reference::Found(found),
+        Err(Error::Domain(error)) if is_not_found(&error) => Reference::Missing,
+        Err(Error::Port { ref source, .. }) if source.class() != FailureClass::Rejected => {
+            Reference::Unanswered(source.to_string())
+        }
+        Err(error) => Reference::Unreadable(in_words(&error)),
+    }
+}
+
+const fn is_not_found(error: &DomainError) -> bool {
+    matches!(
+        error,
+        DomainError::BlueprintNotFound(_)
+            | DomainError::CloudNotFound(_)
+            | DomainError::CredentialNotFound(_)
+            | DomainError::AssignmentNotFound(_)
+    )
+}
+
+/// Notes what became of a reference, and hands on what was found.
+fn note<T>(
+    known: &mut Vec<(ReferenceKind, Reference)>,
+    kind: ReferenceKind,
+    answer: Result<T, Error>,
+) -> Option<T> {
+    let (found, state) = match reference(answer) {
+        Reference::Found(found) => (Some(found), Reference::Found(())),
+        Reference::Missing => (None, Reference::Missing),
+        Reference::Unreadable(message) => (None, Reference::Unreadable(message)),
+        Reference::Unanswered(message) => (None, Reference::Unanswered(message)),
+        Reference::NotAsked => (None, Reference::NotAsked),
+    };
+    known.push((kind, state));
+    found
+}

@@ -1,0 +1,140 @@
+//! Why Crossplane does not call a composite resource ready: itself, or the object that keeps it.
+
+use broker_domain::ObjectReference;
+use broker_ports::{Condition, ConditionStatus, ObjectReport};
+
+use super::converge::condition;
+use super::messages::{Theme, theme};
+use super::{Judge, Judgement};
+use crate::explain::budgets::in_words;
+use crate::explain::remedy::Remedy;
+use crate::explain::verdict::Verdict;
+
+impl Judge<'_> {
+    /// What keeps the substrate from being ready; nothing that would take a person yet is `None`.
+    pub(super) fn substrate(&mut self, xr: &ObjectReport) -> Option<Judgement> {
+        let facts = self.facts;
+        let reference = facts.cluster.xr_reference.as_ref();
+        if xr.paused {
+            let object = reference?.clone();
+            let paused = Judgement::new(Verdict::PausedOnCluster, Remedy::Unpause(object));
+            return Some(paused.about(reference));
+        }
+        if condition(xr, "ProvisioningFailed").is_some_and(|it| it.status == ConditionStatus::True)
+        {
+            // The next pass writes it down.
+            return None;
+        }
+        if let Some(synced) =
+            condition(xr, "Synced").filter(|it| it.status == ConditionStatus::False)
+        {
+            let failing = Judgement::new(Verdict::FunctionFailing, Remedy::MendComposition);
+            return Some(failing.about(reference).by(synced));
+        }
+        if let Some(found) = self.composed() {
+            return Some(found);
+        }
+        let ready = condition(xr, "Ready");
+        if self.doubts.is_empty() && self.budget.is_over() {
+            let stuck = Judgement::new(Verdict::CompositeNotReady, Remedy::MendComposition);
+            let stuck = stuck.about(reference);
+            return Some(match ready {
+                Some(ready) => stuck.by(ready),
+                None => stuck,
+            });
+        }
+        None
+    }
+
+    /// The composed object that keeps it: one that says why before one that is only not ready.
+    fn composed(&mut self) -> Option<Judgement> {
+        let facts = self.facts;
+        let mut objects = Vec::new();
+        for (reference, fact) in &facts.cluster.composed {
+            if let Some(Some(object)) = self.take("composed object", fact) {
+                objects.push((reference, object));
+            }
+        }
+        let complaining = objects.iter().find_map(|(reference, object)| {
+            complaint(object).map(|condition| (*reference, condition))
+        });
+        if let Some((reference, condition)) = complaining {
+            return Some(self.complaint(reference, condition));
+        }
+        if let Some((reference, _)) = objects.iter().find(|(_, object)| object.paused) {
+            let remedy = Remedy::Unpause((*reference).clone());
+            let paused = Judgement::new(Verdict::PausedOnCluster, remedy);
+            return Some(with_provider(paused.about(Some(reference)), reference));
+        }
+        let unready = |object: &ObjectReport| {
+            condition(object, "Ready").is_none_or(|ready| ready.status != ConditionStatus::True)
+        };
+        let (reference, object) = objects.iter().find(|(_, object)| unready(object))?;
+        let silent = object.conditions.is_empty();
+        let patience = facts.budgets.provider_silence;
+        if silent && (self.budget.used > patience || self.budget.is_over()) {
+            let provider = group(reference).to_owned();
+            let found = Judgement::new(Verdict::ProviderSilent, Remedy::StartProvider { provider });
+            return Some(
+                with_provider(found.about(Some(reference)), reference)
+                    .saying(format!("it has said nothing for {}", in_words(self.budget.used))),
+            );
+        }
+        if !self.budget.is_over() {
+            return None;
+        }
+        let remedy = Remedy::MendComposed((*reference).clone());
+        let found = Judgement::new(Verdict::ComposedNotReady, remedy).about(Some(reference));
+        let found = match condition(object, "Ready") {
+            Some(ready) => found.by(ready),
+            None => found,
+        };
+        Some(with_provider(found, reference))
+    }
+
+    /// What a provider complains about, by what it says.
+    pub(super) fn complaint(
+        &mut self,
+        reference: &ObjectReference,
+        condition: &Condition,
+    ) -> Judgement {
+        let facts = self.facts;
+        let config = facts.cluster.provider_config_reference.as_ref();
+        let found = match (theme(&condition.message), config) {
+            (Theme::Secret, _) => {
+                Judgement::new(Verdict::ProviderSecretMissing, Remedy::RestoreSecret)
+            }
+            (Theme::ProviderConfig, Some(config)) => {
+                let remedy = Remedy::MendProviderConfig(config.clone());
+                Judgement::new(Verdict::ProviderConfigMissing, remedy)
+            }
+            (Theme::Quota, _) => Judgement::new(Verdict::QuotaExceeded, Remedy::RaiseQuota),
+            (Theme::ProviderConfig | Theme::Other, _) => {
+                let remedy = Remedy::MendComposed(reference.clone());
+                Judgement::new(Verdict::ComposedNotReady, remedy)
+            }
+        };
+        with_provider(found.about(Some(reference)).by(condition), reference)
+    }
+}
+
+/// The condition by which an object says what is wrong with it.
+pub(super) fn complaint(object: &ObjectReport) -> Option<&Condition> {
+    let unwell = |condition: &&Condition| {
+        let kind = condition.kind.as_str();
+        let speaks = !condition.message.is_empty() && condition.status == ConditionStatus::False;
+        speaks && (kind == "Synced" || kind == "LastAsyncOperation" || kind == "Ready")
+    };
+    let synced = condition(object, "Synced").filter(unwell);
+    synced.or_else(|| object.conditions.iter().find(unwell))
+}
+
+pub(super) fn with_provider(mut found: Judgement, object: &ObjectReference) -> Judgement {
+    found.blocker.get_or_insert_default().provider = Some(group(object).to_owned());
+    found
+}
+
+/// A provider is known by the API group of what it makes.
+fn group(object: &ObjectReference) -> &str {
+    object.api_version().split('/').next().unwrap_or_default()
+}

@@ -1,0 +1,132 @@
+//! Explaining many at once, for no more than a sweep costs: what is well is answered from rows and the cache.
+//!
+//! Only what is not Ready and settled is looked at closely, one by one, as [`Service::explain`] does it.
+
+use std::collections::BTreeMap;
+
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::{
+    CompactRow, PageSize, PortName, ReconcilerPorts, RequestContext, SetAsideOf, SweepPage,
+    SweepQuery,
+};
+
+use super::chain::{FactLine, Standing};
+use super::remedy::Remedy;
+use super::verdict::Verdict;
+use super::{Explanation, NextAttempt};
+use crate::call::{Kind, call};
+use crate::error::Error;
+use crate::service::Service;
+use crate::sweep::settled;
+
+/// A page of explanations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedPage {
+    /// One for each resource that is not at rest, in the order of their ids.
+    pub explanations: Vec<Explanation>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ProvisionedResourceId>,
+}
+
+impl Service {
+    /// Explains everything that is not at rest, a page at a time.
+    ///
+    /// A resource that is Ready and well costs nothing beyond what a sweep costs. It is explained by its row
+    /// and the cache, and its facts say so; every other one is explained as [`explain`](Self::explain) does it.
+    ///
+    /// # Errors
+    ///
+    /// `repository_…` when the rows cannot be read. A cluster that does not answer is in the explanations.
+    pub async fn explain_all(
+        &self,
+        context: &RequestContext,
+        after: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<ExplainedPage, Error> {
+        let page = self.rows(after, limit).await?;
+        let next = page.next;
+        let rows: Vec<_> = page
+            .rows
+            .iter()
+            .filter(|row| context.scope().covers(row.project_id))
+            .cloned()
+            .collect();
+        let page = SweepPage::new(rows, page.next, page.now);
+        let ports = ReconcilerPorts::from(self.ports());
+        // What cannot be learnt at once is asked for one by one, and each says why it is not known.
+        let well = settled(&ports, self.config().deadlines, &page).await.unwrap_or_default();
+        let aside = self.aside().await;
+        let mut explanations = Vec::with_capacity(page.rows.len());
+        for row in &page.rows {
+            let is_well =
+                well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row);
+            if is_well {
+                explanations.push(of_row(row));
+                continue;
+            }
+            match self.explain(context, row.id).await {
+                Ok(explanation) => explanations.push(explanation),
+                // It was purged since the page was read.
+                Err(Error::Domain(broker_domain::Error::ProvisionedResourceNotFound(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ExplainedPage { explanations, next })
+    }
+
+    async fn rows(
+        &self,
+        after: Option<ProvisionedResourceId>,
+        limit: PageSize,
+    ) -> Result<SweepPage, Error> {
+        let mut query = SweepQuery::new(limit);
+        query.after = after;
+        let page = self.ports().repository.sweep_page(&query);
+        call(PortName::Repository, Kind::Read, self.config().deadlines.store, page).await
+    }
+
+    /// Whose events were set aside; `None` if that is not known of everybody.
+    async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, SetAsideOf>> {
+        let events = self.ports().outbox.set_aside_events(None, PageSize::MAX);
+        let events =
+            call(PortName::Outbox, Kind::Read, self.config().deadlines.store, events).await.ok()?;
+        // A full page may not be all of them.
+        let all = events.len() < usize::from(PageSize::MAX.get());
+        all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())
+    }
+}
+
+fn has_no_event_aside(
+    aside: Option<&BTreeMap<ProvisionedResourceId, SetAsideOf>>,
+    row: &CompactRow,
+) -> bool {
+    aside.is_some_and(|aside| !aside.contains_key(&row.id))
+}
+
+fn of_row(row: &CompactRow) -> Explanation {
+    let line =
+        |source, text: &str| FactLine { source, text: text.to_owned(), standing: Standing::Known };
+    let cached = FactLine {
+        source: "composite resource",
+        text: "ready, in sync, with what was recorded".to_owned(),
+        standing: Standing::Stale("it is what the cache shows".to_owned()),
+    };
+    Explanation {
+        resource: row.id,
+        phase: Some(Phase::Ready),
+        verdict: Verdict::Ready,
+        blocker: None,
+        party: Verdict::Ready.party(),
+        since: None,
+        budget: None,
+        next_attempt: NextAttempt::OnChange,
+        action: Remedy::Wait,
+        facts: vec![
+            line("row", &format!("Ready, version {}", row.version)),
+            cached,
+            line("outbox", "nothing was set aside"),
+        ],
+        transitions: Vec::new(),
+    }
+}

@@ -1,0 +1,198 @@
+//! An explanation for people: one paragraph, then a tree, both within 80 columns.
+
+use std::fmt;
+
+use broker_ports::wire;
+
+use super::budgets::in_words;
+use super::chain::{FactLine, Standing};
+use super::verdict::Party;
+use super::{Explanation, NextAttempt};
+
+/// What a terminal shows without wrapping.
+const COLUMNS: usize = 80;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in wrapped(&self.paragraph(), COLUMNS) {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f)?;
+        for line in self.tree() {
+            writeln!(f, "{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    /// Everything in a few sentences.
+    pub fn paragraph(&self) -> String {
+        let mut sentences = Vec::new();
+        let place = match (self.phase, &self.budget) {
+            (Some(phase), Some(budget)) => {
+                let over = if budget.is_over() { ", over its budget" } else { "" };
+                format!("{phase} for {}{over}", in_words(budget.used))
+            }
+            (Some(phase), None) => phase.to_string(),
+            (None, _) => "Its phase is not known".to_owned(),
+        };
+        sentences.push(format!("{place}: {}", self.verdict.summary()));
+        if let Some(blocker) = &self.blocker {
+            let named = blocker.object.as_ref().map(ToString::to_string);
+            let provider = blocker.provider.as_ref().map(|provider| format!("made by {provider}"));
+            let told = blocker.message.as_ref().map(|message| format!("\u{201c}{message}\u{201d}"));
+            let parts = [named, provider, blocker.condition.clone(), told];
+            let parts: Vec<_> = parts.into_iter().flatten().collect();
+            if !parts.is_empty() {
+                sentences.push(parts.join(", "));
+            }
+        }
+        sentences.push(match self.party {
+            Party::Nobody => "Nobody has to act".to_owned(),
+            Party::Caller | Party::Platform | Party::Cloud => {
+                format!("The {} has to act: {}", self.party, self.action)
+            }
+        });
+        sentences.push(self.next_attempt.to_string());
+        format!("{}.", sentences.join(". "))
+    }
+
+    /// The same with what it follows from.
+    fn tree(&self) -> Vec<String> {
+        let mut branches = vec![
+            ("verdict", self.verdict.to_string()),
+            ("who", self.party.to_string()),
+            ("next", self.action.to_string()),
+        ];
+        if let Some(command) = self.action.command() {
+            branches.push(("command", command));
+        }
+        if let Some(since) = self.since {
+            branches.push(("since", wire::rfc3339(since)));
+        }
+        if let Some(budget) = &self.budget {
+            branches.push((
+                "budget",
+                match budget.allowed {
+                    None => format!("{} has none", budget.phase),
+                    Some(allowed) => {
+                        let over = if budget.is_over() { ", over" } else { "" };
+                        let (used, allowed) = (in_words(budget.used), in_words(allowed));
+                        format!("{used} of {allowed} in {}{over}", budget.phase)
+                    }
+                },
+            ));
+        }
+        let mut lines = vec![self.resource.to_string()];
+        for (name, text) in branches {
+            lines.extend(node("├─ ", "│  ", &format!("{name:8} {text}")));
+        }
+        if !self.transitions.is_empty() {
+            lines.push("├─ was".to_owned());
+            let last = self.transitions.len() - 1;
+            for (place, transition) in self.transitions.iter().enumerate() {
+                let from = transition.from.map(|from| format!("{from} to ")).unwrap_or_default();
+                let text = format!("{} {from}{}", wire::rfc3339(transition.at), transition.to);
+                let (first, rest) = if place == last {
+                    ("│  └─ ", "│     ")
+                } else {
+                    ("│  ├─ ", "│  │  ")
+                };
+                lines.extend(node(first, rest, &text));
+            }
+        }
+        lines.push("└─ facts".to_owned());
+        for (place, fact) in self.facts.iter().enumerate() {
+            let last = place + 1 == self.facts.len();
+            let (first, rest) =
+                if last { ("   └─ ", "      ") } else { ("   ├─ ", "   │  ") };
+            lines.extend(node(first, rest, &fact.to_string()));
+        }
+        lines
+    }
+}
+
+impl fmt::Display for FactLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, text, standing } = self;
+        match standing {
+            Standing::Known => write!(f, "known    {source}: {text}"),
+            Standing::Unknown(because) => write!(f, "unknown  {source}: because {because}"),
+            Standing::Stale(because) => write!(f, "stale    {source}: {text} ({because})"),
+        }
+    }
+}
+
+/// As a sentence without its full stop.
+impl fmt::Display for NextAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now => f.write_str("It is due now"),
+            Self::At(moment) => write!(f, "The next attempt is at {}", wire::rfc3339(*moment)),
+            Self::OnChange => {
+                f.write_str("It is looked at when something changes, and by every sweep")
+            }
+            Self::Never => f.write_str("It is not looked at by itself"),
+            Self::Unknown => f.write_str("When it is looked at next is not known"),
+        }
+    }
+}
+
+/// A line of the tree, with its continuation.
+fn node(first: &str, rest: &str, text: &str) -> Vec<String> {
+    let width = COLUMNS - first.chars().count();
+    let lead = |place: usize| if place == 0 { first } else { rest };
+    let lines = wrapped(text, width).into_iter().enumerate();
+    lines.map(|(place, line)| format!("{}{line}", lead(place))).collect()
+}
+
+/// Words in lines of at most so many columns; a word that is longer is cut.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    // Leading columns of a fact are kept; what others said has one space between its words.
+    for word in text.split(' ') {
+        let mut word = word.to_owned();
+        let used = line.chars().count();
+        if used > 0 && used + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
+        } else if !lines.is_empty() && used == 0 && word.is_empty() {
+            continue;
+        } else if used > 0 || (lines.is_empty() && line.is_empty() && word.is_empty()) {
+            line.push(' ');
+        }
+        while word.chars().count() > width {
+            let head: String = word.chars().take(width).collect();
+            word = word.chars().skip(width).collect();
+            lines.push(head);
+        }
+        line.push_str(&word);
+    }
+    if !line.trim().is_empty() {
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_lose_no_word() {
+        let long = "x".repeat(200);
+        let rows = [
+            ("a b c", 80),
+            ("known    row: Pending since long ago and for ever after and so on", 20),
+            (long.as_str(), 33),
+            ("", 10),
+        ];
+        for (text, width) in rows {
+            let lines = wrapped(text, width);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+            let words = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(words(&lines.join(" ")), words(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What would change on an object, field by field. Pure, and without secrets.
+
+use broker_render::redacted;
+use serde_json::{Map, Value};
+
+/// One field that would change.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FieldChange {
+    /// Where, such as `spec.parameters.size`.
+    pub path: String,
+    /// What stands there; `None` if nothing does.
+    pub from: Option<Value>,
+    /// What would stand there; `None` if nothing would.
+    pub to: Option<Value>,
+}
+
+/// What the API server keeps for itself, and what nobody applies.
+const KEPT: [&str; 6] =
+    ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
+
+/// What becomes of an object, in the order of its fields.
+pub(super) fn changes(before: Option<&Value>, after: &Value) -> Vec<FieldChange> {
+    let nothing = Value::Object(Map::new());
+    let before = before.unwrap_or(&nothing);
+    let mut paths = Vec::new();
+    compare(String::new(), &wanted(before), &wanted(after), &mut paths);
+    let (shown_before, shown_after) = (redacted(before), redacted(after));
+    let mut changes: Vec<_> = paths
+        .into_iter()
+        .map(|path| FieldChange {
+            from: at(&shown_before, &path).cloned(),
+            to: at(&shown_after, &path).cloned(),
+            path: in_words(&path),
+        })
+        .collect();
+    changes.sort_by(|left, right| left.path.cmp(&right.path));
+    changes
+}
+
+fn wanted(object: &Value) -> Value {
+    let Value::Object(mut fields) = object.clone() else { return Value::Null };
+    fields.remove("status");
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        metadata.retain(|key, _| !KEPT.contains(&key.as_str()));
+    }
+    Value::Object(fields)
+}
+
+/// Fields within fields are compared one by one; a list is one field.
+fn compare(path: String, before: &Value, after: &Value, changed: &mut Vec<String>) {
+    let below = |key: &str| format!("{path}\u{0}{key}");
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in after {
+                match before.get(key) {
+                    Some(old) => compare(below(key), old, value, changed),
+                    None => compare(below(key), &empty_like(value), value, changed),
+                }
+            }
+            for (key, value) in before.iter().filter(|(key, _)| !after.contains_key(*key)) {
+                compare(below(key), value, &empty_like(value), changed);
+            }
+        }
+        (before, after) if before == after => {}
+        (_, _) => changed.push(path),
+    }
+}
+
+/// Beside an object that is not there stands one without fields, so that each of its fields is told.
+fn empty_like(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => Value::Object(Map::new()),
+        Value::Object(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_) => Value::Null,
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('\u{0}').filter(|key| !key.is_empty()).try_fold(object, |value, key| value.get(key))
+}
+
+/// A key with a dot in it is quoted.
+fn in_words(path: &str) -> String {
+    let keys = path.split('\u{0}').filter(|key| !key.is_empty());
+    let quoted =
+        keys.map(|key| if key.contains('.') { format!("[{key:?}]") } else { key.to_owned() });
+    quoted.collect::<Vec<_>>().join(".").replace(".[", "[")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(before: Option<&Value>, after: &Value) -> Vec<String> {
+        let text =
+            |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
+        let changes = changes(before, after).into_iter();
+        changes.map(|it| format!("{}: {} > {}", it.path, text(&it.from), text(&it.to))).collect()
+    }
+
+    #[test]
+    fn fields_are_told_one_by_one_and_what_the_server_keeps_is_not() {
+        let before = json!({
+            "metadata": {"uid": "a", "resourceVersion": "1", "labels": {"x.y/z": "1", "gone": "2"}},
+            "spec": {"parameters": {"size": "small", "list": [1]}}, "status": {"a": 1},
+        });
+        let after = json!({
+            "metadata": {"uid": "b", "resourceVersion": "2", "labels": {"x.y/z": "3"}},
+            "spec": {"parameters": {"size": "small", "list": [1, 2], "new": {"deep": true}}},
+        });
+        assert_eq!(
+            told(Some(&before), &after),
+            [
+                "metadata.labels.gone: \"2\" > -",
+                "metadata.labels[\"x.y/z\"]: \"1\" > \"3\"",
+                "spec.parameters.list: [1] > [1,2]",
+                "spec.parameters.new.deep: - > true",
+            ]
+        );
+        assert_eq!(told(Some(&before), &before), Vec::<String>::new());
+        assert_eq!(told(None, &json!({"spec": {"a": 1}})), ["spec.a: - > 1"]);
+    }
+
+    #[test]
+    fn an_injection_is_told_without_its_words() {
+        let before = json!({"spec": {"userData": ""}});
+        let after = json!({"spec": {"userData": "#cloud-config canary"}});
+        assert_eq!(told(Some(&before), &after), ["spec.userData: \"\" > \"█\""]);
+    }
+}

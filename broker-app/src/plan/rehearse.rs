@@ -1,0 +1,336 @@
+//! A pass that is only rehearsed: the effects that the pure step asks for are written down, not performed.
+
+use broker_domain::{BootstrapTokenId, Error as DomainError, ProvisionedResource, Stamp};
+use broker_ports::{
+    ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError, PortName,
+};
+use broker_render::{
+    ARMED_ANNOTATION, Agent, ApiUrl, Armed, Bootstrap, Precondition, inject_bootstrap,
+    preserve_injection, redacted,
+};
+use secrecy::SecretString;
+use serde_json::Value;
+
+use super::diff::changes;
+use super::{ApplyPurpose, PlannedAnswer, PlannedApply, PlannedStep};
+use crate::call::{Kind, call};
+use crate::error::{Error, in_words};
+use crate::observe::Observed;
+use crate::service::Service;
+use crate::step::{Answer, Effect, Ending, PassState, Verdict, step};
+use crate::views::Views;
+
+/// A pass that is only rehearsed.
+pub(super) struct Rehearsal<'a> {
+    service: &'a Service,
+    /// The epoch that the next claim would have.
+    epoch: u64,
+    steps: Vec<PlannedStep>,
+    notes: Vec<String>,
+    /// The pass would end before its end.
+    over: bool,
+    /// On which condition the shell is applied: an arm in the same pass builds on what it leaves.
+    shell: Precondition,
+}
+
+/// Stands for an object that would be there.
+const PLANNED: &str = "planned";
+
+/// As long as a real one, and worth nothing.
+const SAMPLE_TOKEN: &str = "a-token-of-thirty-two-characters";
+
+impl<'a> Rehearsal<'a> {
+    pub(super) const fn new(service: &'a Service, epoch: u64) -> Self {
+        Self {
+            service,
+            epoch,
+            steps: Vec::new(),
+            notes: Vec::new(),
+            over: false,
+            shell: Precondition::Absent,
+        }
+    }
+
+    pub(super) const fn is_over(&self) -> bool {
+        self.over
+    }
+
+    pub(super) fn into_steps(self) -> (Vec<PlannedStep>, Vec<String>) {
+        (self.steps, self.notes)
+    }
+
+    /// Holds the conversation of one stage, and answers every effect as if it had gone well.
+    pub(super) async fn converse(
+        &mut self,
+        state: PassState,
+        observed: Option<&Observed>,
+    ) -> Result<ProvisionedResource, Error> {
+        let (mut state, mut verdict) = step(&state, Answer::Begin);
+        loop {
+            match verdict {
+                Verdict::Continue => return Ok(state.into_resource()),
+                Verdict::End(ending) => {
+                    self.over = true;
+                    self.notes.push(in_plain_words(ending).to_owned());
+                    return Ok(state.into_resource());
+                }
+                Verdict::Perform(effect) => {
+                    let answer = self.rehearse(effect, state.resource(), observed).await?;
+                    let Some(answer) = answer else {
+                        self.over = true;
+                        return Ok(state.into_resource());
+                    };
+                    (state, verdict) = step(&state, answer);
+                }
+            }
+        }
+    }
+
+    /// Writes an effect down; `None` if the pass would be over with it.
+    async fn rehearse(
+        &mut self,
+        effect: Effect,
+        resource: &ProvisionedResource,
+        observed: Option<&Observed>,
+    ) -> Result<Option<Answer>, Error> {
+        let stamp = self.service.stamp();
+        match effect {
+            Effect::RequestDeletion
+            | Effect::RecordClosed
+            | Effect::RecordSubstrate(_)
+            | Effect::RecordToken(..)
+            | Effect::UpdatePhase(_)
+            | Effect::Fail(_) => self.record(effect, resource, stamp).map(Some),
+            Effect::CloseTokens => Ok(Some(self.note(PlannedStep::CloseTokens, Answer::Done))),
+            Effect::IssueToken(ordinal) => {
+                let issued = Answer::Issued(sample_token(resource)?);
+                Ok(Some(self.note(PlannedStep::IssueToken { ordinal }, issued)))
+            }
+            Effect::DeregisterNode(token) => {
+                Ok(Some(self.note(PlannedStep::DeregisterNode { token }, Answer::Done)))
+            }
+            Effect::DeleteXr(_) => {
+                let object = seen(observed)?.xr_reference.clone();
+                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Done)))
+            }
+            Effect::DeleteProviderConfig(_) => {
+                let object = seen(observed)?.seen.config_reference.clone();
+                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Done)))
+            }
+            Effect::ApplyProviderConfig(_)
+            | Effect::ApplyShell(_)
+            | Effect::Arm(..)
+            | Effect::Reapply(..) => self.apply(effect, resource, seen(observed)?).await,
+        }
+    }
+
+    fn note(&mut self, step: PlannedStep, answer: Answer) -> Answer {
+        self.steps.push(step);
+        answer
+    }
+
+    /// A write of the row: the aggregate's own method says what would be stored.
+    fn record(
+        &mut self,
+        effect: Effect,
+        resource: &ProvisionedResource,
+        stamp: Stamp,
+    ) -> Result<Answer, Error> {
+        let at = stamp.at;
+        let (change, step) = match effect {
+            Effect::RequestDeletion => {
+                (resource.request_deletion(stamp), PlannedStep::RequestDeletion)
+            }
+            Effect::RecordClosed => (
+                resource.record_closed(at)?,
+                PlannedStep::Record { what: "that its tokens are closed" },
+            ),
+            Effect::RecordSubstrate(substrate) => (
+                resource.record_substrate(substrate, at)?,
+                PlannedStep::Record { what: "what stands on the cluster" },
+            ),
+            Effect::RecordToken(token, ordinal) => (
+                Some(resource.record_token(token, ordinal, at)?),
+                PlannedStep::Record { what: "the id of its token" },
+            ),
+            Effect::Fail(reason) => {
+                let change = resource.fail(reason, stamp)?;
+                (change, PlannedStep::ChangePhase { to: broker_domain::Phase::Failed })
+            }
+            Effect::UpdatePhase(to) => {
+                (resource.advance(to, stamp)?, PlannedStep::ChangePhase { to })
+            }
+            Effect::CloseTokens
+            | Effect::ApplyProviderConfig(_)
+            | Effect::ApplyShell(_)
+            | Effect::IssueToken(_)
+            | Effect::DeregisterNode(_)
+            | Effect::Arm(..)
+            | Effect::Reapply(..)
+            | Effect::DeleteXr(_)
+            | Effect::DeleteProviderConfig(_) => {
+                return Err(DomainError::invalid("effect", "is no write of a row").into());
+            }
+        };
+        let stored = change.map_or_else(|| resource.clone(), |change| change.resource().clone());
+        Ok(self.note(step, Answer::Committed(Box::new(stored))))
+    }
+}
+
+/// What would be sent to the cluster, and what it says to that.
+impl Rehearsal<'_> {
+    async fn apply(
+        &mut self,
+        effect: Effect,
+        resource: &ProvisionedResource,
+        observed: &Observed,
+    ) -> Result<Option<Answer>, Error> {
+        let views = observed.views.as_ref();
+        let views =
+            views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply"))?;
+        let (purpose, request) = self.request(effect, resource, observed, views)?;
+        let live = match purpose {
+            ApplyPurpose::ProviderConfig => observed.live_config.as_ref(),
+            ApplyPurpose::Shell | ApplyPurpose::Arm | ApplyPurpose::Reapply => {
+                observed.live.as_ref()
+            }
+        };
+        let sent: Value = serde_json::from_slice(&request.expose_for_apply())
+            .map_err(|error| DomainError::invalid("manifest", error.to_string()))?;
+        let (answer, after) = self.ask(&request).await;
+        let changes = changes(live.map(LiveObject::expose), after.as_ref().unwrap_or(&sent));
+        let goes_on = matches!(answer, PlannedAnswer::Accepted);
+        let mut manifest = redacted(&sent);
+        if purpose == ApplyPurpose::Arm {
+            name_the_token_that_will_be(&mut manifest);
+        }
+        let object = request.target().clone();
+        let apply = PlannedApply { object, purpose, manifest, changes, answer };
+        self.steps.push(PlannedStep::Apply(Box::new(apply)));
+        if !goes_on {
+            self.notes.push("the pass would end here".to_owned());
+        }
+        let version = ObjectVersion::new(PLANNED, PLANNED);
+        Ok(goes_on.then_some(Answer::Applied(version)))
+    }
+
+    fn request(
+        &mut self,
+        effect: Effect,
+        resource: &ProvisionedResource,
+        observed: &Observed,
+        views: &Views,
+    ) -> Result<(ApplyPurpose, ApplyRequest), Error> {
+        let project = resource.project_id();
+        let profiles = &self.service.config().profiles;
+        Ok(match effect {
+            Effect::ApplyProviderConfig(precondition) => {
+                let manifest = views.provider_config(resource, profiles)?;
+                let request = ApplyRequest::open(project, manifest, precondition);
+                (ApplyPurpose::ProviderConfig, request)
+            }
+            Effect::ApplyShell(precondition) => {
+                self.shell = precondition.clone();
+                let shell = views.xr(resource)?.shell(self.epoch);
+                (ApplyPurpose::Shell, ApplyRequest::open(project, shell, precondition))
+            }
+            // The shell is not there, so an arm is asked about as if it were the first apply.
+            Effect::Arm(with, _) => {
+                let xr = views.xr(resource)?;
+                let request = match with {
+                    Armed::Standalone => {
+                        ApplyRequest::open(project, xr.armed(&with), self.shell.clone())
+                    }
+                    Armed::Token(token_id) => {
+                        let sealed = inject_bootstrap(
+                            &xr,
+                            &Bootstrap {
+                                token_id,
+                                token: &SecretString::from(SAMPLE_TOKEN),
+                                api_url: &ApiUrl::new("https://api.plexsphere.example")?,
+                                agent: &Agent::default(),
+                            },
+                        )?;
+                        ApplyRequest::sealed(project, sealed, self.shell.clone())
+                    }
+                };
+                (ApplyPurpose::Arm, request)
+            }
+            Effect::Reapply(with, at) => {
+                let xr = views.xr(resource)?;
+                let request = match (with, &observed.live) {
+                    (Armed::Token(token), Some(live)) => {
+                        let kept = preserve_injection(live.expose(), &xr, token)?;
+                        ApplyRequest::sealed(project, kept, at.unchanged())
+                    }
+                    (Armed::Standalone | Armed::Token(_), _) => {
+                        ApplyRequest::open(project, xr.armed(&with), at.unchanged())
+                    }
+                };
+                (ApplyPurpose::Reapply, request)
+            }
+            Effect::RequestDeletion
+            | Effect::CloseTokens
+            | Effect::RecordClosed
+            | Effect::RecordSubstrate(_)
+            | Effect::IssueToken(_)
+            | Effect::DeregisterNode(_)
+            | Effect::RecordToken(..)
+            | Effect::DeleteXr(_)
+            | Effect::DeleteProviderConfig(_)
+            | Effect::UpdatePhase(_)
+            | Effect::Fail(_) => {
+                return Err(DomainError::invalid("effect", "is no apply").into());
+            }
+        })
+    }
+
+    /// The dry run, and the object as it would be then.
+    async fn ask(&self, request: &ApplyRequest) -> (PlannedAnswer, Option<Value>) {
+        let asked = self.service.ports().cluster.dry_run(request);
+        let patience = self.service.config().deadlines.cluster_read;
+        match call(PortName::Cluster, Kind::Read, patience, asked).await {
+            Ok(DryRun::Accepted(object)) => {
+                (PlannedAnswer::Accepted, Some(object.expose().clone()))
+            }
+            Ok(DryRun::Conflict) => (PlannedAnswer::Conflict, None),
+            Err(Error::Port { source, .. }) if source.class() == FailureClass::Rejected => {
+                (refused(&source), None)
+            }
+            Err(error) => (PlannedAnswer::Unknown { because: in_words(&error) }, None),
+        }
+    }
+}
+
+fn refused(error: &PortError) -> PlannedAnswer {
+    PlannedAnswer::Refused { refusal: error.refusal(), message: error.to_string() }
+}
+
+fn seen(observed: Option<&Observed>) -> Result<&Observed, Error> {
+    observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
+}
+
+/// An id that no issuer gives out: the resource's own.
+fn sample_token(resource: &ProvisionedResource) -> Result<BootstrapTokenId, DomainError> {
+    BootstrapTokenId::new(resource.id().as_uuid())
+}
+
+fn name_the_token_that_will_be(manifest: &mut Value) {
+    let armed = manifest
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(ARMED_ANNOTATION));
+    if let Some(armed) = armed.filter(|armed| armed.as_str() != Some("standalone")) {
+        *armed = Value::from("(the id of the token that is issued)");
+    }
+}
+
+const fn in_plain_words(ending: Ending) -> &'static str {
+    match ending {
+        Ending::LostRace => "somebody else would be first, and the pass would end",
+        Ending::StaleRow => {
+            "its composite resource is armed with another token than its row knows: the pass ends"
+        }
+        Ending::TokenConsumedAgain => "the token was consumed again: the pass ends",
+        Ending::TokensOpen => "tokens are not known to be closed: nothing is deleted",
+    }
+}

@@ -1,0 +1,114 @@
+//! A facade over the same real world that sees it otherwise, and what a test does to single objects.
+
+use broker_app::explain::{Budgets, Explanation};
+use broker_app::{Service, ServiceConfig};
+use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::ServicePorts;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+use super::{RealWorld, service_config};
+use crate::failure::OrFail;
+use crate::world::operator;
+
+impl RealWorld {
+    /// A facade with other collaborators, whose configuration differs.
+    #[must_use]
+    pub fn service_with(
+        &self,
+        rewire: impl FnOnce(&mut ServicePorts),
+        reconfigure: impl FnOnce(&mut ServiceConfig),
+    ) -> Service {
+        let mut ports = self.ports.clone();
+        rewire(&mut ports);
+        let mut config = service_config();
+        reconfigure(&mut config);
+        Service::new(ports, config)
+    }
+
+    /// Explains a resource.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn explain(&self, id: ProvisionedResourceId) -> Explanation {
+        self.service.explain(&operator(), id).await.or_fail("no resource to explain")
+    }
+
+    /// Explains a resource to somebody who calls other times too long.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn explain_within(&self, id: ProvisionedResourceId, budgets: Budgets) -> Explanation {
+        let service = self.service_with(|_| {}, |config| config.budgets = budgets);
+        service.explain(&operator(), id).await.or_fail("no resource to explain")
+    }
+
+    /// The API of an object, and its name.
+    ///
+    /// # Panics
+    ///
+    /// Never, for an object of this world.
+    #[must_use]
+    pub fn object(&self, object: &ObjectReference) -> (Api<DynamicObject>, String) {
+        let (group, version) = object.api_version().split_once('/').unwrap_or(("", "v1"));
+        let kind = GroupVersionKind::gvk(group, version, object.kind());
+        let plural = match object.kind() {
+            "ProviderConfig" => "providerconfigs".to_owned(),
+            other => format!("{}s", other.to_lowercase()),
+        };
+        let resource = ApiResource::from_gvk_with_plural(&kind, &plural);
+        let api = match object.namespace() {
+            Some(within) => Api::namespaced_with(self.admin.clone(), within, &resource),
+            None => Api::all_with(self.admin.clone(), &resource),
+        };
+        (api, object.name().to_owned())
+    }
+
+    /// Somebody with kubectl changes an object.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be changed.
+    pub async fn change(&self, object: &ObjectReference, patch: &Value) {
+        let (api, name) = self.object(object);
+        api.patch(&name, &by_hand(), &Patch::Merge(patch)).await.or_fail("a change by hand");
+    }
+
+    /// A controller says something about an object.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be said.
+    pub async fn say(&self, object: &ObjectReference, conditions: &Value) {
+        let (api, name) = self.object(object);
+        let status = Patch::Merge(serde_json::json!({"status": {"conditions": conditions}}));
+        // What is composed here is of kinds without a status of its own.
+        let said = match object.kind() {
+            "Part" => api.patch(&name, &by_hand(), &status).await,
+            _ => api.patch_status(&name, &by_hand(), &status).await,
+        };
+        said.or_fail("a condition");
+    }
+
+    /// The composite resource's complete name.
+    ///
+    /// # Panics
+    ///
+    /// Never, for a resource of this world.
+    #[must_use]
+    pub fn xr(&self, resource: &ProvisionedResource) -> ObjectReference {
+        let (kind, _) = self.kinds.of(resource.blueprint_version_id().as_uuid().as_u128());
+        let home = broker_render::namespace(self.project);
+        let api_version = format!("{}/v1", self.kinds.group());
+        ObjectReference::new(api_version, kind, resource.xr_name().as_str(), Some(home.as_str()))
+            .or_fail("a complete name")
+    }
+}
+
+fn by_hand() -> PatchParams {
+    PatchParams { field_manager: Some("kubectl".to_owned()), ..PatchParams::default() }
+}

@@ -1,0 +1,103 @@
+//! A facade over the same world that sees it otherwise: with other budgets, in another mode, or with a source
+//! of facts taken away.
+
+use std::sync::Arc;
+
+use broker_app::explain::{Budgets, Explanation};
+use broker_app::step::Mode;
+use broker_app::{Service, ServiceConfig};
+use broker_domain::ProvisionedResourceId;
+use broker_ports::ServicePorts;
+use broker_ports::memory::SequentialIds;
+use broker_ports::testing::faults::{FaultPlan, Faults};
+
+use super::wiring::service_config;
+use super::{World, operator};
+
+impl World {
+    /// Every port of the service, honest.
+    #[must_use]
+    pub fn service_ports(&self) -> ServicePorts {
+        ServicePorts {
+            repository: Arc::new(self.store.clone()),
+            schedule: Arc::new(self.store.clone()),
+            outbox: Arc::new(self.store.clone()),
+            cluster: Arc::new(self.cluster.clone()),
+            tokens: Arc::new(self.tokens.clone()),
+            nodes: Arc::new(self.mesh.deregistrar()),
+            blueprints: Arc::new(self.neighbours.clone()),
+            clouds: Arc::new(self.neighbours.clone()),
+            credentials: Arc::new(self.neighbours.clone()),
+            assignments: Arc::new(self.neighbours.clone()),
+            labels: Arc::new(self.neighbours.clone()),
+            audit: Arc::new(self.store.clone()),
+            clock: Arc::new(self.clock.clone()),
+            ids: Arc::new(SequentialIds::seeded(99)),
+        }
+    }
+
+    /// A facade with other collaborators, whose configuration differs.
+    #[must_use]
+    pub fn service_with(
+        &self,
+        rewire: impl FnOnce(&mut ServicePorts),
+        reconfigure: impl FnOnce(&mut ServiceConfig),
+    ) -> Service {
+        let mut ports = self.service_ports();
+        rewire(&mut ports);
+        let mut config = service_config();
+        reconfigure(&mut config);
+        Service::new(ports, config)
+    }
+
+    /// A facade for which things go wrong.
+    #[must_use]
+    pub fn service_under(&self, plan: FaultPlan) -> (Service, Faults) {
+        let faults = Faults::new(plan);
+        let service = self.service_with(|ports| *ports = decorated_service(ports, &faults), |_| {});
+        (service, faults)
+    }
+
+    /// A facade that calls other times too long.
+    #[must_use]
+    pub fn service_of(&self, mode: Mode, budgets: Budgets) -> Service {
+        self.service_with(
+            |_| {},
+            |config| {
+                config.mode = mode;
+                config.budgets = budgets;
+            },
+        )
+    }
+
+    /// Explains a resource.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn explain(&self, id: ProvisionedResourceId) -> Explanation {
+        self.service.explain(&operator(), id).await.expect("a resource to explain")
+    }
+}
+
+/// Every port of a service, each with the faults of one plan.
+#[must_use]
+pub fn decorated_service(ports: &ServicePorts, faults: &Faults) -> ServicePorts {
+    let ports = ports.clone();
+    ServicePorts {
+        repository: faults.around(ports.repository),
+        schedule: faults.around(ports.schedule),
+        outbox: faults.around(ports.outbox),
+        cluster: faults.around(ports.cluster),
+        tokens: faults.around(ports.tokens),
+        nodes: faults.around(ports.nodes),
+        blueprints: faults.around(ports.blueprints),
+        clouds: faults.around(ports.clouds),
+        credentials: faults.around(ports.credentials),
+        assignments: faults.around(ports.assignments),
+        labels: faults.around(ports.labels),
+        audit: faults.around(ports.audit),
+        clock: Arc::clone(&ports.clock),
+        ids: Arc::clone(&ports.ids),
+    }
+}

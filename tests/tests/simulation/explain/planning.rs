@@ -1,0 +1,164 @@
+//! Plans: what a pass would do, what the API server says to it, and that nothing is written.
+
+use broker_app::plan::{ApplyPurpose, Plan, PlannedAnswer, PlannedStep};
+use broker_domain::{Action, Phase};
+use broker_ports::Repository;
+use broker_ports::memory::{Behaviour, Verb};
+use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
+use serde_json::json;
+
+use super::scenes::rewrite;
+use super::words::schema;
+
+/// What can be seen of a world from outside: rows, audit, events, objects.
+async fn picture(world: &World) -> String {
+    let objects: Vec<_> = world
+        .cluster
+        .objects()
+        .into_iter()
+        .map(|object| world.cluster.object(&object).unwrap().to_string())
+        .collect();
+    let rows = world.store.list(&broker_ports::ListQuery::new(broker_ports::PageSize::MAX)).await;
+    let backlog = broker_ports::Outbox::backlog(&world.store).await.unwrap();
+    let trail = world.store.audit_trail();
+    format!("{objects:?} {:?} {backlog:?} {trail:?}", rows.unwrap().resources)
+}
+
+fn purposes(plan: &Plan) -> Vec<ApplyPurpose> {
+    let apply = |step: &PlannedStep| {
+        let PlannedStep::Apply(apply) = step else { return None };
+        Some(apply.purpose)
+    };
+    plan.steps.iter().filter_map(apply).collect()
+}
+
+#[tokio::test]
+async fn a_declaration_is_planned_to_the_last_manifest_and_nothing_is_written() {
+    let world = World::new();
+    let before = picture(&world).await;
+    let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let plan = world.service.plan_declaration(&operator(), &declared).await.unwrap();
+    assert_eq!((plan.from, plan.to, plan.action), (Phase::Pending, Phase::Pending, Action::Apply));
+    let all = [ApplyPurpose::ProviderConfig, ApplyPurpose::Shell, ApplyPurpose::Arm];
+    assert_eq!(purposes(&plan), all);
+    assert_eq!(plan.refusal(), None);
+    let json = plan.to_json();
+    let errors: Vec<_> = schema(1).iter_errors(&json).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let steps = json["steps"].as_array().unwrap();
+    let arm = steps.iter().find(|step| step["purpose"] == "arm").unwrap();
+    assert_eq!(arm["manifest"]["spec"]["userData"], "█");
+    assert_eq!(arm["manifest"]["spec"]["parameters"], json!({"size": "small", "count": 1}));
+    assert!(!plan.to_string().contains("#cloud-config"), "{plan}");
+    assert_eq!(picture(&world).await, before);
+    assert_eq!(world.store.audit_trail().len(), 0);
+}
+
+#[tokio::test]
+async fn a_plan_is_what_the_next_pass_does() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
+    world.reconciler.reconcile(declared.id()).await.unwrap();
+    for step in &plan.steps {
+        let PlannedStep::Apply(apply) = step else { continue };
+        let live = world.cluster.object(&apply.object).unwrap();
+        if apply.purpose == ApplyPurpose::ProviderConfig {
+            assert_eq!(live["spec"], apply.manifest["spec"]);
+        } else {
+            assert_eq!(live["spec"]["parameters"], apply.manifest["spec"]["parameters"]);
+            assert_eq!(live["metadata"]["labels"], apply.manifest["metadata"]["labels"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_converged_resource_has_nothing_to_do_and_costs_no_write() {
+    for blueprint in [NODE, STANDALONE] {
+        let world = World::new();
+        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let (before, writes) = (picture(&world).await, world.cluster.writes());
+        let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
+        assert!(plan.is_nothing(), "{plan}");
+        assert_eq!(plan.to_string(), format!("{}: Ready, nothing to do\n", ready.id()));
+        assert_eq!(world.cluster.writes(), writes);
+        assert_eq!(picture(&world).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_field() {
+    let world = World::new();
+    let narrow = super::scenes::narrow_xrd().to_string();
+    let narrow = broker_render::Xrd::parse(narrow.as_bytes()).unwrap();
+    world.cluster.install_xrd(&std::sync::Arc::new(narrow));
+    let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let plan = world.service.plan_declaration(&operator(), &declared).await.unwrap();
+    let (object, message) = plan.refusal().unwrap();
+    assert_eq!(object.kind(), "Cluster");
+    assert!(message.contains("spec.parameters.size"), "{message}");
+    assert!(plan.to_string().contains("refused: "), "{plan}");
+    assert_eq!(world.standing(), Vec::new(), "nothing was written");
+
+    let wrong = declaration(SIZED).with_parameters("{}");
+    let error = world.service.plan_declaration(&operator(), &wrong).await.unwrap_err();
+    assert_eq!(error.reason(), "parameter_values_invalid");
+    assert_eq!(world.store.audit_trail().len(), 0, "a plan leaves no line, not even of a refusal");
+}
+
+#[tokio::test]
+async fn drift_is_told_field_by_field() {
+    let world = World::new();
+    let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let declared = world.declare(&declared).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::never_ready());
+    let resource = world.until(declared.id(), Phase::Provisioning).await;
+    rewrite(&world, &world.xr(&resource));
+    let plan = world.service.plan(&operator(), resource.id()).await.unwrap();
+    assert_eq!(purposes(&plan), [ApplyPurpose::Reapply]);
+    let text = plan.to_string();
+    assert!(text.contains("~ spec.parameters.size: \"huge\" to \"small\""), "{text}");
+    assert!(!text.contains("userData"), "the injection stays as it is: {text}");
+}
+
+#[tokio::test]
+async fn a_teardown_is_planned_step_by_step_and_what_holds_it_is_noted() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    let before = picture(&world).await;
+    let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
+    let told: Vec<_> = plan.steps.iter().map(ToString::to_string).collect();
+    let token = ready.bootstrap_token_id().unwrap();
+    assert_eq!(
+        told,
+        [
+            "close its tokens at the issuer".to_owned(),
+            "put on record that its tokens are closed".to_owned(),
+            format!("drain the Node of token {token}"),
+        ]
+    );
+    assert_eq!(picture(&world).await, before);
+
+    world.service.pause(&operator(), ready.id()).await.unwrap();
+    let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
+    assert!(plan.notes.iter().any(|note| note.contains("paused")), "{plan}");
+}
+
+#[tokio::test]
+async fn what_the_cluster_does_not_say_is_unknown() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.forbid(Verb::Patch, "ProviderConfig");
+    let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
+    let PlannedStep::Apply(apply) = plan.steps.last().unwrap() else { panic!("{plan}") };
+    let refused = PlannedAnswer::Refused {
+        refusal: Some(broker_ports::Refusal::Forbidden),
+        message: format!("apply {}: forbidden", apply.object),
+    };
+    assert_eq!(apply.answer, refused);
+
+    world.place(false);
+    let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
+    assert!(plan.is_nothing() && plan.notes[0].contains("namespace"), "{plan}");
+}

@@ -1,0 +1,91 @@
+//! A scene: a world in which a resource is stuck, or is not, and how it is looked at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_app::explain::Explanation;
+use broker_app::{Reconciler, Service, ServiceConfig};
+use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::ServicePorts;
+use broker_ports::testing::faults::{FaultPlan, Faults};
+use broker_tests::world::{World, operator};
+
+/// How a service of the scene differs from the usual one.
+type Tweak = Arc<dyn Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync>;
+
+/// A world in which something is the matter with one resource.
+pub(super) struct Scene {
+    pub(super) world: World,
+    pub(super) id: ProvisionedResourceId,
+    tweak: Tweak,
+    /// The replica that works on it.
+    pub(super) replica: Reconciler,
+}
+
+impl Scene {
+    /// A scene that the world's own service and replica see.
+    pub(super) fn new(world: World, resource: &ProvisionedResource) -> Self {
+        let replica = world.replica("replica-1");
+        Self { world, id: resource.id(), tweak: Arc::new(|_, _| {}), replica }
+    }
+
+    /// Looked at, and worked on, otherwise.
+    pub(super) fn seen_by(
+        mut self,
+        tweak: impl Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync + 'static,
+    ) -> Self {
+        self.tweak = Arc::new(tweak);
+        self
+    }
+
+    /// Worked on by another replica.
+    pub(super) fn worked_on_by(mut self, replica: Reconciler) -> Self {
+        self.replica = replica;
+        self
+    }
+
+    /// Whatever was broken for service and replica is mended.
+    pub(super) fn mend_collaborators(&mut self) {
+        self.tweak = Arc::new(|_, _| {});
+        self.replica = self.world.replica("replica-1");
+    }
+
+    /// The service, with faults.
+    pub(super) fn service(&self, plan: FaultPlan) -> Service {
+        let faults = Faults::new(plan);
+        let tweak = Arc::clone(&self.tweak);
+        self.world.service_with(
+            |ports| {
+                tweak(ports, &mut broker_tests::world::service_config());
+                *ports = broker_tests::world::decorated_service(ports, &faults);
+            },
+            |config| tweak(&mut self.world.service_ports(), config),
+        )
+    }
+
+    pub(super) async fn explain(&self) -> Explanation {
+        self.explain_under(FaultPlan::none()).await
+    }
+
+    pub(super) async fn explain_under(&self, plan: FaultPlan) -> Explanation {
+        self.service(plan).explain(&operator(), self.id).await.unwrap()
+    }
+
+    pub(super) async fn resource(&self) -> ProvisionedResource {
+        self.world.get(self.id).await
+    }
+
+    pub(super) async fn xr(&self) -> ObjectReference {
+        self.world.xr(&self.resource().await)
+    }
+
+    /// Rounds with this replica; what fails is tried again in the next.
+    pub(super) async fn rounds(&self, count: usize) {
+        for _ in 0..count {
+            drop(self.replica.reconcile(self.id).await);
+            self.world.clock.advance(Duration::from_secs(1));
+            self.world.cluster.tick();
+            self.world.boot_agents();
+        }
+    }
+}
