@@ -7,7 +7,9 @@ mod crd;
 mod namespace;
 
 use std::{
+    io,
     ops::Deref,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -184,11 +186,29 @@ impl DedicatedCluster {
     ///
     /// When a server does not end or not come back.
     pub async fn lose_everything(&self) {
+        self.exchange_store(|data| std::fs::rename(data.join("member"), data.join("lost"))).await;
+    }
+
+    /// The store is again what it was before it lost everything.
+    ///
+    /// # Panics
+    ///
+    /// As [`lose_everything`](Self::lose_everything), and when nothing was lost.
+    pub async fn restore_everything(&self) {
+        self.exchange_store(|data| {
+            std::fs::remove_dir_all(data.join("member"))?;
+            std::fs::rename(data.join("lost"), data.join("member"))
+        })
+        .await;
+    }
+
+    /// Does something to the store's directory while nobody is at it.
+    async fn exchange_store(&self, exchange: impl FnOnce(&Path) -> io::Result<()>) {
         self.controller_manager().stop().await;
         self.api_server().stop().await;
         self.etcd().stop().await;
         let data = self.access.audit_log.with_file_name("etcd");
-        std::fs::remove_dir_all(data.join("member")).or_fail("the store cannot be emptied");
+        exchange(&data).or_fail("the store cannot be exchanged");
         self.etcd().restart().await;
         self.api_server().restart().await;
         self.controller_manager().restart().await;

@@ -37,7 +37,7 @@ pub use adapters::{Adapters, SystemClock, SystemIds};
 pub use crossplane::{Behaviour, Crossplane};
 pub use furniture::Kinds;
 
-use crate::cluster::{TestCluster, TestNamespace};
+use crate::cluster::{Mark, TestCluster, TestNamespace};
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
 use crate::world::{operator, relay_config, runner_config};
@@ -50,7 +50,7 @@ pub const LEASE: Duration = Duration::from_mins(1);
 const MOST_ROUNDS: usize = 12;
 
 /// How often Crossplane has its turn while the broker runs by itself.
-const TURN: Duration = Duration::from_millis(50);
+const TURN: Duration = Duration::from_millis(100);
 
 /// Longer than any answer takes on a busy machine; only bounds a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,8 +83,10 @@ pub struct RealWorld {
     pub agents_boot: AtomicBool,
     mesh: PgMesh,
     tokens: Mutex<Tokens>,
+    /// From where on the API server's log is looked at.
+    asked_since: Mutex<Mark>,
     database: TestDatabase,
-    _namespace: TestNamespace,
+    namespace: TestNamespace,
 }
 
 /// The plaintexts that agents found, to look for where they must not be; `true` if nobody need try them again.
@@ -130,6 +132,7 @@ impl RealWorld {
             crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
             mesh: PgMesh::new(database.pool().clone()),
             tokens: Mutex::default(),
+            asked_since: Mutex::new(cluster.audit_log().mark()),
             agents_boot: AtomicBool::new(true),
             cluster: cluster.clone(),
             admin,
@@ -137,7 +140,7 @@ impl RealWorld {
             kinds,
             project,
             database,
-            _namespace: home,
+            namespace: home,
         }
     }
 
@@ -151,6 +154,12 @@ impl RealWorld {
     #[must_use]
     pub fn database(&self) -> &TestDatabase {
         &self.database
+    }
+
+    /// The Project's namespace.
+    #[must_use]
+    pub fn home(&self) -> String {
+        self.namespace.name().to_owned()
     }
 
     /// A declaration from one of the blueprints of [the world in memory](crate::world).
@@ -308,6 +317,12 @@ impl RealWorld {
         }
     }
 
+    /// Every token that an agent found.
+    #[must_use]
+    pub fn plaintexts(&self) -> Vec<String> {
+        self.tokens().keys().cloned().collect()
+    }
+
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -345,22 +360,28 @@ pub fn service_config() -> ServiceConfig {
         profiles: ProviderProfiles::default(),
         worker: worker("service"),
         lease: LEASE,
-        poll: TURN,
+        poll: Duration::from_millis(50),
         mode: Mode::Live,
         budgets: Budgets::default(),
     }
 }
 
-/// The same time for everybody.
+/// A time for everybody that nothing reaches.
 #[must_use]
 pub const fn deadlines() -> Deadlines {
+    deadlines_of(PATIENCE)
+}
+
+/// The same time for everybody.
+#[must_use]
+pub const fn deadlines_of(patience: Duration) -> Deadlines {
     Deadlines {
-        store: PATIENCE,
-        resolve: PATIENCE,
-        cluster_read: PATIENCE,
-        cluster_write: PATIENCE,
-        token: PATIENCE,
-        node: PATIENCE,
-        deliver: PATIENCE,
+        store: patience,
+        resolve: patience,
+        cluster_read: patience,
+        cluster_write: patience,
+        token: patience,
+        node: patience,
+        deliver: patience,
     }
 }

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod paths;
+
 mod servers {
     mod processes;
 

@@ -14,7 +14,6 @@ mod manners;
 mod measuring;
 #[path = "simulation/orphans.rs"]
 mod orphans;
-#[path = "simulation/paths.rs"]
 mod paths;
 #[path = "simulation/purging.rs"]
 mod purging;
@@ -24,3 +23,5 @@ mod running;
 mod service;
 #[path = "simulation/silence.rs"]
 mod silence;
+#[path = "simulation/paths.rs"]
+mod walking;

@@ -48,6 +48,14 @@ pub struct AuditedRequest {
     pub code: u16,
 }
 
+impl AuditedRequest {
+    /// Whether it would change something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+}
+
 impl AuditLog {
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path }
@@ -102,7 +110,9 @@ fn answered(log: &str, user: &str) -> Option<Vec<AuditedRequest>> {
     let mut order = Vec::new();
     let mut answers = HashMap::new();
     // The last line may be half written.
-    for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+    let complete = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    // Most lines are somebody else's, and need not be understood.
+    for line in complete.filter(|line| line.contains(user)) {
         let event: Event = serde_json::from_str(line).or_fail("an audit line cannot be read");
         if event.user.username != user {
             continue;

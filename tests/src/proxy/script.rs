@@ -13,6 +13,7 @@
 //! ```
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -96,6 +97,24 @@ impl<A: Clone + Send> Script<A> {
     /// A rule for the first request from now on that matches.
     pub fn first(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> When<'_, A> {
         self.when(Uses::Once, matches)
+    }
+
+    /// A rule for one request from now on, counting those that match from 1.
+    pub fn nth(
+        &self,
+        nth: usize,
+        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> When<'_, A> {
+        let met = Mutex::new(BTreeSet::new());
+        // A request is looked at more than once, so that its number is what counts.
+        self.when(Uses::Once, move |request| {
+            let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
+            if !matches(request) {
+                return false;
+            }
+            met.insert(request.number);
+            met.iter().nth(nth.saturating_sub(1)) == Some(&request.number)
+        })
     }
 
     /// A rule for all requests that match.

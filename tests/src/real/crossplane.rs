@@ -2,29 +2,39 @@
 //!
 //! Of an XR that is not paused one object is composed; the XR refers to it, and is ready a turn later. An XR
 //! that is deleted keeps its finalizer until what it composed is gone.
+//!
+//! What is composed is composed once. Should it vanish, whoever looks is to see that it did.
 
-use std::collections::BTreeMap;
+mod by_hand;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use broker_domain::{ProvisionedResourceId, XrName};
-use broker_render::{PAUSED_ANNOTATION, read_document};
+use broker_ports::Clock;
+use broker_render::PAUSED_ANNOTATION;
 use futures::{FutureExt, StreamExt, stream};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use kube::{Api, Client, ResourceExt};
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 
+use super::adapters::SystemClock;
 use super::furniture::Kinds;
+use status::{condition, say, says_ready, stands, token};
 
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";
 const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";
 const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 const MANAGER: &str = "crossplane";
 
-/// Where the agent looks for its token on a machine that booted with cloud-init.
-const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
+/// What a team writes onto composite resources of its own accord, and under which name.
+pub(super) const NOTE: &str = "team.example.org/note";
+const TEAM: &str = "a-team";
 
 /// Composite resources that have their turn at once.
 const AT_ONCE: usize = 8;
@@ -47,6 +57,12 @@ pub struct Crossplane {
     part: ApiResource,
     provider_configs: Api<DynamicObject>,
     behaviours: Mutex<BTreeMap<ProvisionedResourceId, Behaviour>>,
+    /// The one kind that is looked at, if not all are.
+    only: Mutex<Option<&'static str>>,
+    /// The names of what was composed.
+    composed: Mutex<BTreeSet<String>>,
+    /// When each composite resource, by its uid, was first said to be ready for what it then was.
+    ready: Mutex<BTreeMap<(ProvisionedResourceId, String), OffsetDateTime>>,
     /// Whether the provider finishes deletions; a test may hold them.
     pub deletes: AtomicBool,
 }
@@ -72,13 +88,30 @@ impl Crossplane {
             part,
             provider_configs: api(&configs),
             behaviours: Mutex::default(),
+            only: Mutex::default(),
+            composed: Mutex::default(),
+            ready: Mutex::default(),
             deletes: AtomicBool::new(true),
         }
     }
 
     /// Says what becomes of the composite resource of one resource.
     pub fn behave_for(&self, id: ProvisionedResourceId, behaviour: Behaviour) {
-        self.behaviours.lock().unwrap_or_else(PoisonError::into_inner).insert(id, behaviour);
+        locked(&self.behaviours).insert(id, behaviour);
+    }
+
+    /// When the composite resources of a resource were first said to be ready for what they then were, in order.
+    pub(super) fn ready_since(&self, id: ProvisionedResourceId) -> Vec<OffsetDateTime> {
+        let ready = locked(&self.ready);
+        let mut times: Vec<_> =
+            ready.iter().filter(|((of, _), _)| *of == id).map(|(_, at)| *at).collect();
+        times.sort();
+        times
+    }
+
+    /// Looks at the composite resources of one kind only from now on, to ask for less.
+    pub fn play_only(&self, kind: &'static str) {
+        *locked(&self.only) = Some(kind);
     }
 
     /// Every composite resource has a turn. Answers the tokens that running machines find.
@@ -88,7 +121,9 @@ impl Crossplane {
     /// When the API server does not answer.
     pub async fn turn(&self) -> Vec<SecretString> {
         let mut found = Vec::new();
-        for (api, kind) in &self.composites {
+        let only = *locked(&self.only);
+        let played = |kind: &ApiResource| only.is_none_or(|only| kind.kind == only);
+        for (api, kind) in self.composites.iter().filter(|(_, kind)| played(kind)) {
             let listed = api.list(&ListParams::default()).await;
             let composites = listed.expect("the API server lists composite resources").items;
             let turns = composites.iter().map(|xr| self.reconcile(api, kind, xr).boxed());
@@ -128,11 +163,14 @@ impl Crossplane {
         kind: &ApiResource,
         xr: &DynamicObject,
     ) -> Result<(), kube::Error> {
-        if xr.annotations().get(PAUSED_ANNOTATION).is_some_and(|paused| paused == "true") {
-            return Ok(());
-        }
-        if xr.metadata.deletion_timestamp.is_some() {
+        let paused = xr.annotations().get(PAUSED_ANNOTATION).is_some_and(|paused| paused == "true");
+        // What never had Crossplane's finalizer is left to the garbage collector.
+        let held = paused && xr.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        if xr.metadata.deletion_timestamp.is_some() && !held {
             return self.finalize(api, xr).await;
+        }
+        if paused {
+            return Ok(());
         }
         if xr.data.pointer("/spec/crossplane/resourceRefs").is_none() {
             return self.refer(api, xr).await;
@@ -142,11 +180,16 @@ impl Crossplane {
             return Ok(());
         }
         self.compose(kind, xr).await?;
-        let status = json!({"status": {"conditions": conditions}});
-        api.patch_status(&xr.name_any(), &parameters(), &Patch::Merge(status)).await.map(drop)
+        if says_ready(&conditions)
+            && let Some(key) = XrName::id_of(&xr.name_any()).zip(xr.uid())
+        {
+            locked(&self.ready).entry(key).or_insert_with(|| SystemClock.now());
+        }
+        say(api, xr, &conditions).await
     }
 
-    /// Refers to what is to be composed before it is created: what is not referred to could be lost.
+    /// Refers to what is to be composed before it is created: what is not referred to could be lost. That makes
+    /// another generation of the XR, which says for a turn that it is ready and means the one before.
     async fn refer(&self, api: &Api<DynamicObject>, xr: &DynamicObject) -> Result<(), kube::Error> {
         let reference = json!({
             "apiVersion": self.part.api_version, "kind": self.part.kind, "name": part_of(xr),
@@ -155,13 +198,19 @@ impl Crossplane {
             "metadata": {"finalizers": [FINALIZER], "resourceVersion": xr.resource_version()},
             "spec": {"crossplane": {"resourceRefs": [reference]}},
         });
-        api.patch(&xr.name_any(), &parameters(), &Patch::Merge(refer)).await.map(drop)
+        let name = xr.name_any();
+        api.patch(&name, &parameters(), &Patch::Merge(refer)).await?;
+        let note = json!({"metadata": {"annotations": {NOTE: xr.uid()}}});
+        let team = PatchParams { field_manager: Some(TEAM.to_owned()), ..PatchParams::default() };
+        api.patch(&name, &team, &Patch::Merge(note)).await?;
+        let stale = json!([condition(xr, "Ready", "True", "Available", "")]);
+        say(api, xr, &stale).await
     }
 
-    /// Creates what the XR refers to, unless it is there.
+    /// Creates what the XR refers to, once.
     async fn compose(&self, kind: &ApiResource, xr: &DynamicObject) -> Result<(), kube::Error> {
         let (name, part) = (xr.name_any(), part_of(xr));
-        if self.parts.get_opt(&part).await?.is_some() {
+        if locked(&self.composed).contains(&part) {
             return Ok(());
         }
         let owner = json!({
@@ -174,7 +223,14 @@ impl Crossplane {
         composed["metadata"]["finalizers"] = json!([MANAGED_FINALIZER]);
         composed["metadata"]["ownerReferences"] = json!([owner]);
         let composed = serde_json::from_value(composed).expect("a document is an object");
-        self.parts.create(&PostParams::default(), &composed).await.map(drop)
+        match self.parts.create(&PostParams::default(), &composed).await {
+            Ok(_) => {}
+            // A turn that was cut off has made it.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+            Err(error) => return Err(error),
+        }
+        locked(&self.composed).insert(part);
+        Ok(())
     }
 
     /// What it composed goes first, then the XR.
@@ -186,34 +242,37 @@ impl Crossplane {
         if !self.deletes.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let name = xr.name_any();
-        for part in self.composed_of(&name).await? {
-            let part = part.name_any();
-            self.parts.delete(&part, &DeleteParams::default()).await?;
-            let released = json!({"metadata": {"finalizers": null}});
-            self.parts.patch(&part, &parameters(), &Patch::Merge(released)).await?;
+        for part in self.composed_of(xr).await? {
+            self.remove(&part.name_any()).await?;
         }
-        if self.composed_of(&name).await?.is_empty() {
+        if self.composed_of(xr).await?.is_empty() {
             let released = json!({"metadata": {"finalizers": null, "uid": xr.uid()}});
-            api.patch(&name, &parameters(), &Patch::Merge(released)).await?;
+            api.patch(&xr.name_any(), &parameters(), &Patch::Merge(released)).await?;
         }
         Ok(())
     }
 
-    async fn composed_of(&self, xr: &str) -> Result<Vec<DynamicObject>, kube::Error> {
-        let label = ListParams::default().labels(&format!("{COMPOSITE_LABEL}={xr}"));
-        Ok(self.parts.list(&label).await?.items)
+    async fn remove(&self, part: &str) -> Result<(), kube::Error> {
+        self.parts.delete(part, &DeleteParams::default()).await?;
+        let released = json!({"metadata": {"finalizers": null}});
+        self.parts.patch(part, &parameters(), &Patch::Merge(released)).await.map(drop)
+    }
+
+    /// What this very XR composed, and not another one of its name.
+    async fn composed_of(&self, xr: &DynamicObject) -> Result<Vec<DynamicObject>, kube::Error> {
+        let label = format!("{COMPOSITE_LABEL}={}", xr.name_any());
+        let mut parts = self.parts.list(&ListParams::default().labels(&label)).await?.items;
+        parts.retain(|part| {
+            part.owner_references().iter().any(|owner| Some(&owner.uid) == xr.metadata.uid.as_ref())
+        });
+        Ok(parts)
     }
 
     fn conditions(&self, xr: &DynamicObject) -> Value {
-        let behaviours = self.behaviours.lock().unwrap_or_else(PoisonError::into_inner);
+        let behaviours = locked(&self.behaviours);
         let behaviour = XrName::id_of(&xr.name_any()).and_then(|id| behaviours.get(&id).cloned());
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-            json!({
-                "type": kind, "status": status, "reason": reason, "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-                "observedGeneration": xr.metadata.generation,
-            })
+            condition(xr, kind, status, reason, message)
         };
         match behaviour.unwrap_or(Behaviour::Ready) {
             Behaviour::Ready => json!([condition("Ready", "True", "Available", "")]),
@@ -223,76 +282,6 @@ impl Crossplane {
                 condition("ProvisioningFailed", "True", "ProvisioningFailed", &why),
             ]),
         }
-    }
-}
-
-/// What a test does on the cluster, and sees of it.
-impl Crossplane {
-    /// The composite resource of a resource, if it stands.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
-    pub async fn composite(&self, id: ProvisionedResourceId) -> Option<DynamicObject> {
-        let name = XrName::of(id).to_string();
-        for (api, _) in &self.composites {
-            let found = api.get_opt(&name).await.expect("the API server answers");
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// Somebody deletes the composite resource of a resource, and what it composed goes with it.
-    ///
-    /// # Panics
-    ///
-    /// When it does not stand.
-    pub async fn delete_by_hand(&self, id: ProvisionedResourceId) {
-        let name = XrName::of(id).to_string();
-        for (api, _) in &self.composites {
-            if api.get_opt(&name).await.expect("the API server answers").is_some() {
-                api.delete(&name, &DeleteParams::background()).await.expect("it can be deleted");
-                while let Some(xr) = api.get_opt(&name).await.expect("the API server answers") {
-                    self.finalize(api, &xr).await.or_lost_race();
-                }
-                return;
-            }
-        }
-        panic!("{name} does not stand");
-    }
-
-    /// Somebody changes a composite resource.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be changed.
-    pub async fn patch(&self, id: ProvisionedResourceId, patch: Value) {
-        let xr = self.composite(id).await.expect("it stands");
-        let kind = xr.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-        let found = self.composites.iter().find(|(_, resource)| resource.kind == kind);
-        let (api, _) = found.expect("a kind of this world");
-        api.patch(&xr.name_any(), &parameters(), &Patch::Merge(patch)).await.expect("a change");
-    }
-
-    /// The names of everything that stands: composite resources, what they composed, ProviderConfigs.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
-    pub async fn standing(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        let composites = self.composites.iter().map(|(api, _)| api);
-        for api in composites.chain([&self.parts, &self.provider_configs]) {
-            let listed = api.list(&ListParams::default()).await.expect("the API server lists");
-            names.extend(listed.items.iter().map(|object| {
-                let kind = object.types.as_ref().map_or("", |types| &types.kind);
-                format!("{kind} {}", object.name_any())
-            }));
-        }
-        names.sort();
-        names
     }
 }
 
@@ -325,22 +314,6 @@ fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// Whether the XR says that already.
-fn stands(xr: &DynamicObject, conditions: &Value) -> bool {
-    xr.data.pointer("/status/conditions") == Some(conditions)
-}
-
-/// The token in the document of a machine that runs: its XR is ready, and not on its way out.
-fn token(xr: &DynamicObject) -> Option<SecretString> {
-    if xr.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
-    let conditions = xr.data.pointer("/status/conditions")?.as_array()?;
-    let ready = |condition: &&Value| condition["type"] == "Ready" && condition["status"] == "True";
-    conditions.iter().find(ready)?;
-    let document = xr.data.pointer("/spec/userData")?.as_str()?.strip_prefix("#cloud-config\n")?;
-    let document = read_document("user data", document.as_bytes()).ok()?;
-    let files = document.get("write_files")?.as_array()?;
-    let file = files.iter().find(|file| file["path"] == TOKEN_PATH)?;
-    Some(file["content"].as_str()?.to_owned().into())
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

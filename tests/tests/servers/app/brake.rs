@@ -1,11 +1,12 @@
 //! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
 //! not when the API server's store was emptied, not when the client leads to another cluster.
 
-use broker_app::{Reconciler, Runner, Sweeper};
+use broker_app::{Reconciler, Runner, Sweeper, one_line};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::ReconcilerPorts;
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::TestCluster;
+use broker_tests::cluster::AuditedRequest;
 use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
 use serde_json::json;
@@ -14,6 +15,9 @@ use serde_json::json;
 const MANY: usize = 8;
 
 const BROKER: &str = "plexsphere-provisioning-broker";
+
+/// What the probe says.
+const BRAKED: &str = "the brake is on: 8 of 8 composite resources were missing";
 
 async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
     let mut ready = Vec::new();
@@ -44,6 +48,13 @@ async fn objection(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedReso
     runner.probe().check().unwrap_err().to_string()
 }
 
+/// A pass says what is wrong with this cluster, and that it is not the resource's fault.
+async fn assert_says_elsewhere(passes: &Reconciler, row: &ProvisionedResource) {
+    let error = passes.reconcile(row.id()).await.unwrap_err();
+    let words = format!("the objects of {} stand on", row.id());
+    assert!(error.is_infrastructure() && one_line(&error).contains(&words), "{error}");
+}
+
 async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
     for row in rows {
         let now = world.get(row.id()).await;
@@ -61,7 +72,7 @@ async fn labels_that_were_stripped_from_everything_make_nothing_new() {
         world.crossplane.patch(row.id(), strip).await;
     }
     let objection = objection(&world.runner(), &world.reconciler, &rows).await;
-    assert!(objection.contains("the brake is on: 8 of 8"), "{objection}");
+    assert!(objection.contains(BRAKED), "{objection}");
     assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "something was sent");
 
@@ -102,17 +113,30 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
     let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
     let mark = other.audit_log().start();
     let objection = objection(&runner, &astray, &rows).await;
-    assert!(!objection.is_empty());
+    assert!(objection.contains(BRAKED), "{objection}");
+    assert_says_elsewhere(&astray, &rows[0]).await;
     let requests = other.audit_log().since(mark, &world.user).await;
-    let reads = ["get", "list", "watch"];
-    assert!(requests.iter().all(|request| reads.contains(&&*request.verb)), "{requests:?}");
+    assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "something was sent");
 
     // The right client finds everything as it was.
+    assert_goes_on(&world, &rows).await;
+}
+
+/// With the world as it was, everything is found as it was, without a release, and work goes on.
+async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
     world.let_leases_end().await;
-    let (work, report) = world.sweep().await;
-    assert_eq!((work.len(), report.missing, report.brake), (0, 0, None));
+    let runner = world.runner();
+    runner.boot().await.unwrap();
+    assert_eq!(runner.probe().check(), Ok(()));
+    let ids: Vec<_> = rows.iter().map(ProvisionedResource::id).collect();
+    world.assert_still(&ids).await;
+    world.assert_all_sound(&ids).await;
+    world.service.deprovision(&operator(), ids[0]).await.unwrap();
+    world.until(ids[0], Phase::Deleted).await;
+    let another = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    world.assert_all_sound(&[ids[0], another]).await;
 }
 
 #[tokio::test]
@@ -123,9 +147,16 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     let before = sent(&world).await;
     dedicated.lose_everything().await;
     world.kinds.install(&dedicated).await;
+    let mark = dedicated.audit_log().mark();
     let objection = objection(&world.runner(), &world.reconciler, &rows).await;
-    assert!(!objection.is_empty());
+    assert!(objection.contains(BRAKED), "{objection}");
+    assert_says_elsewhere(&world.reconciler, &rows[0]).await;
+    let requests = dedicated.audit_log().since(mark, &world.user).await;
+    assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "something was sent");
     assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+
+    dedicated.restore_everything().await;
+    assert_goes_on(&world, &rows).await;
 }

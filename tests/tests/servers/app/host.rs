@@ -9,20 +9,21 @@ use broker_tests::until;
 use crate::servers::processes::Killed;
 
 /// A replica of the broker in a process of its own, which ends with its test.
-pub(crate) struct Host(Killed);
+pub(crate) struct Host {
+    process: Killed,
+    name: String,
+}
 
 /// Where a replica finds its servers, and how patient it is.
 pub(crate) struct Place<'a> {
     pub(crate) dsn: &'a str,
     pub(crate) kubeconfig: &'a str,
     pub(crate) lease: Duration,
+    /// How often it looks at everything: what no hint told is found then.
+    pub(crate) sweep: Duration,
+    /// How often it asks for what is due.
+    pub(crate) poll: Duration,
 }
-
-/// How often a replica looks at everything. Quick, so that what no hint told is soon found.
-const SWEEP: Duration = Duration::from_secs(1);
-
-/// How often it asks for what is due.
-const POLL: Duration = Duration::from_millis(100);
 
 impl Host {
     /// Starts a replica that has a name of its own.
@@ -32,29 +33,36 @@ impl Host {
         let milliseconds = |time: Duration| time.as_millis().to_string();
         let host = Command::new(env!("CARGO_BIN_EXE_host"))
             .args([name.as_str(), place.dsn, place.kubeconfig])
-            .args([SWEEP, POLL, place.lease].map(milliseconds))
+            .args([place.sweep, place.poll, place.lease].map(milliseconds))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Self(Killed(host))
+        Self { process: Killed(host), name }
+    }
+
+    /// Kills it. Answers the name under which it held leases.
+    pub(crate) fn kill(self) -> String {
+        let Self { process, name } = self;
+        drop(process);
+        name
     }
 
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
-        self.0.0.id()
+        self.process.0.id()
     }
 
     /// Whether it has ended, killed or not.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.0.0.try_wait().unwrap().is_some()
+        self.process.0.try_wait().unwrap().is_some()
     }
 
     /// Ends it in good order.
     pub(crate) async fn stop(mut self) {
-        drop(self.0.0.stdin.take());
+        drop(self.process.0.stdin.take());
         let status = until("a replica to end", || {
-            let ended = self.0.0.try_wait().unwrap();
+            let ended = self.process.0.try_wait().unwrap();
             async move { ended }
         })
         .await;

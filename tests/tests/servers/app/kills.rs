@@ -2,217 +2,83 @@
 //! server did it and before the answer. Another one takes over, the resource arrives where it would have, and
 //! everything that must hold does.
 //!
-//! Every request of each workflow is tried in the nightly run. Otherwise it is some of them, spread evenly from
-//! the first to the last, the same each time.
+//! Every request of each workflow is tried in the nightly run. Otherwise it is the first and the last of each kind
+//! that changes something: whoever dies at a question, or just before a change, leaves behind what the change before
+//! that did.
 
-use std::sync::Arc;
+mod death;
+mod workflow;
 
-use broker_domain::{OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
-use broker_tests::proxy::Script;
-use broker_tests::real::{Behaviour, LEASE, RealWorld};
-use broker_tests::world::{NODE, operator};
-use broker_tests::{HttpProxy, PgProxy, until};
+use std::panic::AssertUnwindSafe;
 
-use super::host::{Host, Place};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+
 use super::is_nightly;
+use death::{Death, Extent};
+use workflow::{Lane, Workflow};
 
-/// Requests of a workflow that are tried in a run that is not nightly, for each server and moment.
-const SAMPLE: usize = 3;
+/// Deaths side by side. Each has a world to itself: replicas of one world would take over from one another.
+const SIDE_BY_SIDE: usize = 4;
 
-/// What happens to a resource while its replica is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Workflow {
-    Create,
-    Rollback,
-    Delete,
-    Replace,
+/// What became of one death: whether the replica died before it was done, and where; or what is there instead.
+struct Outcome {
+    death: Death,
+    survived: Result<(bool, Lane), String>,
 }
 
-/// Whose request the replica is killed at.
-#[derive(Debug, Clone, Copy)]
-enum Server {
-    Postgres,
-    Kubernetes,
-}
-
-/// When it is killed.
-#[derive(Debug, Clone, Copy)]
-enum Moment {
-    BeforeForward,
-    BeforeAnswer,
-}
-
-/// The death of a replica.
-#[derive(Debug, Clone, Copy)]
-struct Death {
-    server: Server,
-    moment: Moment,
-    request: usize,
-}
-
-/// The two servers as a replica sees them.
-struct Between {
-    postgres: PgProxy,
-    kubernetes: HttpProxy,
-    kubeconfig: String,
-}
-
-impl Between {
-    async fn world(world: &RealWorld) -> Self {
-        let client = world.cluster.identity_in(&world.user, xtask::servers::MASTERS).await;
-        let kubernetes = HttpProxy::to(client).await;
-        let kubeconfig = kubernetes.kubeconfig();
-        Self { postgres: PgProxy::to(world.database()).await, kubernetes, kubeconfig }
-    }
-
-    fn place(&self) -> Place<'_> {
-        Place { dsn: self.postgres.url(), kubeconfig: &self.kubeconfig, lease: LEASE }
-    }
-
-    /// Starts a replica whose end is certain, if it comes that far.
-    fn start_doomed(&self, death: Death) -> Host {
-        let host = Host::start(&self.place());
-        match death.server {
-            Server::Postgres => doom(self.postgres.script(), death, host.id()),
-            Server::Kubernetes => doom(self.kubernetes.script(), death, host.id()),
-        }
-        host
-    }
-}
-
-fn doom<A: Clone + Send>(script: &Script<A>, death: Death, process: u32) {
-    let request = script.request(death.request);
-    match death.moment {
-        Moment::BeforeForward => request.before_forward().kill(process),
-        Moment::BeforeAnswer => request.before_answer().kill(process),
-    }
-}
-
-impl Workflow {
-    /// A resource to which it is just about to happen.
-    async fn begin(self, world: &RealWorld) -> ProvisionedResource {
-        match self {
-            Self::Create => world.declare(&world.declaration(NODE)).await.unwrap(),
-            Self::Rollback => {
-                let declaration = world.declaration(NODE).on_failure(OnFailure::Rollback);
-                let declared = world.declare(&declaration).await.unwrap();
-                let fails = Behaviour::Failing("quota exceeded".to_owned());
-                world.crossplane.behave_for(declared.id(), fails);
-                declared
-            }
-            Self::Delete => {
-                let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
-                world.service.deprovision(&operator(), ready.id()).await.unwrap()
-            }
-            Self::Replace => {
-                let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
-                world.crossplane.delete_by_hand(ready.id()).await;
-                ready
-            }
-        }
-    }
-
-    fn is_done(self, resource: &ProvisionedResource) -> bool {
-        match self {
-            Self::Create => resource.phase() == Phase::Ready,
-            Self::Rollback | Self::Delete => resource.phase() == Phase::Deleted,
-            Self::Replace => {
-                resource.phase() == Phase::Ready && resource.token_ordinal().get() == 2
-            }
-        }
-    }
-
-    async fn until_done(self, world: &RealWorld, id: ProvisionedResourceId) {
-        until(format_args!("{self:?} of {id} to be done"), || async {
-            self.is_done(&world.get(id).await).then_some(())
-        })
-        .await;
-    }
-
-    /// How many requests to each server it takes when nobody is killed.
-    async fn count(self, world: &Arc<RealWorld>) -> (usize, usize) {
-        let resource = self.begin(world).await;
-        let between = Between::world(world).await;
-        let host = Host::start(&between.place());
-        let turning = world.keep_turning();
-        self.until_done(world, resource.id()).await;
-        let postgres = between.postgres.script().seen().len();
-        let kubernetes = between.kubernetes.script().seen().len();
-        host.stop().await;
-        drop(turning);
-        self.check(world, resource.id()).await;
-        (postgres, kubernetes)
-    }
-
-    /// One resource whose replica dies. Answers whether it did before it was done.
-    async fn survive(self, world: &Arc<RealWorld>, death: Death) -> bool {
-        let resource = self.begin(world).await;
-        let id = resource.id();
-        let between = Between::world(world).await;
-        let mut first = between.start_doomed(death);
-        let turning = world.keep_turning();
-        let killed = until(format_args!("{self:?} of {id} to be done or {death:?}"), || {
-            let ended = first.has_ended();
-            async move {
-                let done = self.is_done(&world.get(id).await);
-                (ended || done).then_some(ended)
-            }
-        })
-        .await;
-        if killed {
-            world.let_leases_end().await;
-            let second = Host::start(&between.place());
-            self.until_done(world, id).await;
-            second.stop().await;
-        } else {
-            drop(first);
-        }
-        drop(turning);
-        self.check(world, id).await;
-        killed
-    }
-
-    /// Everything that must hold does, and nothing is left to be done. What is not to be seen by later resources
-    /// goes.
-    async fn check(self, world: &RealWorld, id: ProvisionedResourceId) {
-        world.assert_sound(id).await;
-        if world.get(id).await.phase() == Phase::Ready {
-            world.let_leases_end().await;
-            world.service.deprovision(&operator(), id).await.unwrap();
-            world.until(id, Phase::Deleted).await;
-            world.assert_sound(id).await;
-        }
-    }
-}
-
-/// The requests to die at, out of as many.
-fn sample(count: usize) -> Vec<usize> {
-    if is_nightly() || count <= SAMPLE {
-        return (1..=count).collect();
-    }
-    (0..SAMPLE).map(|number| 1 + number * (count - 1) / (SAMPLE - 1)).collect()
+async fn die(workflow: Workflow, death: Death, lane: Option<Lane>) -> Outcome {
+    let lane = match lane {
+        Some(lane) => lane,
+        None => Lane::new().await,
+    };
+    // A panic has said what is wrong; the others go on.
+    let survived = AssertUnwindSafe(workflow.survive(&lane, &death)).catch_unwind().await;
+    let survived = match survived {
+        Ok(killed) => Ok((killed, lane)),
+        Err(_) => Err(lane.state().await),
+    };
+    Outcome { death, survived }
 }
 
 async fn survives_every_death(workflow: Workflow) {
-    let world = Arc::new(RealWorld::new().await);
-    let (postgres, kubernetes) = workflow.count(&world).await;
+    let lane = Lane::new().await;
+    let asked = workflow.asks_for(&lane).await;
+    let (postgres, kubernetes) = (asked.postgres.len(), asked.kubernetes.len());
     assert!(postgres > 10 && kubernetes > 5, "{postgres} and {kubernetes} requests are too few");
-    let (mut deaths, mut tried) = (0, 0);
-    for (server, count) in [(Server::Postgres, postgres), (Server::Kubernetes, kubernetes)] {
-        for moment in [Moment::BeforeForward, Moment::BeforeAnswer] {
-            for request in sample(count) {
-                tried += 1;
-                let death = Death { server, moment, request };
-                deaths += usize::from(workflow.survive(&world, death).await);
+    let extent = if is_nightly() { Extent::Everything } else { Extent::Changes };
+    let mut waiting = asked.deaths(extent);
+    let tried = waiting.len();
+
+    let mut lanes = vec![lane];
+    let mut dying = FuturesUnordered::new();
+    let (mut died, mut failed) = (0, Vec::new());
+    loop {
+        while dying.len() < SIDE_BY_SIDE
+            && let Some(death) = waiting.pop_front()
+        {
+            dying.push(die(workflow, death, lanes.pop()));
+        }
+        let Some(Outcome { death, survived }) = dying.next().await else { break };
+        match survived {
+            Ok((killed, lane)) => {
+                died += usize::from(killed);
+                lanes.push(lane);
+                if !killed {
+                    println!("{workflow:?} was done before {death}");
+                }
             }
+            Err(state) => failed.push(format!("{death}: {state}")),
         }
     }
     println!(
         "{workflow:?}: {postgres} requests to Postgres, {kubernetes} to Kubernetes; \
-         killed {deaths} of {tried} times"
+         killed {died} of {tried} times, {} did not survive",
+        failed.len()
     );
+    assert!(failed.is_empty(), "{workflow:?} did not survive: {}", failed.join("\n"));
     // The last requests of the counted run may come after the resource has arrived.
-    assert!(deaths * 2 > tried, "only {deaths} of {tried} replicas died before they were done");
+    assert!(died * 2 > tried, "only {died} of {tried} replicas died before they were done");
 }
 
 #[tokio::test]

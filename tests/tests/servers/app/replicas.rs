@@ -23,19 +23,22 @@ struct Replicas<'a> {
     place: Place<'a>,
     hosts: Vec<Host>,
     deaths: u64,
+    /// Leases that the dead still held, each of which somebody has to take over.
+    left_behind: i64,
 }
 
 impl<'a> Replicas<'a> {
     fn start(place: Place<'a>) -> Self {
         let hosts = (0..3).map(|_| Host::start(&place)).collect();
-        Self { place, hosts, deaths: 0 }
+        Self { place, hosts, deaths: 0, left_behind: 0 }
     }
 
     /// Kills one of the two and starts another in its place.
-    fn replace_one(&mut self) {
+    async fn replace_one(&mut self, world: &RealWorld) {
         let victim = 1 + usize::try_from(random(self.deaths) % 2).unwrap();
-        // Dropping it kills it.
-        self.hosts[victim] = Host::start(&self.place);
+        let dead = self.hosts.swap_remove(victim).kill();
+        self.left_behind += held_by(world, &dead).await;
+        self.hosts.push(Host::start(&self.place));
         self.deaths += 1;
     }
 
@@ -44,6 +47,13 @@ impl<'a> Replicas<'a> {
             host.stop().await;
         }
     }
+}
+
+/// How many leases a replica holds.
+async fn held_by(world: &RealWorld, replica: &str) -> i64 {
+    let held = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
+        WHERE lease_owner = $1 AND lease_until > clock_timestamp()";
+    sqlx::query_scalar(held).bind(replica).fetch_one(world.pool()).await.unwrap()
 }
 
 /// The same for the same step of the same seed.
@@ -81,7 +91,7 @@ async fn arrive(world: &RealWorld, replicas: &mut Replicas<'_>, many: usize, pha
             return;
         }
         killed_at = written;
-        replicas.replace_one();
+        replicas.replace_one(world).await;
     }
 }
 
@@ -96,7 +106,8 @@ async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down()
     }
     let (dsn, kubeconfig) =
         (world.database().url(), world.cluster.kubeconfig_of_admin(&world.user));
-    let place = Place { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE };
+    let (sweep, poll) = (Duration::from_secs(1), Duration::from_millis(100));
+    let place = Place { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE, sweep, poll };
     let turning = world.keep_turning();
 
     let mut replicas = Replicas::start(place);
@@ -108,10 +119,14 @@ async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down()
         })
         .await;
     arrive(&world, &mut replicas, many, Phase::Deleted).await;
-    println!("{many} resources went up and down; {} replicas were killed", replicas.deaths);
-    assert!(replicas.deaths >= 4, "only {} replicas were killed", replicas.deaths);
+    let Replicas { deaths, left_behind, .. } = &replicas;
+    println!(
+        "{many} went up and down; {deaths} replicas died and left {left_behind} leases behind"
+    );
+    assert!(*deaths >= 4, "only {deaths} replicas were killed");
     replicas.stop().await;
     drop(turning);
     world.assert_all_sound(&ids).await;
+    world.assert_still(&ids).await;
     assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
 }

@@ -1,0 +1,116 @@
+//! What a test does on the cluster with its own hands, and sees of it.
+
+use broker_domain::{ProvisionedResourceId, XrName};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::Value;
+
+use super::{Crossplane, OrLostRace, parameters};
+
+impl Crossplane {
+    /// The composite resource of a resource, if it stands.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn composite(&self, id: ProvisionedResourceId) -> Option<DynamicObject> {
+        let name = XrName::of(id).to_string();
+        for (api, _) in &self.composites {
+            let found = api.get_opt(&name).await.expect("the API server answers");
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Somebody deletes the composite resource of a resource, and what it composed goes with it.
+    ///
+    /// # Panics
+    ///
+    /// When it does not stand.
+    pub async fn delete_by_hand(&self, id: ProvisionedResourceId) {
+        let name = XrName::of(id).to_string();
+        for (api, _) in &self.composites {
+            if api.get_opt(&name).await.expect("the API server answers").is_some() {
+                api.delete(&name, &DeleteParams::background()).await.expect("it can be deleted");
+                while let Some(xr) = api.get_opt(&name).await.expect("the API server answers") {
+                    self.finalize(api, &xr).await.or_lost_race();
+                }
+                return;
+            }
+        }
+        panic!("{name} does not stand");
+    }
+
+    /// Somebody changes a composite resource.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be changed.
+    pub async fn patch(&self, id: ProvisionedResourceId, patch: Value) {
+        let xr = self.composite(id).await.expect("it stands");
+        let kind = xr.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let found = self.composites.iter().find(|(_, resource)| resource.kind == kind);
+        let (api, _) = found.expect("a kind of this world");
+        api.patch(&xr.name_any(), &parameters(), &Patch::Merge(patch)).await.expect("a change");
+    }
+
+    /// Somebody applies something to a composite resource under a name that may be another's, and insists.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn apply_as(&self, manager: &str, id: ProvisionedResourceId, mut fields: Value) {
+        let xr = self.composite(id).await.expect("it stands");
+        let kind = xr.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let found = self.composites.iter().find(|(_, resource)| resource.kind == kind);
+        let (api, resource) = found.expect("a kind of this world");
+        fields["apiVersion"] = resource.api_version.clone().into();
+        fields["kind"] = resource.kind.clone().into();
+        let insists = PatchParams::apply(manager).force();
+        api.patch(&xr.name_any(), &insists, &Patch::Apply(fields)).await.expect("an apply");
+    }
+
+    /// What the composite resource of a resource composed vanishes, and nobody has deleted it.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn lose_composed(&self, id: ProvisionedResourceId) {
+        let xr = self.composite(id).await.expect("it stands");
+        for part in self.composed_of(&xr).await.expect("the API server lists") {
+            self.remove(&part.name_any()).await.expect("it can be removed");
+        }
+    }
+
+    /// The names of everything that stands: composite resources, what they composed, ProviderConfigs.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn standing(&self) -> Vec<String> {
+        let in_words = |object: &DynamicObject| {
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            format!("{kind} {}", object.name_any())
+        };
+        let mut names: Vec<_> = self.everything().await.iter().map(in_words).collect();
+        names.sort();
+        names
+    }
+
+    /// Everything that stands.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn everything(&self) -> Vec<DynamicObject> {
+        let mut objects = Vec::new();
+        let composites = self.composites.iter().map(|(api, _)| api);
+        for api in composites.chain([&self.parts, &self.provider_configs]) {
+            let listed = api.list(&ListParams::default()).await.expect("the API server lists");
+            objects.extend(listed.items);
+        }
+        objects
+    }
+}

@@ -1,0 +1,64 @@
+//! What an XR says of itself, and what a machine that boots reads there.
+
+use broker_render::read_document;
+use kube::api::{DynamicObject, Patch};
+use kube::{Api, ResourceExt};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use super::parameters;
+
+/// Where the agent looks for its token on a machine that booted with cloud-init.
+const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
+
+/// A condition of the XR as it was when it was read.
+pub(super) fn condition(
+    xr: &DynamicObject,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": xr.metadata.generation,
+    })
+}
+
+/// Writes the conditions of this very XR.
+pub(super) async fn say(
+    api: &Api<DynamicObject>,
+    xr: &DynamicObject,
+    conditions: &Value,
+) -> Result<(), kube::Error> {
+    let said = json!({"metadata": {"uid": xr.uid()}, "status": {"conditions": conditions}});
+    api.patch_status(&xr.name_any(), &parameters(), &Patch::Merge(said)).await.map(drop)
+}
+
+pub(super) fn says_ready(conditions: &Value) -> bool {
+    let ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    conditions.as_array().is_some_and(|conditions| conditions.iter().any(ready))
+}
+
+/// Whether the XR says that already.
+pub(super) fn stands(xr: &DynamicObject, conditions: &Value) -> bool {
+    xr.data.pointer("/status/conditions") == Some(conditions)
+}
+
+/// The token in the document of a machine that runs: its XR is ready as it is, and not on its way out.
+pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
+    if xr.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let conditions = xr.data.pointer("/status/conditions")?;
+    let means = conditions.pointer("/0/observedGeneration")?.as_i64();
+    if !says_ready(conditions) || means != xr.metadata.generation {
+        return None;
+    }
+    let document = xr.data.pointer("/spec/userData")?.as_str()?.strip_prefix("#cloud-config\n")?;
+    let document = read_document("user data", document.as_bytes()).ok()?;
+    let files = document.get("write_files")?.as_array()?;
+    let file = files.iter().find(|file| file["path"] == TOKEN_PATH)?;
+    Some(file["content"].as_str()?.to_owned().into())
+}

@@ -1,0 +1,114 @@
+//! S6, S7 and S10: what stands on the cluster, and who owns which of its fields.
+
+use broker_domain::{Phase, ProvisionedResource};
+use broker_render::{ARMED_ANNOTATION, FIELD_MANAGER};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use crate::real::crossplane::NOTE;
+
+/// The paths below which fields of a composite resource or a ProviderConfig are the broker's.
+const OURS: [&str; 9] = [
+    "f:metadata/f:labels/f:app.kubernetes.io/managed-by",
+    "f:metadata/f:labels/f:plexsphere.io/",
+    "f:metadata/f:annotations/f:plexsphere.io/",
+    "f:metadata/f:annotations/f:crossplane.io/paused",
+    "f:spec/f:parameters",
+    "f:spec/f:userData",
+    "f:spec/f:cloudTags",
+    "f:spec/f:endpoint",
+    "f:spec/f:credentials",
+];
+
+pub(super) fn objections(
+    resource: &ProvisionedResource,
+    standing: &[DynamicObject],
+) -> Vec<String> {
+    let name = resource.xr_name().to_string();
+    let own: Vec<_> = standing.iter().filter(|it| it.name_any().contains(&name)).collect();
+    let of_kind = |kind: &str| own.iter().filter(|object| kind_of(object) == kind).count();
+    let (configs, parts) = (of_kind("ProviderConfig"), of_kind("Part"));
+    let composites = own.len() - configs - parts;
+    let mut objections = counted(resource, (configs, composites, parts));
+    let ours = own.iter().filter(|object| kind_of(object) != "Part");
+    objections.extend(ours.flat_map(|object| taken_over(object)));
+    objections
+}
+
+/// S6, S7: one of each at most, and nothing of what is Deleted.
+fn counted(
+    resource: &ProvisionedResource,
+    standing @ (configs, composites, _): (usize, usize, usize),
+) -> Vec<String> {
+    let words = format!("ProviderConfigs, composite resources and composed objects: {standing:?}");
+    if configs > 1 || composites > 1 {
+        return vec![format!("S6: {words}")];
+    }
+    match resource.phase() {
+        Phase::Ready if standing != (1, 1, 1) => {
+            vec![format!("Ready without its objects: {words}")]
+        }
+        Phase::Deleted if !resource.abandoned() && standing != (0, 0, 0) => {
+            vec![format!("S7: {words}")]
+        }
+        Phase::Pending
+        | Phase::Provisioning
+        | Phase::Enrolling
+        | Phase::Ready
+        | Phase::Failed
+        | Phase::Deregistering
+        | Phase::Deprovisioning
+        | Phase::Deleted => Vec::new(),
+    }
+}
+
+/// S10: the broker owns its own fields and no others, and what a team wrote is as it was.
+fn taken_over(object: &DynamicObject) -> Vec<String> {
+    let mut objections = Vec::new();
+    let managed = object.managed_fields().iter();
+    let by_us = managed.filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+    for fields in by_us.filter_map(|entry| entry.fields_v1.as_ref()) {
+        let mut paths = Vec::new();
+        leaves(&fields.0, "", &mut paths);
+        // A spec that nothing is declared in is empty, and still ours.
+        paths.retain(|path| path != "f:spec");
+        let foreign =
+            paths.into_iter().filter(|path| !OURS.iter().any(|own| path.starts_with(own)));
+        objections.extend(foreign.map(|path| format!("S10: the broker took {path} over")));
+    }
+    let refers = object.data.pointer("/spec/crossplane/resourceRefs").is_some();
+    let armed = object.annotations().contains_key(ARMED_ANNOTATION);
+    // The note follows the reference by one request, in which a turn may be cut off.
+    if let Some(note) = object.annotations().get(NOTE)
+        && Some(note) != object.uid().as_ref()
+    {
+        objections.push(format!("S10: the team's note says {note}"));
+    }
+    if object.data.pointer("/status/conditions").is_some() && armed {
+        if !refers {
+            objections.push("S10: what Crossplane referred to is gone".to_owned());
+        }
+        if !object.annotations().contains_key(NOTE) {
+            objections.push("S10: the team's note is gone".to_owned());
+        }
+    }
+    objections
+}
+
+/// Every path of a set of fields that nothing lies below.
+fn leaves(fields: &Value, at: &str, found: &mut Vec<String>) {
+    let below = fields.as_object().filter(|fields| !fields.is_empty());
+    let Some(below) = below else {
+        found.push(at.to_owned());
+        return;
+    };
+    for (field, deeper) in below.iter().filter(|(field, _)| *field != ".") {
+        let path = if at.is_empty() { field.clone() } else { format!("{at}/{field}") };
+        leaves(deeper, &path, found);
+    }
+}
+
+fn kind_of(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}

@@ -1,0 +1,159 @@
+//! S1, S2, S3, S11 and S16: what a row, its audit and its events say of one another.
+
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use crate::failure::OrFail;
+
+const LINES: &str = "SELECT action, previous_phase, new_phase, version, epoch, at
+    FROM plexsphere.provisioned_resource_audit
+    WHERE provisioned_resource_id = $1 ORDER BY sequence";
+
+const EVENTS: &str = "SELECT sequence, event_type FROM plexsphere.outbox_events
+    WHERE provisioned_resource_id = $1 ORDER BY sequence";
+
+/// A line of the audit about a row.
+#[derive(Debug)]
+pub(super) struct Line {
+    action: String,
+    previous_phase: Option<String>,
+    new_phase: Option<String>,
+    version: Option<i64>,
+    epoch: Option<i64>,
+    at: OffsetDateTime,
+}
+
+impl Line {
+    pub(super) async fn of(pool: &PgPool, id: ProvisionedResourceId) -> Vec<Self> {
+        type Row =
+            (String, Option<String>, Option<String>, Option<i64>, Option<i64>, OffsetDateTime);
+        let rows = sqlx::query_as(LINES).bind(id.as_uuid()).fetch_all(pool).await;
+        let line = |(action, previous_phase, new_phase, version, epoch, at): Row| Self {
+            action,
+            previous_phase,
+            new_phase,
+            version,
+            epoch,
+            at,
+        };
+        rows.or_fail("the audit cannot be read").into_iter().map(line).collect()
+    }
+
+    fn phases(&self) -> (Option<Phase>, Option<Phase>) {
+        let phase = |text: &Option<String>| {
+            text.as_deref().map(|text| Phase::try_from(text).or_fail("a phase"))
+        };
+        (phase(&self.previous_phase), phase(&self.new_phase))
+    }
+
+    /// The event that goes with it.
+    fn event(&self) -> Option<&'static str> {
+        self.version?;
+        let crossed = self.previous_phase != self.new_phase;
+        match (self.action.as_str(), self.new_phase.as_deref()) {
+            ("declared", _) => Some("broker.ProvisionedResourceRequested"),
+            ("deletion_requested", _) => Some("broker.ProvisionedResourceDeleting"),
+            ("phase_changed", Some("Ready")) if crossed => Some("broker.ProvisionedResourceReady"),
+            ("phase_changed", Some("Failed")) if crossed => {
+                Some("broker.ProvisionedResourceFailed")
+            }
+            ("phase_changed" | "abandoned", Some("Deleted")) if crossed => {
+                Some("broker.ProvisionedResourceDeleted")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The events of a row.
+pub(super) struct Told(Vec<(i64, String)>);
+
+impl Told {
+    pub(super) async fn of(pool: &PgPool, id: ProvisionedResourceId) -> Self {
+        let events = sqlx::query_as(EVENTS).bind(id.as_uuid()).fetch_all(pool).await;
+        Self(events.or_fail("the outbox cannot be read"))
+    }
+}
+
+pub(super) fn objections(
+    resource: &ProvisionedResource,
+    lines: &[Line],
+    told: &Told,
+) -> Vec<String> {
+    let mut objections = edges(resource, lines);
+    objections.extend(epochs(lines));
+    objections.extend(events(resource, lines, told));
+    objections
+}
+
+/// S1: legal edges only, each from where the one before led.
+fn edges(resource: &ProvisionedResource, lines: &[Line]) -> Vec<String> {
+    let mut objections = Vec::new();
+    let mut now: Option<Phase> = None;
+    for line in lines.iter().filter(|line| line.version.is_some()) {
+        let (from, Some(to)) = line.phases() else { continue };
+        if let (Some(from), Some(before)) = (from, now) {
+            if from != before {
+                objections.push(format!("S1: {line:?} begins elsewhere than in {before}"));
+            }
+            if from != to && !from.can_become(to) {
+                objections.push(format!("S1: {line:?} is no legal edge"));
+            }
+        }
+        now = Some(to);
+    }
+    if now != Some(resource.phase()) {
+        objections
+            .push(format!("S2: the row is in {}, its audit ends in {now:?}", resource.phase()));
+    }
+    objections
+}
+
+/// S2, S16: each version was written once, and never by an epoch that another one had followed.
+fn epochs(lines: &[Line]) -> Vec<String> {
+    let mut objections = Vec::new();
+    let versions: Vec<_> = lines.iter().filter_map(|line| line.version).collect();
+    if versions != (1..).take(versions.len()).collect::<Vec<_>>() {
+        objections.push(format!("S2: a version without an audit line, or with two: {versions:?}"));
+    }
+    let epochs: Vec<_> = lines.iter().filter_map(|line| line.epoch).collect();
+    if !epochs.is_sorted() {
+        objections.push(format!("S16: a lease that was lost has written: {epochs:?}"));
+    }
+    objections
+}
+
+/// S2, S3: one event for each change that carries one, numbered without a gap.
+fn events(resource: &ProvisionedResource, lines: &[Line], Told(told): &Told) -> Vec<String> {
+    let mut objections = Vec::new();
+    let types: Vec<_> = told.iter().map(|(_, event_type)| event_type.as_str()).collect();
+    let happened: Vec<_> = lines.iter().filter_map(Line::event).collect();
+    if types != happened {
+        objections.push(format!("S2: {types:?} were told, and {happened:?} happened"));
+    }
+    let numbers: Vec<_> = told.iter().map(|(number, _)| *number).collect();
+    let last = i64::try_from(resource.event_sequence()).ok();
+    if numbers != (1..).take(numbers.len()).collect::<Vec<_>>() || numbers.last().copied() != last {
+        objections.push(format!("S3: {numbers:?} are not all events until {last:?}"));
+    }
+    objections
+}
+
+/// S11: whenever the row rose above Provisioning, a composite resource had before been said to be ready for what
+/// it then was; another one for each time.
+pub(super) fn unready(lines: &[Line], ready: &[OffsetDateTime]) -> Vec<String> {
+    let low = |phase| matches!(phase, Phase::Pending | Phase::Provisioning);
+    let high = |phase| matches!(phase, Phase::Enrolling | Phase::Ready);
+    let rose = |line: &&Line| {
+        let (from, to) = line.phases();
+        line.version.is_some() && from.is_some_and(low) && to.is_some_and(high)
+    };
+    let mut objections = Vec::new();
+    for (earlier, line) in lines.iter().filter(rose).enumerate() {
+        if ready.get(earlier).is_none_or(|ready| *ready > line.at) {
+            objections.push(format!("S11: {line:?}, ready for what it was at {ready:?}"));
+        }
+    }
+    objections
+}

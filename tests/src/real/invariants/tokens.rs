@@ -1,0 +1,67 @@
+//! S4, S5 and S15: tokens, who holds them, and where they must not stand.
+
+use broker_domain::{ProvisionedResource, ProvisionedResourceId};
+use sqlx::{AssertSqlSafe, PgPool};
+
+use crate::failure::OrFail;
+
+const OPEN_TOKENS: &str = "SELECT count(*) FROM plexsphere.bootstrap_tokens
+    WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL";
+
+/// Nodes that were alive when the substrate below them was first told to go. One that came after the deletion of
+/// an older composite resource is another one's.
+const DELETED_ALIVE: &str = "SELECT count(*)
+    FROM plexsphere.bootstrap_tokens AS token
+    JOIN plexsphere.nodes AS node ON node.id = token.consumed_by_node_id
+    CROSS JOIN (
+        SELECT min(at) AS at FROM plexsphere.provisioned_resource_audit
+        WHERE provisioned_resource_id = $1 AND action = 'substrate_delete'
+    ) AS deletion
+    WHERE token.provisioned_resource_id = $1 AND token.consumed_at < deletion.at
+        AND (node.deregistered_at IS NULL OR node.deregistered_at > deletion.at)";
+
+/// Where a plaintext would show if it was written anywhere.
+const WRITTEN: [&str; 4] = [
+    "provisioned_resources",
+    "provisioned_resource_schedule",
+    "provisioned_resource_audit",
+    "outbox_events",
+];
+
+/// S4, S5: one live token at most, none once closed, and no Node lives on deleted substrate.
+pub(super) async fn objections(pool: &PgPool, resource: &ProvisionedResource) -> Vec<String> {
+    let mut objections = Vec::new();
+    let open = count(pool, OPEN_TOKENS, resource.id()).await;
+    if open > 1 || (open > 0 && resource.token_closed()) {
+        objections.push(format!("S4: {open} live tokens; closed: {}", resource.token_closed()));
+    }
+    let alive = count(pool, DELETED_ALIVE, resource.id()).await;
+    if alive > 0 {
+        objections.push(format!("S5: {alive} Nodes were alive when the substrate was deleted"));
+    }
+    objections
+}
+
+async fn count(pool: &PgPool, sql: &'static str, id: ProvisionedResourceId) -> i64 {
+    sqlx::query_scalar(sql).bind(id.as_uuid()).fetch_one(pool).await.or_fail("no count")
+}
+
+/// S15: no plaintext that an agent found stands in any row.
+pub(super) async fn leaks(pool: &PgPool, plaintexts: Vec<String>) -> Vec<String> {
+    let mut objections = Vec::new();
+    for table in WRITTEN {
+        let sql = format!(
+            "SELECT count(*) FROM plexsphere.{table} AS written
+            JOIN unnest($1::text[]) AS plaintext ON position(plaintext IN written::text) > 0"
+        );
+        let leaks: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
+            .bind(&plaintexts)
+            .fetch_one(pool)
+            .await
+            .or_fail("a table cannot be searched");
+        if leaks > 0 {
+            objections.push(format!("S15: {table} holds a token"));
+        }
+    }
+    objections
+}

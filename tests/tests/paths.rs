@@ -1,0 +1,57 @@
+//! Every path of a resource's life, walked from end to end: once in memory and once on real servers.
+//!
+//! A path is written down once, over a [`Stage`]; [`every_path!`] makes a test of each for a stage of its own.
+//! What only one of the two worlds can show stands beside where that world walks them.
+
+mod down;
+mod stage;
+mod up;
+mod waiting;
+
+pub(crate) use down::*;
+pub(crate) use stage::{Deletions, Namespace, Stage};
+pub(crate) use up::*;
+pub(crate) use waiting::*;
+
+/// A test for every path, each on a stage that the expression makes.
+macro_rules! every_path {
+    ($stage:expr) => {
+        every_path!(@ $stage;
+            // up
+            a_node_comes_up_and_enrols,
+            a_standalone_resource_comes_up_without_a_token,
+            required_parameters_are_kept_and_rendered,
+            a_composite_resource_deleted_by_hand_is_made_again,
+            an_enrolled_node_is_replaced_by_a_new_one_with_a_new_token,
+            drift_is_mended_and_the_injected_token_is_kept,
+            // waiting
+            a_namespace_that_is_not_ready_is_waited_for,
+            an_expired_token_is_not_replaced,
+            a_lost_node_is_waited_for_and_gets_no_second_token,
+            a_credential_that_was_not_assigned_does_not_exist,
+            a_retry_is_free_and_another_declaration_under_its_name_is_refused,
+            a_paused_resource_is_not_worked_on,
+            a_composite_resource_with_another_token_ends_the_pass_quietly,
+            // down
+            a_terminal_failure_is_retained_until_it_is_deleted,
+            a_terminal_failure_is_rolled_back,
+            a_composite_resource_deleted_by_hand_leaves_a_failure_as_it_is,
+            deletion_leads_away_from_every_phase,
+            asking_for_a_deletion_again_changes_nothing,
+            a_composite_resource_deleted_by_hand_on_the_way_down_is_not_made_again,
+            the_provider_config_goes_last,
+            an_abandoned_resource_is_left_alone,
+            the_audit_tells_the_story,
+        );
+    };
+    (@ $stage:expr; $($path:ident),* $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $path() {
+                $crate::paths::$path(&$stage).await;
+            }
+        )*
+    };
+}
+
+pub(crate) use every_path;

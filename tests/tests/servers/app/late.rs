@@ -1,0 +1,184 @@
+//! What arrives when nobody waits for it any more, and what does not arrive at all, on a real API server.
+//!
+//! A worker is held up in the middle of a request until its lease is long over. It does not know that, and goes on
+//! when the request is let through.
+
+use broker_app::{Error, Passed};
+use broker_domain::{Phase, ProvisionedResourceId};
+use broker_tests::proxy::{Held, HttpAnswer, Request};
+use broker_tests::real::{PATIENCE, RealWorld};
+use broker_tests::world::{NODE, operator};
+use http::StatusCode;
+use tokio::task::JoinSet;
+
+use super::between::Between;
+
+/// How many sweeps it takes until an orphan is gone: the composite resource first, then its ProviderConfig.
+const SWEEPS: usize = 4;
+
+fn is_apply(request: &Request, plural: &str) -> bool {
+    request.verb == "PATCH" && request.target.contains(&format!("/{plural}/"))
+}
+
+/// Holds up the first apply of a machine, which is its shell.
+fn hold_shell(between: &Between) -> Held {
+    between.kubernetes.script().first(|it| is_apply(it, "machines")).before_forward().hold()
+}
+
+/// Holds up the second, which arms it.
+fn hold_arm(between: &Between) -> Held {
+    between.kubernetes.script().nth(2, |it| is_apply(it, "machines")).before_forward().hold()
+}
+
+type Pass = JoinSet<Result<Passed, Error>>;
+
+/// A resource in the middle of whose first pass a worker is held up. Its lease is over.
+async fn held_up(
+    world: &RealWorld,
+    between: &Between,
+    held: &mut Held,
+) -> (ProvisionedResourceId, Pass) {
+    let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
+    let worker = between.reconciler(PATIENCE).await;
+    let mut pass = JoinSet::new();
+    pass.spawn(async move { worker.reconcile(id).await });
+    held.reached().await;
+    world.let_leases_end().await;
+    (id, pass)
+}
+
+/// What was let through has arrived, and the worker has noticed, or has not had to.
+async fn let_through(held: Held, mut pass: Pass) -> Result<Passed, Error> {
+    held.release();
+    pass.join_next().await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_late_shell_of_what_is_deleted_is_removed_by_the_next_sweeps() {
+    let world = RealWorld::new().await;
+    let between = Between::of(&world).await;
+    let mut held = hold_shell(&between);
+    let (id, pass) = held_up(&world, &between, &mut held).await;
+    world.service.deprovision(&operator(), id).await.unwrap();
+    world.until(id, Phase::Deleted).await;
+    assert!(world.crossplane.standing().await.is_empty());
+
+    let outcome = let_through(held, pass).await;
+    assert!(outcome.is_err(), "it gets no token: {outcome:?}");
+    let shell = world.crossplane.composite(id).await.expect("the shell has landed");
+    world.turn().await;
+    assert_eq!(world.crossplane.standing().await.len(), 1, "it composes nothing");
+    assert_eq!(world.crossplane.composite(id).await.unwrap().metadata.uid, shell.metadata.uid);
+
+    let mut sweeps = 0;
+    while !world.crossplane.standing().await.is_empty() {
+        assert!(sweeps < SWEEPS, "S9: {:?}", world.crossplane.standing().await);
+        world.sweep().await;
+        world.turn().await;
+        sweeps += 1;
+    }
+    world.assert_sound(id).await;
+}
+
+#[tokio::test]
+async fn a_late_arm_of_what_is_deleted_makes_nothing() {
+    let world = RealWorld::new().await;
+    let between = Between::of(&world).await;
+    let mut held = hold_arm(&between);
+    let (id, pass) = held_up(&world, &between, &mut held).await;
+    world.service.deprovision(&operator(), id).await.unwrap();
+    world.until(id, Phase::Deleted).await;
+    let_through(held, pass).await.unwrap();
+    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+    world.assert_sound(id).await;
+}
+
+#[tokio::test]
+async fn a_late_arm_of_what_another_worker_has_brought_up_changes_nothing() {
+    let world = RealWorld::new().await;
+    let between = Between::of(&world).await;
+    let mut held = hold_arm(&between);
+    let (id, pass) = held_up(&world, &between, &mut held).await;
+    world.until(id, Phase::Ready).await;
+    let before = world.crossplane.composite(id).await.unwrap();
+    let_through(held, pass).await.unwrap();
+    let after = world.crossplane.composite(id).await.unwrap();
+    assert_eq!(after.metadata.resource_version, before.metadata.resource_version);
+    world.assert_sound(id).await;
+    world.assert_still(&[id]).await;
+}
+
+#[tokio::test]
+async fn what_is_being_replaced_is_ready_until_its_new_objects_were_applied() {
+    let world = RealWorld::new().await;
+    let id = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    world.crossplane.delete_by_hand(id).await;
+    let between = Between::of(&world).await;
+    let mut held = hold_arm(&between);
+    let worker = between.reconciler(PATIENCE).await;
+    let mut pass = JoinSet::new();
+    pass.spawn(async move { worker.reconcile(id).await });
+    held.reached().await;
+    // Whoever takes its ordinal for a sign that it has been replaced finds nothing composed.
+    let row = world.get(id).await;
+    assert_eq!((row.phase(), row.token_ordinal().get()), (Phase::Ready, 2));
+    assert_eq!(row.event_sequence(), 2);
+    let standing = world.crossplane.standing().await;
+    assert_eq!(standing.iter().filter(|object| object.starts_with("Part")).count(), 0);
+
+    let_through(held, pass).await.unwrap();
+    assert_eq!(world.get(id).await.phase(), Phase::Pending);
+    assert_eq!(world.until(id, Phase::Ready).await.event_sequence(), 3);
+    world.assert_sound(id).await;
+}
+
+/// Ways in which a question about an object stays without an answer.
+fn no_answers() -> [(&'static str, HttpAnswer); 6] {
+    let status = |code: u16| StatusCode::from_u16(code).unwrap();
+    [
+        ("forbidden", HttpAnswer::failure(status(403), "Forbidden", "no")),
+        ("unauthorised", HttpAnswer::failure(status(401), "Unauthorized", "who?")),
+        ("broken", HttpAnswer::failure(status(500), "InternalError", "etcd")),
+        ("overloaded", HttpAnswer::failure(status(429), "TooManyRequests", "later")),
+        ("not an object", HttpAnswer::ok("<html>welcome</html>")),
+        ("half of it", HttpAnswer::servers().cut_after(20)),
+    ]
+}
+
+#[tokio::test]
+async fn what_could_not_be_learnt_makes_and_removes_nothing() {
+    let world = RealWorld::new().await;
+    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    let leaving = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
+    let between = Between::of(&world).await;
+    let worker = between.reconciler(PATIENCE).await;
+    world.service.deprovision(&operator(), leaving).await.unwrap();
+    let standing = world.crossplane.standing().await;
+    let mark = world.cluster.audit_log().mark();
+    for plural in ["machines", "providerconfigs", "parts", "namespaces"] {
+        for (why, answer) in no_answers() {
+            let about = move |request: &Request| {
+                request.verb == "GET" && request.target.contains(&format!("/{plural}"))
+            };
+            between.kubernetes.script().each(about).before_answer().answer(answer);
+            for id in [ready, leaving] {
+                let before = world.get(id).await.phase();
+                let outcome = worker.reconcile(id).await;
+                assert!(outcome.is_err(), "{plural} {why}: {outcome:?}");
+                assert_eq!(world.get(id).await.phase(), before, "{plural} {why}");
+            }
+            between.kubernetes.script().clear();
+        }
+    }
+    let asked = world.cluster.audit_log().since(mark, &world.user).await;
+    let writes: Vec<_> = asked.iter().filter(|request| request.is_write()).collect();
+    assert!(writes.is_empty(), "S8: {writes:?}");
+    assert_eq!(world.crossplane.standing().await, standing);
+
+    // Once it can be learnt, everything goes its way.
+    world.until(leaving, Phase::Deleted).await;
+    world.until(ready, Phase::Ready).await;
+    for id in [ready, leaving] {
+        world.assert_sound(id).await;
+    }
+}
