@@ -116,7 +116,7 @@ async fn a_converged_and_a_waiting_world_cost_a_sweep_nothing() {
         world.round(waiting.id()).await.unwrap();
     }
     assert_eq!(world.get(waiting.id()).await.phase(), Phase::Provisioning);
-    world.clock.advance(std::time::Duration::from_mins(10));
+    world.clock.advance(Duration::from_mins(10));
     let writes = world.cluster.writes();
     let lines = world.store.audit_trail().len();
     let (work, report) = world.sweep().await;
