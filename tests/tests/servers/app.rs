@@ -3,6 +3,7 @@
 mod between;
 mod brake;
 mod embedding;
+mod explain;
 mod guarantees;
 mod host;
 mod kills;

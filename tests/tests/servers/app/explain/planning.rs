@@ -1,0 +1,117 @@
+//! Plans against a real API server: dry runs, refusals with their field, and no write on either server.
+
+use broker_app::explain::Verdict;
+use broker_domain::Phase;
+use broker_ports::PageSize;
+use broker_tests::TestCluster;
+use broker_tests::real::{Behaviour, RealWorld};
+use broker_tests::world::{NODE, SIZED, STANDALONE, operator};
+use serde_json::json;
+
+/// Everything that Postgres was ever told to change in this database.
+async fn written(world: &RealWorld) -> i64 {
+    sqlx::query_scalar("SELECT pg_stat_force_next_flush()::text IS NOT NULL")
+        .fetch_one(world.pool())
+        .await
+        .map(|_: bool| ())
+        .unwrap();
+    sqlx::query_scalar(
+        "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint
+        FROM pg_stat_user_tables WHERE schemaname = 'plexsphere'",
+    )
+    .fetch_one(world.pool())
+    .await
+    .unwrap()
+}
+
+fn is_write(request: &broker_tests::cluster::AuditedRequest) -> bool {
+    let changes = ["create", "update", "patch", "delete", "deletecollection"];
+    changes.contains(&request.verb.as_str()) && !request.uri.contains("dryRun=All")
+}
+
+#[tokio::test]
+async fn a_converged_resource_is_planned_without_a_write_on_either_server() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
+    let audit = world.cluster.audit_log();
+    let (mark, rows) = (audit.mark(), written(&world).await);
+    let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
+    assert!(plan.is_nothing(), "{plan}");
+    assert_eq!(plan.to_string(), format!("{}: Ready, nothing to do\n", ready.id()));
+    let explained = world.explain(ready.id()).await;
+    assert_eq!(explained.verdict, Verdict::Ready);
+    let requests = audit.since(mark, &world.user).await;
+    assert!(!requests.is_empty(), "what nobody asked for proves nothing");
+    let writes: Vec<_> = requests.iter().filter(|request| is_write(request)).collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    assert_eq!(written(&world).await, rows);
+}
+
+#[tokio::test]
+async fn a_declaration_is_planned_by_dry_runs_alone() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let declared = world.declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let audit = world.cluster.audit_log();
+    let (mark, rows) = (audit.mark(), written(&world).await);
+    let plan = world.service.plan_declaration(&operator(), &declared).await.unwrap();
+    assert_eq!(plan.refusal(), None, "{plan}");
+    let applies: Vec<_> = plan.to_json()["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|step| step["step"] == "apply")
+        .map(|step| (step["purpose"].clone(), step["answer"]["state"].clone()))
+        .collect();
+    let accepted = |purpose: &str| (json!(purpose), json!("accepted"));
+    assert_eq!(applies, [accepted("provider_config"), accepted("shell"), accepted("arm")]);
+    assert!(!plan.to_json().to_string().contains("cloud-config"), "{plan}");
+    let requests = audit.since(mark, &world.user).await;
+    assert!(requests.iter().any(|request| request.uri.contains("dryRun=All")));
+    let writes: Vec<_> = requests.iter().filter(|request| is_write(request)).collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    assert_eq!(written(&world).await, rows);
+    assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn drift_is_planned_field_by_field() {
+    let world = RealWorld::new().await;
+    let declared = world.declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let declared = world.declare(&declared).await.unwrap();
+    world.crossplane.behave_for(declared.id(), Behaviour::NeverReady);
+    let resource = world.until(declared.id(), Phase::Provisioning).await;
+    world.change(&world.xr(&resource), &json!({"spec": {"parameters": {"size": "huge"}}})).await;
+    let plan = world.service.plan(&operator(), resource.id()).await.unwrap().to_string();
+    assert!(plan.contains("~ spec.parameters.size: \"huge\" to \"small\""), "{plan}");
+    assert!(!plan.contains("userData"), "{plan}");
+}
+
+/// Few on an ordinary day; the count makes no difference to what is asked for.
+const CROWD: usize = 20;
+
+#[tokio::test]
+async fn explaining_many_asks_the_api_server_for_no_more_than_a_sweep() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let mut ids = Vec::new();
+    for _ in 0..CROWD {
+        ids.push(world.declare(&world.declaration(STANDALONE)).await.unwrap().id());
+    }
+    for _ in 0..5 {
+        for id in &ids {
+            world.reconciler.reconcile(*id).await.unwrap();
+        }
+        world.turn().await;
+    }
+    world.sweep().await;
+    let audit = world.cluster.audit_log();
+    let mark = audit.mark();
+    let (work, report) = world.sweep().await;
+    assert_eq!((work.len(), report.settled), (0, CROWD));
+    let swept = audit.since(mark, &world.user).await.len();
+    let mark = audit.mark();
+    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
+    let asked = audit.since(mark, &world.user).await.len();
+    assert_eq!(page.explanations.len(), CROWD);
+    assert!(page.explanations.iter().all(|explained| explained.verdict == Verdict::Ready));
+    assert!(asked <= swept, "{asked} requests, a sweep makes {swept}");
+}
