@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
-use crate::tools::{Tools, provide_documents};
+use crate::tools::{CrossplaneTools, Tools, provide_documents};
 use crate::{bench, docs, down, lint, test, tidy, up};
 
 /// The workspace's tasks.
@@ -34,8 +34,11 @@ enum Task {
     /// from the cache, or built with Go from the module files in xtask/servers. Go keeps its own
     /// caches, as `go env` shows them.
     ///
+    /// With `--crossplane`, also Crossplane, two composition functions and a provider that makes
+    /// nothing, built in the same way.
+    ///
     /// No service and no file of the machine outside these caches is changed.
-    Setup,
+    Setup(SetupArguments),
     /// Set up, then run every test of the workspace, in all tiers.
     ///
     /// The tier `unit` holds the tests beside the code and the documentation's examples; every test
@@ -52,7 +55,10 @@ enum Task {
     /// Project with a namespace, a cloud and a credential, the blueprints of examples/catalog, and their
     /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same.
     ///
-    /// There is no Crossplane: a declared resource gets as far as Provisioning.
+    /// Without `--crossplane` a declared resource gets as far as Provisioning. With it, Crossplane, its functions
+    /// and a provider that makes nothing run as well: a resource without a Node becomes Ready and goes
+    /// again, one with a Node waits in Enrolling, because no machine boots. A machine runs one Crossplane
+    /// at a time; `up` waits for another run that has one.
     ///
     /// Each checkout has servers of its own; `$BROKER_UP_DIR` names another place to remember them in. Their
     /// data is in a temporary directory, and is gone when they end.
@@ -86,11 +92,18 @@ enum Task {
 }
 
 #[derive(Args, Debug)]
+struct SetupArguments {
+    /// Also what the tier `crossplane` runs on.
+    #[arg(long)]
+    crossplane: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct TestArguments {
     /// Run only the tests whose name contains one of these.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
-    /// Run only this tier: unit, contract, or a test target of broker-tests such as simulation, servers.
+    /// Run only this tier: unit, contract, or a test target of broker-tests such as simulation, servers, crossplane.
     #[arg(long)]
     pub(crate) tier: Option<String>,
     /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests).
@@ -100,7 +113,11 @@ pub(crate) struct TestArguments {
 
 /// What the servers should be.
 #[derive(Args, Debug)]
-pub(crate) struct UpArguments {}
+pub(crate) struct UpArguments {
+    /// With Crossplane, which is built if need be.
+    #[arg(long)]
+    pub(crate) crossplane: bool,
+}
 
 #[derive(Args, Debug)]
 struct BenchArguments {
@@ -132,7 +149,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn perform(task: &Task) -> Result<(), TaskError> {
     match task {
-        Task::Setup => setup(),
+        Task::Setup(arguments) => setup(arguments),
         Task::Test(arguments) => test::run(arguments),
         Task::Up(arguments) => up::run(arguments),
         Task::Down => down::run(),
@@ -144,7 +161,7 @@ fn perform(task: &Task) -> Result<(), TaskError> {
     }
 }
 
-fn setup() -> Result<(), TaskError> {
+fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<(), TaskError> {
     let tools = Tools::find_or_build(&to_stderr)?;
     let Tools { postgres_bin, postgres_env: _, etcd, kube_apiserver, kube_controller_manager } =
         &tools;
@@ -154,9 +171,14 @@ fn setup() -> Result<(), TaskError> {
         ("kube-apiserver", kube_apiserver),
         ("kube-controller-manager", kube_controller_manager),
     ] {
-        println!("{name:24} {}", path.display());
+        println!("{name:28} {}", path.display());
     }
-    println!("{:24} {}", "cloud-init schema", provide_documents(&to_stderr)?.display());
+    println!("{:28} {}", "cloud-init schema", provide_documents(&to_stderr)?.display());
+    if *crossplane {
+        for (name, path) in CrossplaneTools::find_or_build(&to_stderr)?.programs() {
+            println!("{name:28} {}", path.display());
+        }
+    }
     Ok(())
 }
 

@@ -7,7 +7,8 @@
 //!  └ Process ─ one started program in a process group of its own, known to the reaper
 //!     └ Server ─ a program that can be started again, and how to tell that it is ready
 //!        ├ Postgres
-//!        └ ControlPlane: etcd, kube-apiserver, kube-controller-manager
+//!        ├ ControlPlane: etcd, kube-apiserver, kube-controller-manager
+//!        └ Crossplane, beside a control plane: itself, two functions, provider-nop
 //! ```
 //!
 //! This module blocks and knows no database driver and no Kubernetes client: the harness in
@@ -17,6 +18,7 @@ mod api;
 mod certificates;
 mod control_plane;
 pub mod crd;
+mod crossplane;
 mod description;
 mod error;
 mod ports;
@@ -35,6 +37,7 @@ use crate::tools::Tools;
 pub use api::Api;
 pub use certificates::{Authority, Credentials};
 pub use control_plane::{ControlPlane, ControlPlaneAccess, MASTERS, kubeconfig};
+pub use crossplane::Crossplane;
 pub use description::{Description, SERVERS_VARIABLE};
 pub use error::ServersError;
 pub use postgres::{Durability, Postgres, PostgresAccess};
@@ -64,6 +67,11 @@ impl SharedServers {
     /// Where everything of theirs is.
     pub fn directory(&self) -> &std::path::Path {
         self.run.directory()
+    }
+
+    /// The run that they belong to, for what somebody starts beside them.
+    pub fn run(&self) -> &Arc<Run> {
+        &self.run
     }
 
     /// How to reach them.

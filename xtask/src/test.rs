@@ -18,7 +18,7 @@ use crate::cli::TestArguments;
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
 use crate::servers::{ServersError, SharedServers, start_shared};
-use crate::tools::{Tools, provide_documents};
+use crate::tools::{CrossplaneTools, Tools, provide_documents};
 use crate::workspace::Workspace;
 
 use plan::Plan;
@@ -33,6 +33,9 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     let tools = plan.needs_servers().then(|| Tools::find_or_build(&to_stderr)).transpose()?;
     if tools.is_some() {
         provide_documents(&to_stderr)?;
+    }
+    if plan.needs_crossplane() {
+        CrossplaneTools::find_or_build(&to_stderr)?;
     }
 
     let suites = build::suites(&workspace, &plan)?;

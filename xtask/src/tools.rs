@@ -6,7 +6,9 @@
 mod apt;
 mod cloud_init;
 mod control_plane;
+mod crossplane;
 mod debian;
+mod go;
 mod postgres;
 mod valgrind;
 
@@ -19,6 +21,7 @@ use rustix::process::geteuid;
 use crate::cache::Cache;
 
 pub use cloud_init::cloud_init_schema;
+pub use crossplane::CrossplaneTools;
 pub(crate) use valgrind::Valgrind;
 
 /// Where the binaries of the real servers are.
@@ -139,20 +142,18 @@ pub enum SetupError {
         what: String,
     },
     /// There are no binaries and no Go to build them with.
-    #[error(
-        "missing {what}: install Go {go} or newer to have them built, \
-         or set KUBEBUILDER_ASSETS to a directory that holds them"
-    )]
+    #[error("missing {what}: install Go {go} or newer to have them built{otherwise}")]
     NoGo {
         /// The binaries that are missing, with their versions.
         what: String,
         /// The Go version that builds them.
         go: &'static str,
+        /// What else would do.
+        otherwise: &'static str,
     },
     /// There is a Go, but it is too old to build what is missing.
     #[error(
-        "missing {what}, and {found} is too old to build them: install Go {go} or newer, \
-         or set KUBEBUILDER_ASSETS to a directory that holds them"
+        "missing {what}, and {found} is too old to build them: install Go {go} or newer{otherwise}"
     )]
     OldGo {
         /// The binaries that are missing, with their versions.
@@ -161,6 +162,8 @@ pub enum SetupError {
         found: String,
         /// The Go version that builds them.
         go: &'static str,
+        /// What else would do.
+        otherwise: &'static str,
     },
     /// There is no Postgres and no package to unpack.
     #[error(

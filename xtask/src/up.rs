@@ -23,7 +23,7 @@ use crate::cli::UpArguments;
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
 use crate::servers::{Description, MASTERS};
-use crate::tools::Tools;
+use crate::tools::{CrossplaneTools, Tools};
 use crate::workspace::Workspace;
 
 use broker::Broker;
@@ -47,9 +47,13 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     }
     // Before the servers start: a missing tool or a broken build is better learnt at once.
     Tools::find_or_build(&to_stderr)?;
+    if arguments.crossplane {
+        CrossplaneTools::find_or_build(&to_stderr)?;
+    }
     let broker = Broker::build(&workspace)?;
     let keeper = step(&to_stderr, "starting the servers", || Keeper::start(arguments))?;
-    let exports = step(&to_stderr, "furnishing the servers", || furnish(&broker, &keeper))?;
+    let furnish = || furnish(&broker, &keeper, arguments);
+    let exports = step(&to_stderr, "furnishing the servers", furnish)?;
     let standing =
         Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
     place.remember(&standing)?;
@@ -60,7 +64,11 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
 }
 
 /// Everything that a declared resource needs to get as far as Crossplane. Answers what a shell has to know.
-fn furnish(broker: &Broker, keeper: &Keeper) -> Result<Vec<(String, String)>, TaskError> {
+fn furnish(
+    broker: &Broker,
+    keeper: &Keeper,
+    arguments: &UpArguments,
+) -> Result<Vec<(String, String)>, TaskError> {
     let Description { postgres, control_plane } = Description::read(keeper.directory())?;
     let authority = control_plane.authority()?;
     let admin = authority.identity("admin", Some(MASTERS))?;
@@ -77,7 +85,11 @@ fn furnish(broker: &Broker, keeper: &Keeper) -> Result<Vec<(String, String)>, Ta
     ];
     broker.migrate(&exports)?;
     platform::project(&postgres)?;
-    platform::kinds(&control_plane, broker.catalog())?;
+    if arguments.crossplane {
+        platform::blueprints(&control_plane, broker.catalog())?;
+    } else {
+        platform::kinds(&control_plane, broker.catalog())?;
+    }
     platform::namespace(&control_plane)?;
     let published = broker.publish(&exports)?;
     exports.extend(platform::ids());

@@ -35,7 +35,7 @@ impl Api {
     pub fn of(access: &ControlPlaneAccess) -> Result<Self, ServersError> {
         let authority = access.authority()?;
         let admin = authority.identity("admin", Some(MASTERS))?;
-        Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)? })
+        Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)?.patient() })
     }
 
     /// Creates an object, or changes it to this. `path` is the object's own, such as
@@ -48,6 +48,15 @@ impl Api {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
         // JSON is YAML.
         self.send("PATCH", &path, Some(("application/apply-patch+yaml", object)))
+    }
+
+    /// Changes some fields of an object; its status is at a path of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses it, with the server's own words, or does not answer.
+    pub fn merge(&self, path: &str, fields: &Value) -> Result<Value, ServersError> {
+        self.send("PATCH", path, Some(("application/merge-patch+json", fields)))
     }
 
     /// What is at a path.

@@ -65,10 +65,29 @@ impl Authority {
     ///
     /// When none can be made.
     pub fn serving(&self) -> Result<Credentials, ServersError> {
+        self.on_loopback(vec![ExtendedKeyUsagePurpose::ServerAuth])
+    }
+
+    /// Credentials for whoever serves on loopback, and asks others who do.
+    ///
+    /// # Errors
+    ///
+    /// When none can be made.
+    pub fn mutual(&self) -> Result<Credentials, ServersError> {
+        self.on_loopback(vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ])
+    }
+
+    fn on_loopback(
+        &self,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<Credentials, ServersError> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut parameters = CertificateParams::new(names).map_err(failed("localhost"))?;
         parameters.distinguished_name.push(DnType::CommonName, "localhost");
-        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        parameters.extended_key_usages = usages;
         self.sign(parameters, "localhost")
     }
 

@@ -66,6 +66,17 @@ pub enum ServersError {
         tail: String,
     },
 
+    /// A server has one port that it cannot do without, and somebody else has it.
+    #[error(
+        "{server} needs port {port}, which another program on this machine holds: end that one"
+    )]
+    PortHeld {
+        /// The server.
+        server: &'static str,
+        /// The port.
+        port: u16,
+    },
+
     /// A server runs, but is not ready.
     #[error("{server} was not ready after {seconds} s; its log ends: {tail}")]
     NotReady {

@@ -22,11 +22,15 @@ use super::{
 /// A server that does not answer within this is asked again.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// What changes something may take longer on a machine that is busy with other builds, and is not sent again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Asks one server on loopback.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     port: u16,
     tls: Arc<ClientConfig>,
+    timeout: Duration,
 }
 
 impl Probe {
@@ -52,7 +56,20 @@ impl Probe {
                     .with_client_auth_cert(vec![certificate], key)
             })
             .map_err(|source| ServersError::Tls { source })?;
-        Ok(Self { port, tls: Arc::new(tls) })
+        Ok(Self { port, tls: Arc::new(tls), timeout: TIMEOUT })
+    }
+
+    /// The same for whoever would rather wait than ask again.
+    pub(super) fn patient(self) -> Self {
+        Self { timeout: PATIENCE, ..self }
+    }
+
+    /// Whether the server proves to be one of the run's, whatever it serves.
+    pub(super) fn shakes_hands(&self) -> bool {
+        let shaken = |mut stream: StreamOwned<ClientConnection, TcpStream>| {
+            stream.conn.complete_io(&mut stream.sock)
+        };
+        self.connect().and_then(shaken).is_ok()
     }
 
     /// Whether a GET of `path` is answered with 200.
@@ -67,13 +84,7 @@ impl Probe {
         path: &str,
         content: Option<Content<'_>>,
     ) -> io::Result<Answer> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
-        let tls = ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(tls, stream);
+        let mut stream = self.connect()?;
         // With this version of HTTP an answer comes in one piece and ends with the connection.
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\n")?;
         if let Some(Content { kind, body }) = content {
@@ -91,6 +102,34 @@ impl Probe {
         Answer::parse(&String::from_utf8_lossy(&bytes))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
     }
+
+    fn connect(&self) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let stream = connect(self.port, self.timeout)?;
+        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+        let tls = ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
+        Ok(StreamOwned::new(tls, stream))
+    }
+}
+
+/// Whether a GET over plain HTTP is answered with 200.
+pub(super) fn serves_plainly(port: u16, path: &str) -> bool {
+    let ask = || {
+        let mut stream = connect(port, TIMEOUT)?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        // "HTTP/1.0 200" is all that matters of the answer.
+        let mut head = [0; 12];
+        stream.read_exact(&mut head)?;
+        Ok::<_, io::Error>(head.ends_with(b"200"))
+    };
+    ask().unwrap_or(false)
+}
+
+fn connect(port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    Ok(stream)
 }
 
 /// What a request carries.

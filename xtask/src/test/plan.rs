@@ -12,12 +12,22 @@ const UNIT: &str = "unit";
 const CONTRACT: &str = "contract";
 /// A test target that asks for this feature runs contract suites.
 const CONTRACT_FEATURE: &str = "testing";
+/// A test target that asks for this feature runs on Crossplane, which its own process starts beside the servers.
+const CROSSPLANE_FEATURE: &str = "crossplane";
 
 /// A set of tests that is selected as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tier {
     pub(super) name: String,
     pub(super) needs_servers: bool,
+    pub(super) needs_crossplane: bool,
+}
+
+impl Tier {
+    /// A tier that needs nothing but itself.
+    fn alone(name: &str) -> Self {
+        Self { name: name.to_owned(), needs_servers: false, needs_crossplane: false }
+    }
 }
 
 /// The tiers to run, in the order in which they run.
@@ -32,7 +42,7 @@ impl Plan {
         packages: impl Iterator<Item = &'a Package>,
         wanted: Option<&str>,
     ) -> Result<Self, TaskError> {
-        let mut tiers = vec![Tier { name: UNIT.to_owned(), needs_servers: false }];
+        let mut tiers = vec![Tier::alone(UNIT)];
         for package in packages {
             let tests = package.targets.iter().filter(|target| target.is_kind(TargetKind::Test));
             for tier in tests.filter_map(|target| tier_of_target(&package.name, target)) {
@@ -42,7 +52,7 @@ impl Plan {
             }
         }
         // What is quick and needs nothing fails first.
-        tiers.sort_by_key(|tier| tier.needs_servers);
+        tiers.sort_by_key(|tier| (tier.needs_servers, tier.needs_crossplane));
         let Some(wanted) = wanted else { return Ok(Self { tiers }) };
         let known = tiers.iter().map(|tier| tier.name.clone()).collect();
         tiers.retain(|tier| tier.name == wanted);
@@ -54,6 +64,10 @@ impl Plan {
 
     pub(super) fn needs_servers(&self) -> bool {
         self.tiers.iter().any(|tier| tier.needs_servers)
+    }
+
+    pub(super) fn needs_crossplane(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.needs_crossplane)
     }
 
     /// The tier that the tests of a target belong to, if they are to run.
@@ -87,9 +101,13 @@ impl Plan {
 fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
     let features = &target.required_features;
     if package == TIERS_PACKAGE {
-        Some(Tier { name: target.name.clone(), needs_servers: !features.is_empty() })
+        Some(Tier {
+            name: target.name.clone(),
+            needs_servers: !features.is_empty(),
+            needs_crossplane: features.iter().any(|feature| feature == CROSSPLANE_FEATURE),
+        })
     } else if features.iter().any(|feature| feature == CONTRACT_FEATURE) {
-        Some(Tier { name: CONTRACT.to_owned(), needs_servers: false })
+        Some(Tier::alone(CONTRACT))
     } else {
         None
     }
@@ -129,7 +147,7 @@ mod tests {
     fn contract_suites_are_a_tier_wherever_they_run() {
         let packages: Vec<_> = packages(&[("store", &["memory", "testing"]), ("demo", &[])]);
         let [suite, other] = [1, 2].map(|place: usize| &packages[0].targets[place]);
-        let contract = Tier { name: CONTRACT.to_owned(), needs_servers: false };
+        let contract = Tier::alone(CONTRACT);
         assert_eq!(tier_of_target("broker-ports", suite), Some(contract));
         assert_eq!(tier_of_target("provisioning-broker", other), None);
     }
@@ -142,8 +160,8 @@ mod tests {
             ("servers", &["servers"]),
         ]);
         let plan = Plan::new(packages.iter(), None).unwrap();
-        assert_eq!(names(&plan), ["unit", "contract", "crossplane", "servers"]);
-        assert!(plan.needs_servers());
+        assert_eq!(names(&plan), ["unit", "contract", "servers", "crossplane"]);
+        assert!(plan.needs_servers() && plan.needs_crossplane());
     }
 
     #[test]
@@ -151,7 +169,7 @@ mod tests {
         let packages = packages(&[("contract", &[]), ("servers", &["servers"])]);
         let plan = Plan::new(packages.iter(), Some("contract")).unwrap();
         assert_eq!(names(&plan), ["contract"]);
-        assert!(!plan.needs_servers());
+        assert!(!plan.needs_servers() && !plan.needs_crossplane());
         assert_eq!(plan.documentation(), None);
     }
 

@@ -1,51 +1,42 @@
 //! etcd, kube-apiserver and kube-controller-manager, built with Go from the module files beside
 //! this crate unless the machine has them.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
+use super::go::{self, Binary, Module};
 use super::{Lookup, SetupError, is_executable};
-use crate::cache::{io, open_to_all};
-use crate::child::{run_logged, show_tail};
 
-/// Compiled in, so that a build reads nothing from the checkout and its key cannot differ from
-/// what is built.
-const GO_MOD: &str = include_str!("../../servers/control-plane/go.mod");
-const GO_SUM: &str = include_str!("../../servers/control-plane/go.sum");
+const MODULE: Module = Module {
+    go_mod: include_str!("../../servers/control-plane/go.mod"),
+    go_sum: include_str!("../../servers/control-plane/go.sum"),
+};
 
-/// Stripped: nobody debugs these, and they shrink by a third.
-const LINKER_FLAGS: &str = "-s -w";
-/// What `go.mod` asks for.
-const GO_VERSION: &str = "1.26";
-
-struct Binary {
-    name: &'static str,
-    package: &'static str,
-    module: &'static str,
-    /// Where the linker writes the version, which the sources do not know.
-    version_variables: Option<&'static str>,
-}
+/// What a person may do who has no Go.
+const OTHERWISE: &str = ", or set KUBEBUILDER_ASSETS to a directory that holds them";
 
 const ETCD: Binary = Binary {
     name: "etcd",
     package: "go.etcd.io/etcd/server/v3",
     module: "go.etcd.io/etcd/server/v3",
     version_variables: None,
+    built_from: MODULE,
+    documents: &[],
 };
 const KUBE_APISERVER: Binary = Binary {
     name: "kube-apiserver",
     package: "k8s.io/kubernetes/cmd/kube-apiserver",
     module: "k8s.io/kubernetes",
     version_variables: Some("k8s.io/component-base/version"),
+    built_from: MODULE,
+    documents: &[],
 };
 const KUBE_CONTROLLER_MANAGER: Binary = Binary {
     name: "kube-controller-manager",
     package: "k8s.io/kubernetes/cmd/kube-controller-manager",
     module: "k8s.io/kubernetes",
     version_variables: Some("k8s.io/component-base/version"),
+    built_from: MODULE,
+    documents: &[],
 };
 
 /// The three, wherever they were found.
@@ -59,32 +50,10 @@ pub(super) struct ControlPlane {
 pub(super) fn check(lookup: &Lookup) -> Result<(), SetupError> {
     let missing: Vec<String> = [&ETCD, &KUBE_APISERVER, &KUBE_CONTROLLER_MANAGER]
         .into_iter()
-        .filter(|binary| binary.find(lookup).is_none())
+        .filter(|binary| find_one(binary, lookup).is_none())
         .map(Binary::title)
         .collect();
-    match lookup.on_path("go") {
-        _ if missing.is_empty() => Ok(()),
-        None => Err(no_go(missing.join(", "))),
-        Some(go) => match too_old(&go) {
-            Some(found) => {
-                Err(SetupError::OldGo { what: missing.join(", "), found, go: GO_VERSION })
-            }
-            None => Ok(()),
-        },
-    }
-}
-
-/// The version of a Go that can neither build the servers nor fetch a toolchain that can, which it does by
-/// itself from 1.21 on.
-fn too_old(go: &Path) -> Option<String> {
-    let answer = Command::new(go).args(["env", "GOVERSION"]).output().ok()?;
-    let version = String::from_utf8(answer.stdout).ok()?;
-    is_too_old(version.trim()).then(|| version.trim().to_owned())
-}
-
-fn is_too_old(version: &str) -> bool {
-    let minor = version.strip_prefix("go1.").and_then(|rest| rest.split('.').next());
-    minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 21)
+    go::check(lookup, &missing, OTHERWISE)
 }
 
 /// The three, whatever is missing built.
@@ -93,17 +62,19 @@ pub(super) fn find_or_build(
     progress: &dyn Fn(&str),
 ) -> Result<ControlPlane, SetupError> {
     each(|binary| {
-        if let Some(found) = binary.find(lookup) {
+        if let Some(found) = find_one(binary, lookup) {
             return Ok(found);
         }
-        let go = lookup.on_path("go").ok_or_else(|| no_go(binary.title()))?;
+        let go = lookup.on_path("go").ok_or_else(|| go::no_go(binary.title(), OTHERWISE))?;
         binary.build(lookup, &go, progress)
     })
 }
 
 /// The three as they are, nothing built.
 pub(super) fn find(lookup: &Lookup) -> Result<ControlPlane, SetupError> {
-    each(|binary| binary.find(lookup).ok_or_else(|| SetupError::NotSetUp { what: binary.title() }))
+    each(|binary| {
+        find_one(binary, lookup).ok_or_else(|| SetupError::NotSetUp { what: binary.title() })
+    })
 }
 
 fn each(
@@ -116,105 +87,11 @@ fn each(
     })
 }
 
-impl Binary {
-    /// `KUBEBUILDER_ASSETS` first: who sets it wants those, whatever else there is.
-    fn find(&self, lookup: &Lookup) -> Option<PathBuf> {
-        let assets = lookup.kubebuilder_assets.iter().map(|directory| directory.join(self.name));
-        let cached = lookup.cache.artifact(&self.key()).join(self.name);
-        assets.chain([cached]).find(|candidate| is_executable(candidate))
-    }
-
-    fn build(
-        &self,
-        lookup: &Lookup,
-        go: &Path,
-        progress: &dyn Fn(&str),
-    ) -> Result<PathBuf, SetupError> {
-        let key = self.key();
-        let is_complete = |artifact: &Path| is_executable(&artifact.join(self.name));
-        let artifact = lookup.cache.provide(&key, progress, is_complete, |directory| {
-            let log = lookup.cache.log(&key)?;
-            let binary = directory.join(self.name);
-            let module = directory.join("module");
-            write_module(&module)?;
-            let mut build = Command::new(go);
-            build
-                .current_dir(&module)
-                .env("CGO_ENABLED", "0")
-                .env("GOFLAGS", "-mod=readonly")
-                .env("GOWORK", "off")
-                .args(["build", "-trimpath", "-ldflags", &self.linker_flags(), "-o"])
-                .arg(&binary)
-                .arg(self.package);
-            run_logged(progress, &format!("building {}", self.title()), &mut build, &log)
-                .inspect_err(|_| show_tail(progress, &log))?;
-            std::fs::remove_dir_all(&module).map_err(io("remove", &module))?;
-            open_to_all(&binary)
-        })?;
-        Ok(artifact.join(self.name))
-    }
-
-    fn linker_flags(&self) -> String {
-        let mut flags = LINKER_FLAGS.to_owned();
-        if let Some(package) = self.version_variables {
-            let version = self.version();
-            let mut parts = version.split('.');
-            let (major, minor) =
-                (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            for (variable, value) in [
-                ("gitVersion", format!("v{version}").as_str()),
-                ("gitMajor", major),
-                ("gitMinor", minor),
-            ] {
-                // Writing to a String cannot fail.
-                let _ = write!(flags, " -X {package}.{variable}={value}");
-            }
-        }
-        flags
-    }
-
-    fn title(&self) -> String {
-        format!("{} {}", self.name, self.version())
-    }
-
-    /// The required version of the module, without its `v`.
-    fn version(&self) -> &'static str {
-        GO_MOD
-            .lines()
-            .find_map(|line| {
-                line.trim().strip_prefix(self.module)?.strip_prefix(" v")?.split(' ').next()
-            })
-            .unwrap_or("unknown")
-    }
-
-    /// The version says to people what it is; the digest covers all that the result depends on, so
-    /// that a changed dependency or flag never meets an old binary.
-    fn key(&self) -> String {
-        let mut digest = Sha256::new();
-        for part in [GO_MOD, GO_SUM, &self.linker_flags()] {
-            digest.update(part.as_bytes());
-            digest.update([0]);
-        }
-        let digest = digest.finalize()[..6].iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-        format!("{}-{}-{os}-{arch}-{digest}", self.name, self.version())
-    }
-}
-
-fn no_go(what: String) -> SetupError {
-    SetupError::NoGo { what, go: GO_VERSION }
-}
-
-fn write_module(directory: &Path) -> Result<(), SetupError> {
-    std::fs::create_dir(directory).map_err(io("create", directory))?;
-    for (name, text) in [("go.mod", GO_MOD), ("go.sum", GO_SUM)] {
-        let path = directory.join(name);
-        std::fs::write(&path, text).map_err(io("write", &path))?;
-    }
-    Ok(())
+/// `KUBEBUILDER_ASSETS` first: who sets it wants those, whatever else there is.
+fn find_one(binary: &Binary, lookup: &Lookup) -> Option<PathBuf> {
+    let assets = lookup.kubebuilder_assets.iter().map(|directory| directory.join(binary.name));
+    let mut assets = assets.filter(|candidate| is_executable(candidate));
+    assets.next().or_else(|| binary.cached(lookup))
 }
 
 #[cfg(test)]
@@ -223,26 +100,12 @@ mod tests {
     use crate::tools::tests::Machine;
 
     #[test]
-    fn a_go_that_cannot_help_itself_is_too_old() {
-        for (version, expected) in [
-            ("go1.19.8", true),
-            ("go1.20", true),
-            ("go1.21.0", false),
-            ("go1.26.8", false),
-            ("go2.0", false),
-            ("devel", false),
-        ] {
-            assert_eq!(is_too_old(version), expected, "{version}");
-        }
-    }
-
-    #[test]
     fn versions_and_flags_come_from_the_module_file() {
         assert_eq!(ETCD.title(), "etcd 3.6.8");
         assert_eq!(KUBE_APISERVER.title(), "kube-apiserver 1.36.3");
         assert_eq!(ETCD.linker_flags(), "-s -w");
         assert!(KUBE_APISERVER.linker_flags().contains("version.gitVersion=v1.36.3 "));
-        assert!(GO_MOD.contains(&format!("\ngo {GO_VERSION}")));
+        assert!(MODULE.go_mod.contains(&format!("\ngo {}", go::GO_VERSION)));
     }
 
     #[test]

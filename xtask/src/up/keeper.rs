@@ -10,8 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::cli::UpArguments;
 use crate::error::TaskError;
-use crate::servers::start_shared;
-use crate::tools::Tools;
+use crate::servers::{Crossplane, start_shared};
+use crate::tools::{CrossplaneTools, Tools};
 use crate::workspace::spawn_error;
 
 /// What `up` says when it succeeded.
@@ -28,11 +28,14 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Starts one in a session of its own, so that no terminal takes it along, and waits for its servers.
     pub(super) fn start(arguments: &UpArguments) -> Result<Self, TaskError> {
-        let UpArguments {} = arguments;
+        let UpArguments { crossplane } = arguments;
         let itself = std::env::current_exe()
             .map_err(|source| TaskError::Spawn { program: "cargo xtask".to_owned(), source })?;
         let mut command = Command::new("setsid");
         command.arg(itself).arg("keep").current_dir("/");
+        if *crossplane {
+            command.arg("--crossplane");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(spawn_error(&command))?;
         let tell = process.stdin.take();
@@ -80,9 +83,16 @@ impl Drop for Keeper {
 
 /// The keeper itself: `cargo xtask keep`, which nobody calls by hand.
 pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
-    let UpArguments {} = arguments;
+    let UpArguments { crossplane } = arguments;
     let tools = Tools::find_or_build(&|_| {})?;
     let servers = start_shared(&tools, &|_| {})?;
+    let start_crossplane = || {
+        let tools = CrossplaneTools::find_or_build(&|_| {})?;
+        let access = servers.description().control_plane;
+        Ok::<_, TaskError>(Crossplane::start(&tools, servers.run(), &access, &|_| {})?)
+    };
+    // Lives as long as this process.
+    let _crossplane = crossplane.then(start_crossplane).transpose()?;
     println!("{}", servers.directory().display());
     let mut word = String::new();
     // However the input ends: without the word, nobody wants the servers.

@@ -18,6 +18,9 @@ const DATABASE: &str = "broker";
 /// The cloud of the sample Project: one that every sample blueprint can be used with.
 const PROVIDER: &str = "hetzner";
 
+const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
+const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
+
 const PROJECT: &str = "0198f3c0-1000-7000-8000-000000000001";
 const RESOURCE: &str = "0198f3c0-1000-7000-8000-000000000002";
 const CLOUD: &str = "0198f3c0-1000-7000-8000-000000000003";
@@ -73,9 +76,7 @@ pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), TaskEr
 /// compose, and the ProviderConfigs of the cloud.
 pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), TaskError> {
     let api = Api::of(control_plane)?;
-    let provider = Provider::new(PROVIDER).map_err(TaskError::Sample)?;
-    let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
-    api.install_crd(&plain(&group, &version, &kind))?;
+    provider_configs(&api)?;
     for directory in directories(catalog)? {
         let [metadata, xrd, composition] =
             ["metadata.json", "xrd.yaml", "composition.yaml"].map(|name| read(&directory, name));
@@ -92,6 +93,38 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
         }
     }
     Ok(())
+}
+
+/// The same where Crossplane runs: it defines the kinds of what it composes from the XRDs itself.
+pub(super) fn blueprints(
+    control_plane: &ControlPlaneAccess,
+    catalog: &Path,
+) -> Result<(), TaskError> {
+    let api = Api::of(control_plane)?;
+    provider_configs(&api)?;
+    let mut served = Vec::new();
+    for directory in directories(catalog)? {
+        let document =
+            |name: &str| read_document(name, &read(&directory, name)?).map_err(TaskError::Sample);
+        let (xrd, composition) = (document("xrd.yaml")?, document("composition.yaml")?);
+        for (object, kinds) in [(&xrd, XRDS), (&composition, COMPOSITIONS)] {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            api.apply(&format!("{kinds}/{name}"), object)?;
+        }
+        let spec = &xrd["spec"];
+        let [group, version, plural] =
+            [&spec["group"], &spec["versions"][0]["name"], &spec["names"]["plural"]]
+                .map(|text| text.as_str().unwrap_or_default());
+        served.push(format!("/apis/{group}/{version}/{plural}?limit=1"));
+    }
+    served.iter().try_for_each(|path| Ok(api.wait_for(path)?))
+}
+
+/// The ProviderConfigs of the cloud.
+fn provider_configs(api: &Api) -> Result<(), TaskError> {
+    let provider = Provider::new(PROVIDER).map_err(TaskError::Sample)?;
+    let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
+    Ok(api.install_crd(&plain(&group, &version, &kind))?)
 }
 
 /// An address on loopback that nobody serves at.

@@ -10,7 +10,13 @@ use rustix::process::Signal;
 
 use super::CONTROLLER_MANAGER;
 use crate::{
-    servers::{certificates::Authority, error::ServersError, run::Run, server::Program},
+    servers::{
+        certificates::Authority,
+        crossplane::{CROSSPLANE, PROVIDER},
+        error::ServersError,
+        run::Run,
+        server::Program,
+    },
     tools::Tools,
 };
 
@@ -21,7 +27,7 @@ fn audit_policy() -> String {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "rules": [
-            { "level": "None", "users": ["system:apiserver", CONTROLLER_MANAGER] },
+            { "level": "None", "users": ["system:apiserver", CONTROLLER_MANAGER, CROSSPLANE, PROVIDER] },
             { "level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"] },
             { "level": "Metadata" },
         ],

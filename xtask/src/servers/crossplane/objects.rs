@@ -1,0 +1,102 @@
+//! The objects that stand on the API server before Crossplane starts, or in place of what its package manager
+//! would have brought.
+
+use std::fs;
+use std::path::Path;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use broker_app::render::read_document;
+
+use crate::servers::{
+    api::Api, certificates::Authority, control_plane::ControlPlaneAccess, error::ServersError,
+};
+
+/// Where Crossplane keeps what is its own.
+const NAMESPACE: &str = "crossplane-system";
+
+/// Of whom the API server's admission asks Crossplane's webhook.
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
+
+/// Crossplane's surroundings on an API server.
+#[derive(Debug)]
+pub(super) struct Objects {
+    api: Api,
+}
+
+impl Objects {
+    pub(super) fn new(access: &ControlPlaneAccess) -> Result<Self, ServersError> {
+        Ok(Self { api: Api::of(access)? })
+    }
+
+    /// Installs every `CustomResourceDefinition` of a directory, and waits until their objects are served:
+    /// Crossplane itself would not wait.
+    pub(super) fn define(&self, directory: &Path) -> Result<(), ServersError> {
+        for entry in fs::read_dir(directory).map_err(ServersError::file("read", directory))? {
+            let path = entry.map_err(ServersError::file("read", directory))?.path();
+            self.api.install_crd(&read(&path)?)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_namespace(&self) -> Result<(), ServersError> {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        self.api.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).map(drop)
+    }
+
+    /// Tells Crossplane where a function listens. The revision is paused, so that the package manager does not
+    /// look for an image that nobody has.
+    pub(super) fn register_function(&self, name: &str, port: u16) -> Result<(), ServersError> {
+        let revision = json!({
+            "apiVersion": "pkg.crossplane.io/v1",
+            "kind": "FunctionRevision",
+            "metadata": {
+                "name": name,
+                "labels": {"pkg.crossplane.io/package": name},
+                "annotations": {"crossplane.io/paused": "true"},
+            },
+            "spec": {
+                "desiredState": "Active",
+                "image": format!("localhost/{name}:none"),
+                "revision": 1,
+            },
+        });
+        let path = format!("{REVISIONS}/{name}");
+        self.api.apply(&path, &revision)?;
+        let status = json!({"status": {
+            "endpoint": format!("dns:///localhost:{port}"),
+            "capabilities": ["composition"],
+        }});
+        self.api.merge(&format!("{path}/status"), &status).map(drop)
+    }
+
+    /// Has the API server ask Crossplane before it deletes what is in use. The module's configuration names a
+    /// Service, which a control plane without nodes cannot reach.
+    pub(super) fn configure_usages(
+        &self,
+        file: &Path,
+        port: u16,
+        authority: &Authority,
+    ) -> Result<(), ServersError> {
+        let mut configuration = read(file)?;
+        let hooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
+        for hook in hooks.into_iter().flatten() {
+            hook["clientConfig"] = json!({
+                "url": format!("https://localhost:{port}/validate-no-usages"),
+                "caBundle": BASE64_STANDARD.encode(authority.certificate()),
+            });
+        }
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.api.apply(&format!("{VALIDATING}/{name}"), &configuration).map(drop)
+    }
+}
+
+fn read(path: &Path) -> Result<Value, ServersError> {
+    let text = fs::read(path).map_err(ServersError::file("read", path))?;
+    let name = path.to_string_lossy();
+    read_document(&name, &text)
+        .map_err(|error| ServersError::file("make sense of", path)(std::io::Error::other(error)))
+}
