@@ -14,7 +14,8 @@ mod tokens;
 
 pub use clock::ManualClock;
 pub use cluster::{
-    Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Verb,
+    Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Standing,
+    StoredVersion, Verb,
 };
 pub use event_sink::RecordingEventSink;
 pub use ids::SequentialIds;

@@ -31,7 +31,7 @@ pub use agent::AgentDocument;
 pub use behaviour::Behaviour;
 pub use crossplane::Part;
 pub use others::{Activity, KindScope};
-pub use state::Verb;
+pub use state::{Standing, StoredVersion, Verb};
 pub use watch::HintDelivery;
 
 use crate::clock::Clock;

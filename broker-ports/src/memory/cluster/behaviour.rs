@@ -15,6 +15,8 @@ use broker_render::catalog::ComposedKind;
 pub struct Behaviour {
     pub(super) outcome: Outcome,
     pub(super) composed: Vec<ComposedKind>,
+    /// What the Composition calls them; those without a name are numbered.
+    pub(super) slots: Vec<String>,
     pub(super) finalize_after: u64,
     pub(super) needs_provider_config: bool,
 }
@@ -44,7 +46,13 @@ impl Behaviour {
             api_version: "nop.crossplane.io/v1alpha1".to_owned(),
             kind: "NopResource".to_owned(),
         };
-        Self { outcome, composed: vec![nop], finalize_after: 1, needs_provider_config: false }
+        Self {
+            outcome,
+            composed: vec![nop],
+            slots: Vec::new(),
+            finalize_after: 1,
+            needs_provider_config: false,
+        }
     }
 
     /// Everything is ready so many ticks after it was composed.
@@ -96,6 +104,18 @@ impl Behaviour {
     pub fn composing_kinds(mut self, kinds: impl IntoIterator<Item = ComposedKind>) -> Self {
         self.composed = kinds.into_iter().collect();
         self
+    }
+
+    /// Calls what it composes as a Composition does, in their order.
+    #[must_use]
+    pub fn calling_them<T: Into<String>>(mut self, slots: impl IntoIterator<Item = T>) -> Self {
+        self.slots = slots.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What the composed object at a position is called.
+    pub(super) fn slot(&self, position: usize) -> String {
+        self.slots.get(position).cloned().unwrap_or_else(|| format!("resource-{position}"))
     }
 
     /// The provider needs so many ticks to delete what it made.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::behaviour::{Behaviour, Outcome};
 use super::object::Object;
 use super::ownership::{Manager, Operation};
-use super::provider::{MANAGED_FINALIZER, Managed};
+use super::provider::Managed;
 use super::state::{KindName, State};
 use crate::cluster::ClusterEvent;
 
@@ -81,9 +81,10 @@ impl State {
             return;
         }
         if object.deleting.is_some() {
+            // It lets go first and says so afterwards, if somebody else still holds the object.
             let deleting = ("Ready", "False", "Deleting", "");
-            self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, deleting, SYNCED]);
             self.remove_finalizer(xr, FINALIZER);
+            self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, deleting, SYNCED]);
             return;
         }
         self.change(xr, |object| {
@@ -151,7 +152,7 @@ impl State {
         let Some(composite) = self.objects.get(xr).cloned() else { return Ok(()) };
         let mut composed = Vec::new();
         for (position, kind) in behaviour.composed.iter().enumerate() {
-            let slot = format!("resource-{position}");
+            let slot = behaviour.slot(position);
             composed.push((slot.clone(), self.composed_name(xr, &slot, kind)?));
         }
         let scope = self.scope_of(xr);
@@ -239,7 +240,6 @@ impl State {
         }
         let mut object = self.unborn();
         apply(&mut object);
-        object.finalizers.push(MANAGED_FINALIZER.to_owned());
         object.owners.push(json!({
             "apiVersion": xr.api_version(), "kind": xr.kind(), "name": xr.name(),
             "uid": composite.uid, "controller": true, "blockOwnerDeletion": true,
@@ -251,11 +251,12 @@ impl State {
     fn propagate(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
         let Some(uid) = self.objects.get(xr).map(|object| object.uid.clone()) else { return };
         let composed = self.composed_of(xr).into_iter();
-        let unready: Vec<_> = composed
+        let mut unready: Vec<_> = composed
             .filter(|(_, object)| !is_ready(object))
             .filter_map(|(_, object)| object.annotation(SLOT_ANNOTATION))
             .collect();
-        let message = format!("Unready resources: {}", unready.join(", "));
+        unready.sort_unstable();
+        let message = format!("Unready resources: {}", first_three(&unready));
         let ready = if unready.is_empty() {
             ("Ready", "True", "Available", "")
         } else {
@@ -303,6 +304,17 @@ fn entry(xr: &ObjectReference, composed: &ObjectReference) -> Value {
         entry["namespace"] = json!(namespace);
     }
     entry
+}
+
+/// A list as Crossplane shortens it.
+fn first_three(names: &[&str]) -> String {
+    match names {
+        [one, two, three] => format!("{one}, {two}, and {three}"),
+        [one, two, three, more @ ..] => {
+            format!("{one}, {two}, {three}, and {} more", more.len())
+        }
+        few => few.join(", "),
+    }
 }
 
 pub(super) fn is_ready(object: &Object) -> bool {

@@ -14,7 +14,7 @@ use super::crossplane::Part;
 use super::delete::Propagation;
 use super::object::{Object, merge_patch};
 use super::ownership::Operation;
-use super::state::{Kind, Namespace, Verb};
+use super::state::{Kind, Namespace, StoredVersion, Verb};
 use super::watch::HintDelivery;
 use crate::cluster::ClusterEvent;
 
@@ -327,6 +327,16 @@ impl MemoryCluster {
     /// An object as the API server would answer it. It may hold a token.
     pub fn object(&self, reference: &ObjectReference) -> Option<Value> {
         self.state().objects.get(reference).map(|object| object.to_json(reference))
+    }
+
+    /// Keeps every version of every object from now on.
+    pub fn keep_versions(&self) {
+        self.state().versions = Some(Vec::new());
+    }
+
+    /// The versions that were kept, in their order. They may hold tokens.
+    pub fn versions(&self) -> Vec<StoredVersion> {
+        self.state().versions.clone().unwrap_or_default()
     }
 
     /// How many requests of a kind the port made.

@@ -59,13 +59,28 @@ impl State {
         } else if finalized {
             self.remove_finalizer(reference, MANAGED_FINALIZER);
         } else {
+            // A provider takes an object into its care before it makes anything.
+            if !deleting {
+                self.change(reference, |object| {
+                    if !object.finalizers.iter().any(|held| held == MANAGED_FINALIZER) {
+                        object.finalizers.push(MANAGED_FINALIZER.to_owned());
+                    }
+                });
+            }
+            let was_ready = self
+                .objects
+                .get(reference)
+                .is_some_and(|object| object.condition("Ready").is_some());
             let ready = match (deleting, ready) {
-                (true, _) => ("Ready", "False", "Deleting", ""),
-                (false, true) => ("Ready", "True", "Available", ""),
-                (false, false) => ("Ready", "False", "Creating", ""),
+                (true, _) => Some(("Ready", "False", "Deleting", "")),
+                (false, true) => Some(("Ready", "True", "Available", "")),
+                (false, false) if was_ready => Some(("Ready", "False", "Unavailable", "")),
+                // Of what never was there it says nothing.
+                (false, false) => None,
             };
-            let synced = ("Synced", "True", "ReconcileSuccess", "");
-            self.set_conditions(reference, CONTROLLER, &[ready, synced]);
+            let synced = Some(("Synced", "True", "ReconcileSuccess", ""));
+            let conditions: Vec<_> = [ready, synced].into_iter().flatten().collect();
+            self.set_conditions(reference, CONTROLLER, &conditions);
         }
     }
 

@@ -63,6 +63,26 @@ pub(super) enum Namespace {
     Terminating,
 }
 
+/// A version of an object, as a watch would tell it. It may hold a token, so it is not printed.
+#[derive(Clone)]
+pub struct StoredVersion {
+    /// The object.
+    pub reference: ObjectReference,
+    /// As the API server would answer it.
+    pub object: Value,
+    /// Whether it was the last one.
+    pub standing: Standing,
+}
+
+/// Whether an object stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Stands,
+    /// This was its last version.
+    Gone,
+}
+
 /// What the API server finds under a name.
 pub(super) enum Lookup<'a> {
     Found(&'a Object),
@@ -100,6 +120,8 @@ pub(super) struct State {
     pub(super) watch: Watch,
     pub(super) crossplane: Crossplane,
     pub(super) resource_version: u64,
+    /// Every version of every object since somebody asked for it.
+    pub(super) versions: Option<Vec<StoredVersion>>,
     minted: u64,
 }
 
@@ -123,6 +145,7 @@ impl State {
             crossplane: Crossplane::default(),
             // No object may ever have version 1: an apply with it means that the name has to be free.
             resource_version: 100,
+            versions: None,
             minted: 0,
         }
     }
@@ -219,6 +242,7 @@ impl State {
         self.resource_version += 1;
         object.resource_version = self.resource_version;
         self.watch.changed(reference, &object);
+        self.keep(reference, &object, Standing::Stands);
         self.objects.insert(reference.clone(), object);
     }
 
@@ -238,8 +262,16 @@ impl State {
             self.objects.remove(reference);
             self.resource_version += 1;
             self.watch.changed(reference, &after);
+            self.keep(reference, &after, Standing::Gone);
         } else {
             self.store(reference, after);
+        }
+    }
+
+    fn keep(&mut self, reference: &ObjectReference, object: &Object, standing: Standing) {
+        if let Some(versions) = &mut self.versions {
+            let (reference, object) = (reference.clone(), object.to_json(reference));
+            versions.push(StoredVersion { reference, object, standing });
         }
     }
 
