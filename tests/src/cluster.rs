@@ -1,6 +1,6 @@
 //! A Kubernetes API for tests: one control plane for all, a namespace for each, and as many
-//! identities as a test likes. There are no nodes and no Crossplane; what a controller would do,
-//! the test does.
+//! identities as a test likes. There are no nodes and, unless a test [asks for it](crate::crossplane), no
+//! Crossplane; what a controller would do, the test does.
 
 mod audit;
 mod crd;
@@ -139,6 +139,11 @@ impl TestCluster {
     /// What the API server was asked for.
     pub fn audit_log(&self) -> AuditLog {
         AuditLog::new(self.access.audit_log.clone())
+    }
+
+    /// How to reach it.
+    pub(crate) fn access(&self) -> &ControlPlaneAccess {
+        &self.access
     }
 
     /// Whether the run that it belongs to has not ended.

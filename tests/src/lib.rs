@@ -9,6 +9,8 @@
 //! | to be somebody else on the API server | [`TestCluster::identity`] |
 //! | to know who asked the API server for what | [`TestCluster::audit_log`] |
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
+//! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
+//! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
 //! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary
@@ -22,6 +24,7 @@
 )]
 
 pub mod cluster;
+pub mod crossplane;
 pub mod postgres;
 pub mod proxy;
 pub mod real;

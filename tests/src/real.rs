@@ -34,8 +34,10 @@ use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 pub use adapters::{Adapters, SystemClock, SystemIds};
+pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
 pub use furniture::Kinds;
+pub(crate) use furniture::{fresh_project, know, migrated};
 
 use crate::cluster::{Mark, TestCluster, TestNamespace};
 use crate::failure::OrFail;
@@ -112,8 +114,8 @@ impl RealWorld {
     }
 
     async fn with_kinds(cluster: &TestCluster, kinds: Kinds) -> Self {
-        let database = TestPostgres::shared().await.database_from(&furniture::migrated()).await;
-        let project: ProjectId = furniture::fresh_project();
+        let database = TestPostgres::shared().await.database_from(&migrated()).await;
+        let project: ProjectId = fresh_project();
         kinds.install(cluster).await;
         kinds.publish(database.pool(), project).await;
         let home = cluster.namespace_named(namespace(project).as_str()).await;

@@ -21,14 +21,23 @@ pub async fn until<T, F>(what: impl Display, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
+    let answer = until_or(&mut ask).await;
+    answer.unwrap_or_else(|| panic!("waited {} s in vain for {what}", PATIENCE.as_secs()))
+}
+
+/// The same for who has more to say when there is none for two minutes: `None`.
+pub(crate) async fn until_or<T, F>(mut ask: impl FnMut() -> F) -> Option<T>
+where
+    F: Future<Output = Option<T>>,
+{
     let started = Instant::now();
-    loop {
+    while started.elapsed() < PATIENCE {
         if let Some(answer) = ask().await {
-            return answer;
+            return Some(answer);
         }
-        assert!(started.elapsed() < PATIENCE, "waited {} s in vain for {what}", PATIENCE.as_secs());
         tokio::time::sleep(POLL).await;
     }
+    None
 }
 
 /// Finishes some async work where there is no `await`, such as a `drop`: on a thread and a runtime

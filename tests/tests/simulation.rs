@@ -17,6 +17,8 @@ mod orphans;
 mod paths;
 #[path = "simulation/purging.rs"]
 mod purging;
+#[path = "simulation/replay.rs"]
+mod replay;
 #[path = "simulation/running.rs"]
 mod running;
 #[path = "simulation/service.rs"]

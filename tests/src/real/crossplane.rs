@@ -26,6 +26,7 @@ use time::OffsetDateTime;
 use super::adapters::SystemClock;
 use super::furniture::Kinds;
 use status::{condition, say, says_ready, stands, token};
+pub(crate) use status::written_token;
 
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";
 const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";

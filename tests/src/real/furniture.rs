@@ -18,7 +18,7 @@ use crate::world::{NODE, SIZED, STANDALONE};
 
 /// All tables, the neighbours' and the broker's, and nothing in them. Named after the scripts, so that a server
 /// that outlives a change of them has no use for the old one.
-pub(super) fn migrated() -> Template {
+pub(crate) fn migrated() -> Template {
     let mut fingerprint = DefaultHasher::new();
     (migrate::plain_sql_of_reference(), migrate::plain_sql()).hash(&mut fingerprint);
     Template::new(format!("world_{:016x}", fingerprint.finish()), |options| async move {
@@ -32,7 +32,7 @@ pub(super) fn migrated() -> Template {
 }
 
 /// A Project that nobody else has, and so a namespace that nobody else has.
-pub(super) fn fresh_project() -> ProjectId {
+pub(crate) fn fresh_project() -> ProjectId {
     minted()
 }
 
@@ -159,16 +159,7 @@ impl Kinds {
 
     /// Tells the neighbours' tables of all of them, and of the Project.
     pub(super) async fn publish(&self, pool: &PgPool, project: ProjectId) {
-        sqlx::query(KNOW)
-            .bind(project.as_uuid())
-            .bind(Uuid::from_u128(2))
-            .bind(Uuid::from_u128(0xc0))
-            .bind(Uuid::from_u128(4))
-            .bind(&self.provider)
-            .bind(namespace(project).as_str())
-            .execute(pool)
-            .await
-            .or_fail("the neighbours' rows cannot be written");
+        know(pool, project, &self.provider).await;
         for (blueprint, kind, plural, role, schema) in BLUEPRINTS {
             let composed = json!([{"apiVersion": format!("{}/v1", self.group()), "kind": "Part"}]);
             sqlx::query(PUBLISH)
@@ -184,6 +175,20 @@ impl Kinds {
                 .or_fail("a blueprint cannot be published");
         }
     }
+}
+
+/// Tells the neighbours' tables of a Project with one Resource and one credential, on a cloud of this provider.
+pub(crate) async fn know(pool: &PgPool, project: ProjectId, provider: &str) {
+    sqlx::query(KNOW)
+        .bind(project.as_uuid())
+        .bind(Uuid::from_u128(2))
+        .bind(Uuid::from_u128(0xc0))
+        .bind(Uuid::from_u128(4))
+        .bind(provider)
+        .bind(namespace(project).as_str())
+        .execute(pool)
+        .await
+        .or_fail("the neighbours' rows cannot be written");
 }
 
 /// What other contexts, and time, do to a world.

@@ -56,7 +56,12 @@ pub(super) fn token(xr: &DynamicObject) -> Option<SecretString> {
     if !says_ready(conditions) || means != xr.metadata.generation {
         return None;
     }
-    let document = xr.data.pointer("/spec/userData")?.as_str()?.strip_prefix("#cloud-config\n")?;
+    written_token(xr.data.pointer("/spec/userData")?.as_str()?)
+}
+
+/// The token that a machine finds which boots with this cloud-init document.
+pub(crate) fn written_token(document: &str) -> Option<SecretString> {
+    let document = document.strip_prefix("#cloud-config\n")?;
     let document = read_document("user data", document.as_bytes()).ok()?;
     let files = document.get("write_files")?.as_array()?;
     let file = files.iter().find(|file| file["path"] == TOKEN_PATH)?;

@@ -1,0 +1,181 @@
+//! Crossplane itself, beside the shared control plane: with its functions, a provider whose resources cost
+//! nothing, a function of the harness' own, and the sample blueprints.
+//!
+//! A machine runs one of it at a time, so all tests of a process share it. A test that kills or stops a part of
+//! it takes it [alone](TestCluster::with_crossplane_alone) for as long as it lives.
+
+mod agents;
+mod blueprint;
+mod function;
+mod history;
+mod installation;
+mod recording;
+mod replica;
+mod requests;
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kube::Client;
+use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use xtask::servers::{Crossplane, Run, crd};
+use xtask::tools::CrossplaneTools;
+
+pub use blueprint::{Blueprint, Objects, pause, provider_configs};
+pub use history::{Lifetime, Version};
+pub use installation::{Installation, Life};
+pub use recording::{Change, History, Recording};
+pub use replica::Replica;
+pub use requests::Requests;
+
+use crate::cluster::TestCluster;
+use crate::control::Control;
+use crate::failure::OrFail;
+
+/// The provider on whose clouds the samples can be had, and whose ProviderConfigs nobody reads.
+pub const PROVIDER: &str = "hetzner";
+
+/// A control plane with Crossplane on it.
+pub struct TestCrossplane {
+    cluster: TestCluster,
+    /// Who may do everything.
+    pub admin: Client,
+    servers: Arc<Mutex<Crossplane>>,
+    _turn: Turn,
+}
+
+/// Whether others use it meanwhile.
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+/// Who disturbs, and who must not be disturbed.
+static TURNS: RwLock<()> = RwLock::const_new(());
+
+impl TestCluster {
+    /// The shared control plane with Crossplane, which the first who asks starts and which ends with this
+    /// process. Nobody disturbs it while the answer lives.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn with_crossplane() -> TestCrossplane {
+        let guard = TURNS.read().await;
+        TestCrossplane::get(Turn::Shared { _guard: guard }).await
+    }
+
+    /// The same for a test that kills, stops or starves a part of it: no other uses it meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn with_crossplane_alone() -> TestCrossplane {
+        let guard = TURNS.write().await;
+        TestCrossplane::get(Turn::Alone { _guard: guard }).await
+    }
+}
+
+impl TestCrossplane {
+    async fn get(turn: Turn) -> Self {
+        let cluster = TestCluster::shared().await;
+        let admin = cluster.admin().await;
+        let servers = {
+            let cluster = cluster.clone();
+            let started = tokio::task::spawn_blocking(move || start(&cluster)).await;
+            match started.or_fail("Crossplane cannot be had") {
+                Ok(servers) => servers,
+                Err(reason) => panic!("Crossplane cannot be had: {reason}"),
+            }
+        };
+        let crossplane = Self { cluster, admin, servers, _turn: turn };
+        crossplane.furnish().await;
+        crossplane
+    }
+
+    /// Installs once what the platform would have installed: the kinds of a provider, and every blueprint.
+    async fn furnish(&self) {
+        static FURNISHED: OnceCell<()> = OnceCell::const_new();
+        FURNISHED
+            .get_or_init(|| async {
+                let group = format!("{PROVIDER}.crossplane.io");
+                let configs = crd::plain(&group, "v1beta1", "ProviderConfig", "providerconfigs");
+                self.cluster.install_crd(configs).await;
+                let blueprints = Blueprint::all();
+                for blueprint in &blueprints {
+                    blueprint.install(&self.admin).await;
+                }
+                for blueprint in &blueprints {
+                    blueprint.wait_until_offered(&self.admin).await;
+                }
+            })
+            .await;
+    }
+
+    /// Power over Crossplane itself.
+    #[must_use]
+    pub fn core(&self) -> Control {
+        Control::new("crossplane", &self.servers, Crossplane::core)
+    }
+
+    /// Power over the provider.
+    #[must_use]
+    pub fn provider(&self) -> Control {
+        Control::new("provider-nop", &self.servers, Crossplane::provider)
+    }
+
+    /// Power over the function that composes.
+    #[must_use]
+    pub fn function(&self) -> Control {
+        Control::new("function-patch-and-transform", &self.servers, Crossplane::patch_and_transform)
+    }
+}
+
+impl Deref for TestCrossplane {
+    type Target = TestCluster;
+
+    fn deref(&self) -> &TestCluster {
+        &self.cluster
+    }
+}
+
+/// Starts it unless it runs, and whatever a failed test left dead.
+fn start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, &'static str> {
+    static STARTED: OnceLock<Result<Arc<Mutex<Crossplane>>, String>> = OnceLock::new();
+    let started = STARTED.get_or_init(|| try_start(cluster).map_err(|error| error.to_string()));
+    let servers = started.as_ref().map_err(String::as_str)?;
+    let mut crossplane = servers.lock().unwrap_or_else(PoisonError::into_inner);
+    for pick in [
+        Crossplane::patch_and_transform,
+        Crossplane::auto_ready,
+        Crossplane::core,
+        Crossplane::provider,
+    ] {
+        let server = pick(&mut crossplane);
+        if server.id().is_none() {
+            server.start_again().map_err(|_| "a part of it does not start again")?;
+        }
+    }
+    Ok(Arc::clone(servers))
+}
+
+fn try_start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, Box<dyn std::error::Error>> {
+    let say = |line: &str| eprintln!("{line}");
+    let tools = CrossplaneTools::find()?;
+    let run = Arc::new(Run::start()?);
+    let crossplane = Crossplane::start(&tools, &run, cluster.access(), &say)?;
+    let port = function::serve(crossplane.certificates());
+    crossplane.register_function(function::NAME, port)?;
+    Ok(Arc::new(Mutex::new(crossplane)))
+}
+
+/// The sample blueprints that the repository shows to people.
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/catalog")
+}
+
+/// Blueprints that only tests want: what they compose or how they fail is no sample for anybody.
+fn own_blueprints() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crossplane/catalog")
+}

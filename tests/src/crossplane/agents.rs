@@ -1,0 +1,66 @@
+//! Agents: each reads the document that its machine was given, from the composed object and from nowhere else,
+//! and enrols with the token that it finds there.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use broker_pg::{EnrolError, PgMesh};
+use kube::api::{DynamicObject, ListParams};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::blueprint::{Objects, condition};
+use crate::real::written_token;
+
+/// How often machines look whether they run by now.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Boots every machine among these objects, until the answer is dropped.
+pub(super) fn boot(machines: Vec<Objects>, mesh: PgMesh) -> JoinSet<()> {
+    let mut agents = JoinSet::new();
+    agents.spawn(async move {
+        let mut spent = BTreeSet::new();
+        loop {
+            for objects in &machines {
+                // A server that is away comes back; machines have time.
+                let Ok(found) = objects.list(&ListParams::default()).await else { continue };
+                for machine in found.items.iter().filter(|machine| runs(machine)) {
+                    if let Some(token) = token(machine) {
+                        enrol(&mesh, &token, &mut spent).await;
+                    }
+                }
+            }
+            tokio::time::sleep(TURN).await;
+        }
+    });
+    agents
+}
+
+async fn enrol(mesh: &PgMesh, token: &SecretString, spent: &mut BTreeSet<String>) {
+    if spent.contains(token.expose_secret()) {
+        return;
+    }
+    match mesh.enrol(token).await {
+        // A Node that was told to leave meanwhile is not let in; that is the mesh's business.
+        Ok(node) => drop(mesh.join(node).await),
+        Err(EnrolError::Store(_)) => return,
+        // The machine of another world, or a token that was invalidated.
+        Err(_) => {}
+    }
+    spent.insert(token.expose_secret().to_owned());
+}
+
+fn runs(machine: &DynamicObject) -> bool {
+    machine.metadata.deletion_timestamp.is_none()
+        && condition(machine, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// At any of the three places to which the sample Compositions hand it on.
+fn token(machine: &DynamicObject) -> Option<SecretString> {
+    let fields = machine.data.pointer("/spec/forProvider/fields")?;
+    let text = |path: &str| fields.pointer(path).and_then(Value::as_str);
+    let bare = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken"));
+    let bare = bare.filter(|token| !token.is_empty()).map(SecretString::from);
+    bare.or_else(|| written_token(text("/userData")?))
+}

@@ -1,0 +1,228 @@
+//! One life on a cluster, request by request, and what the cluster made of it: the same on real Crossplane and on
+//! the simulated one, up to times, uids, names and versions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use broker_ports::{Applied, Cluster, Deleted, ObjectVersion};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::requests::Requests;
+use crate::failure::OrFail;
+
+/// A version of an object, and whether it was its last.
+pub type Version = (Value, bool);
+
+/// The annotation by which Crossplane remembers what the Composition calls a composed object.
+const SLOT: &str = "/metadata/annotations/crossplane.io~1composition-resource-name";
+const PAUSED: &str = "/metadata/annotations/crossplane.io~1paused";
+
+/// What happened, without what differs from run to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// What was asked for, in order.
+    pub requests: Vec<String>,
+    /// Every state of the composite resource.
+    pub composite: Vec<State>,
+    /// Every state of each composed object, by the Composition's name for it.
+    pub composed: BTreeMap<String, Vec<State>>,
+    /// What went, in order.
+    pub gone: Vec<String>,
+}
+
+/// A state of an object, as far as it says something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Each condition: status, reason and message.
+    pub conditions: BTreeMap<String, String>,
+    /// The kinds that it refers to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+    /// What holds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// What else is said of it: `paused`, `deleting`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+}
+
+/// What is waited for between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// Crossplane has seen the shell.
+    Paused,
+    /// Everything is ready, for the first or second time.
+    Ready(usize),
+    /// The composite resource and all that it composed are gone.
+    Gone,
+    /// The ProviderConfig is gone.
+    Unconfigured,
+}
+
+impl Lifetime {
+    /// Where the committed one of a blueprint is.
+    #[must_use]
+    pub fn path(slug: &str) -> PathBuf {
+        let directory =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/crossplane/histories");
+        directory.join(format!("{slug}.json"))
+    }
+
+    /// Lives a life: `look` gives the world a moment, and answers everything that was seen so far.
+    ///
+    /// # Panics
+    ///
+    /// When a request is refused, or what should come of it does not.
+    pub async fn live(
+        cluster: &dyn Cluster,
+        requests: &Requests,
+        crossings: usize,
+        look: impl AsyncFn() -> Vec<Version>,
+    ) -> Self {
+        let mut asked = Vec::new();
+        let mut ask = |what: &str| asked.push(what.to_owned());
+        let wait = async |moment: Moment| {
+            loop {
+                let seen = look().await;
+                if reached(moment, requests, &seen) {
+                    return seen;
+                }
+            }
+        };
+        ask("apply ProviderConfig");
+        let config = requests.configure(cluster).await;
+        ask("apply shell");
+        requests.shell(cluster, 1).await;
+        let seen = wait(Moment::Paused).await;
+        ask("arm");
+        let shell = ObjectVersion::of(latest(requests, &seen).expect("it stands"));
+        let shell = shell.or_fail("a version");
+        assert!(matches!(requests.arm(cluster, &shell).await, Applied::Done(_)), "an arm");
+        for crossing in 1..=crossings {
+            wait(Moment::Ready(crossing)).await;
+        }
+        ask("delete composite resource");
+        assert_eq!(requests.delete(cluster, &shell.uid).await, Deleted::Accepted);
+        wait(Moment::Gone).await;
+        ask("delete ProviderConfig");
+        assert_eq!(requests.unconfigure(cluster, &config.uid).await, Deleted::Accepted);
+        let seen = wait(Moment::Unconfigured).await;
+        Self::condensed(requests, asked, &seen)
+    }
+
+    fn condensed(requests: &Requests, asked: Vec<String>, seen: &[Version]) -> Self {
+        let mut life = Self { requests: asked, ..Self::default() };
+        for (object, gone) in seen {
+            let name = role(requests, object);
+            if *gone {
+                life.gone.push(name);
+                continue;
+            }
+            let states = match object.pointer(SLOT).and_then(Value::as_str) {
+                Some(slot) => life.composed.entry(slot.to_owned()).or_default(),
+                None if name == "composite resource" => &mut life.composite,
+                None => continue,
+            };
+            let state = State::of(object, requests);
+            if states.last() != Some(&state) && !state.is_stale() {
+                states.push(state);
+            }
+        }
+        life.composite.dedup();
+        // In which order siblings go is anybody's guess; that they go before the rest is not.
+        let siblings = life.gone.iter().take_while(|name| name.starts_with("composed ")).count();
+        life.gone[..siblings].sort();
+        life
+    }
+}
+
+impl State {
+    /// Crossplane may still look at the shell that it has in its cache when the armed one was reconciled already,
+    /// says once more that it is paused, and takes it back: a race, and nobody's promise.
+    fn is_stale(&self) -> bool {
+        let said = |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
+        said("Synced").contains("ReconcilePaused")
+            && !said("Ready").is_empty()
+            && !self.marks.contains(&"paused".to_owned())
+    }
+
+    fn of(object: &Value, requests: &Requests) -> Self {
+        let list = |path: &str| object.pointer(path).and_then(Value::as_array);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let conditions = list("/status/conditions").into_iter().flatten().map(|condition| {
+            let said = ["status", "reason", "message"].map(|key| text(&condition[key]));
+            let said = said.join(" ").trim().replace(requests.xr().name(), "NAME");
+            (text(&condition["type"]), said)
+        });
+        let references = list("/spec/crossplane/resourceRefs").into_iter().flatten();
+        let mut marks = Vec::new();
+        if object.pointer(PAUSED).is_some() {
+            marks.push("paused".to_owned());
+        }
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            marks.push("deleting".to_owned());
+        }
+        Self {
+            conditions: conditions.collect(),
+            references: references.map(|reference| text(&reference["kind"])).collect(),
+            finalizers: list("/metadata/finalizers").into_iter().flatten().map(text).collect(),
+            marks,
+        }
+    }
+}
+
+/// What an object is in the life of a resource.
+fn role(requests: &Requests, object: &Value) -> String {
+    let slot = object.pointer(SLOT).and_then(Value::as_str);
+    match slot {
+        Some(slot) => format!("composed {slot}"),
+        None if object["kind"] == requests.xr().kind() => "composite resource".to_owned(),
+        None => "ProviderConfig".to_owned(),
+    }
+}
+
+/// The composite resource as it was seen last.
+fn latest<'a>(requests: &Requests, seen: &'a [Version]) -> Option<&'a Value> {
+    let of_xr = |(object, _): &&Version| role(requests, object) == "composite resource";
+    seen.iter().rev().find(of_xr).filter(|(_, gone)| !gone).map(|(object, _)| object)
+}
+
+fn reached(moment: Moment, requests: &Requests, seen: &[Version]) -> bool {
+    let said = |object: &Value, kind: &str| {
+        let state = State::of(object, requests);
+        state.conditions.get(kind).cloned().unwrap_or_default()
+    };
+    let xr = latest(requests, seen);
+    match moment {
+        Moment::Paused => xr.is_some_and(|xr| said(xr, "Synced").contains("ReconcilePaused")),
+        Moment::Ready(times) => {
+            let of_xr =
+                seen.iter().filter(|(object, _)| role(requests, object) == "composite resource");
+            let ready = of_xr.map(|(object, _)| said(object, "Ready").starts_with("True"));
+            let mut before = false;
+            let crossings = ready.filter(|now| {
+                let crossed = *now && !before;
+                before = *now;
+                crossed
+            });
+            crossings.count() >= times
+        }
+        Moment::Gone => {
+            let mut standing = Map::new();
+            for (object, gone) in seen {
+                let name = role(requests, object);
+                if *gone {
+                    drop(standing.remove(&name));
+                } else {
+                    drop(standing.insert(name, Value::Null));
+                }
+            }
+            standing.keys().all(|name| name == "ProviderConfig")
+        }
+        Moment::Unconfigured => {
+            let gone = seen.iter().filter(|(_, gone)| *gone);
+            gone.map(|(object, _)| role(requests, object)).any(|name| name == "ProviderConfig")
+        }
+    }
+}

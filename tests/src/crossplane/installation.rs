@@ -1,0 +1,373 @@
+//! One installation of the broker: a database and a namespace of its own, every blueprint published by the
+//! binary, and agents on the machines.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use broker_domain::{Phase, ProjectId, ProvisionedResourceId, XrName};
+use broker_pg::PgMesh;
+use broker_render::namespace;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, PgPool};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::blueprint::{
+    Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs,
+};
+use super::replica::{Replica, Surroundings, answer};
+use super::{PROVIDER, TestCrossplane, agents};
+use crate::cluster::TestNamespace;
+use crate::failure::OrFail;
+use crate::postgres::{TestDatabase, TestPostgres};
+use crate::real::{fresh_project, know, migrated};
+use crate::wait::{until, until_or};
+
+/// A resource of an installation.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Its id.
+    pub id: ProvisionedResourceId,
+    /// What it was made from.
+    pub blueprint: Blueprint,
+}
+
+impl Life {
+    /// The name of its composite resource.
+    #[must_use]
+    pub fn xr_name(&self) -> String {
+        XrName::of(self.id).to_string()
+    }
+}
+
+/// The broker on Crossplane.
+pub struct Installation {
+    /// What it stands on.
+    pub crossplane: TestCrossplane,
+    /// Its one Project.
+    pub project: ProjectId,
+    /// The name by which the API server knows it.
+    pub user: String,
+    surroundings: Surroundings,
+    published: BTreeMap<String, String>,
+    database: TestDatabase,
+    home: TestNamespace,
+    directory: TempDir,
+}
+
+impl Installation {
+    /// A fresh one, into which the binary has imported every blueprint. No replica runs yet.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be had.
+    pub async fn on(crossplane: TestCrossplane) -> Self {
+        let database = TestPostgres::shared().await.database_from(&migrated()).await;
+        let project = fresh_project();
+        know(database.pool(), project, PROVIDER).await;
+        let home = crossplane.namespace_named(namespace(project).as_str()).await;
+        let directory = tempfile::tempdir().or_fail("a directory");
+        let user = format!("broker-{project}");
+        let kubeconfig = directory.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, crossplane.kubeconfig_of_admin(&user)).or_fail("a kubeconfig");
+        let surroundings = Surroundings { dsn: database.url(), kubeconfig };
+        let mut installation = Self {
+            crossplane,
+            project,
+            user,
+            surroundings,
+            published: BTreeMap::new(),
+            database,
+            home,
+            directory,
+        };
+        for catalog in Blueprint::catalogs() {
+            installation.import(&catalog).await;
+        }
+        installation
+    }
+
+    /// Publishes a catalog.
+    async fn import(&mut self, catalog: &Path) {
+        let imported = self.command(&["catalog", "import"], &[catalog.as_os_str()]).await;
+        for blueprint in imported["blueprints"].as_array().into_iter().flatten() {
+            let text = |key: &str| blueprint[key].as_str().unwrap_or_default().to_owned();
+            self.published.insert(text("slug"), text("blueprint_version_id"));
+        }
+    }
+
+    /// Starts a replica.
+    #[must_use]
+    pub fn replica(&self) -> Replica {
+        Replica::start(&self.surroundings, self.directory.path())
+    }
+
+    /// Boots machines and their agents, until the answer is dropped.
+    #[must_use]
+    pub fn boot_agents(&self) -> JoinSet<()> {
+        let admin = &self.crossplane.admin;
+        let machines = vec![nop_resources(admin, self.namespace()), cluster_nop_resources(admin)];
+        agents::boot(machines, PgMesh::new(self.pool().clone()))
+    }
+
+    /// Declares a resource, as an operator would.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn provision(&self, slug: &str, assignments: &[&str]) -> Life {
+        let (blueprint, project) = (Blueprint::named(slug), self.project.to_string());
+        let version = self.published.get(slug).map(String::as_str).unwrap_or_default();
+        let resource = Uuid::from_u128(2).to_string();
+        let credential = Uuid::from_u128(4).to_string();
+        let mut arguments = vec!["--project", &project, "--resource", &resource];
+        arguments.extend(["--blueprint-version", version, "--credential", &credential]);
+        for assignment in assignments {
+            arguments.extend(["--set", assignment]);
+        }
+        let arguments: Vec<_> = arguments.into_iter().map(OsStr::new).collect();
+        let accepted = self.command(&["provision"], &arguments).await;
+        let id = accepted["id"].as_str().unwrap_or_default().parse().or_fail("an id");
+        Life { id, blueprint }
+    }
+
+    /// Asks for the deletion of a resource, as an operator would.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn deprovision(&self, life: &Life) {
+        self.command(&["deprovision"], &[OsStr::new(&life.id.to_string())]).await;
+    }
+
+    /// What the binary shows of a resource.
+    ///
+    /// # Panics
+    ///
+    /// When it shows none.
+    pub async fn get(&self, life: &Life) -> Value {
+        self.command(&["get"], &[OsStr::new(&life.id.to_string())]).await
+    }
+
+    /// Has a resource looked at at once.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn reconcile_now(&self, life: &Life) {
+        self.command(&["reconcile-now"], &[OsStr::new(&life.id.to_string())]).await;
+    }
+
+    /// Lets a resource be.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn pause(&self, life: &Life) {
+        self.command(&["pause"], &[OsStr::new(&life.id.to_string())]).await;
+    }
+
+    /// Takes a paused resource up again.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn resume(&self, life: &Life) {
+        self.command(&["resume"], &[OsStr::new(&life.id.to_string())]).await;
+    }
+
+    async fn command(&self, verb: &[&str], arguments: &[&OsStr]) -> Value {
+        let verb = verb.iter().map(OsStr::new);
+        let all: Vec<&OsStr> = verb.chain(arguments.iter().copied()).collect();
+        answer(&self.surroundings, &all).await
+    }
+
+    /// The phase that is stored.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub async fn phase(&self, life: &Life) -> Phase {
+        let phase: String = self
+            .ask("SELECT status FROM plexsphere.provisioned_resources WHERE id = $1", life)
+            .await
+            .remove(0);
+        Phase::try_from(phase.as_str()).or_fail("a phase")
+    }
+
+    /// Waits until a resource is in a phase.
+    ///
+    /// # Panics
+    ///
+    /// When it does not get there.
+    pub async fn until(&self, life: &Life, phase: Phase) {
+        let arrived = until_or(|| async { (self.phase(life).await == phase).then_some(()) }).await;
+        assert!(arrived.is_some(), "{}", self.story(life, phase).await);
+    }
+
+    /// Why a resource is not where it should be, as far as anybody can tell.
+    async fn story(&self, life: &Life, wanted: Phase) -> String {
+        let xr = self.composite(life).await;
+        let conditions = xr.as_ref().and_then(|xr| xr.data.pointer("/status/conditions"));
+        format!(
+            "{} from {} is in {}, not in {wanted}; {} passes, {:?}; conditions: {}; standing: {:?}",
+            life.id,
+            life.blueprint.slug,
+            self.phase(life).await,
+            self.passes(life).await,
+            self.last_error(life).await,
+            conditions.unwrap_or(&Value::Null),
+            self.standing(std::slice::from_ref(life)).await,
+        )
+    }
+
+    /// How often a worker took a resource up.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn passes(&self, life: &Life) -> i64 {
+        let taken = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
+            WHERE provisioned_resource_id = $1";
+        self.ask(taken, life).await.remove(0).parse().or_fail("a number")
+    }
+
+    /// Asks for a pass and waits until it is over.
+    ///
+    /// # Panics
+    ///
+    /// When no replica makes one.
+    pub async fn pass(&self, life: &Life) {
+        let idle = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
+            WHERE provisioned_resource_id = $1 AND lease_owner IS NULL";
+        let before = self.passes(life).await;
+        self.reconcile_now(life).await;
+        until("a pass to be over", || async {
+            let epoch = self.ask(idle, life).await.pop()?;
+            (epoch.parse::<i64>().ok()? > before).then_some(())
+        })
+        .await;
+    }
+
+    /// What the last pass over a resource failed with; empty if it did not.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn last_error(&self, life: &Life) -> String {
+        let error = "SELECT concat_ws(' ', last_reason, last_error)
+            FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1";
+        self.ask(error, life).await.remove(0)
+    }
+
+    /// What the audit says of a resource, one line for each entry.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn audit(&self, life: &Life) -> Vec<String> {
+        let lines = "SELECT concat_ws(' ', action, previous_phase, new_phase)
+            FROM plexsphere.provisioned_resource_audit
+            WHERE provisioned_resource_id = $1 ORDER BY sequence";
+        self.ask(lines, life).await
+    }
+
+    /// The phases of a resource in the order in which it went through them.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn phases(&self, life: &Life) -> Vec<String> {
+        let lines = "SELECT new_phase FROM plexsphere.provisioned_resource_audit
+            WHERE provisioned_resource_id = $1 AND new_phase IS NOT NULL
+                AND new_phase IS DISTINCT FROM previous_phase ORDER BY sequence";
+        self.ask(lines, life).await
+    }
+
+    /// The types of its events, in order.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn events(&self, life: &Life) -> Vec<String> {
+        let types = "SELECT event_type FROM plexsphere.outbox_events
+            WHERE provisioned_resource_id = $1 ORDER BY sequence";
+        self.ask(types, life).await
+    }
+
+    async fn ask(&self, statement: &'static str, life: &Life) -> Vec<String> {
+        sqlx::query_scalar(AssertSqlSafe(statement))
+            .bind(life.id.as_uuid())
+            .fetch_all(self.pool())
+            .await
+            .or_fail("the database does not answer")
+    }
+
+    /// What a test looks with, past the store.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        self.database.pool()
+    }
+
+    /// The Project's namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.home.name()
+    }
+
+    /// Where the composite resource of a resource is.
+    #[must_use]
+    pub fn composites(&self, life: &Life) -> Objects {
+        life.blueprint.composites(&self.crossplane.admin, self.namespace())
+    }
+
+    /// Its composite resource, if it stands.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn composite(&self, life: &Life) -> Option<DynamicObject> {
+        self.composites(life).get_opt(&life.xr_name()).await.or_fail("a composite resource")
+    }
+
+    /// What was composed for a resource.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn composed(&self, life: &Life) -> Vec<DynamicObject> {
+        let label = format!("crossplane.io/composite={}", life.xr_name());
+        let composed = life.blueprint.composed(&self.crossplane.admin, self.namespace());
+        composed.list(&ListParams::default().labels(&label)).await.or_fail("composed").items
+    }
+
+    /// The ProviderConfigs of the Project.
+    #[must_use]
+    pub fn provider_configs(&self) -> Objects {
+        provider_configs(&self.crossplane.admin, self.namespace())
+    }
+
+    /// The names of everything of these resources that stands on the cluster.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn standing(&self, lives: &[Life]) -> Vec<String> {
+        let mut standing = Vec::new();
+        for life in lives {
+            let composite = self.composite(life).await;
+            let composed = self.composed(life).await;
+            let config = self.provider_configs().get_opt(&life.xr_name()).await.or_fail("configs");
+            let found = composite.into_iter().chain(composed).chain(config);
+            standing.extend(found.map(|object| {
+                let kind = object.types.as_ref().map_or("", |types| &types.kind);
+                format!("{kind} {}", object.name_any())
+            }));
+        }
+        standing
+    }
+}

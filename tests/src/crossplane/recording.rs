@@ -1,0 +1,80 @@
+//! What happened to a composite resource and to what belongs to it, version by version, as a watch tells it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{StreamExt, TryStreamExt};
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use time::OffsetDateTime;
+use tokio::task::JoinSet;
+
+use super::blueprint::Objects;
+use crate::failure::OrFail;
+
+/// One version of an object, or its end.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// When the watch told it.
+    pub at: OffsetDateTime,
+    /// The object as it was then.
+    pub object: DynamicObject,
+    /// Whether that was its last version.
+    pub gone: bool,
+}
+
+/// Everything that a recording heard, in the order in which it heard it.
+pub type History = Vec<Change>;
+
+/// Watches until it is dropped.
+pub struct Recording {
+    heard: Arc<Mutex<History>>,
+    _watching: JoinSet<()>,
+}
+
+impl Recording {
+    /// Watches kinds of objects from now on.
+    ///
+    /// # Panics
+    ///
+    /// When one cannot be watched.
+    pub async fn of(kinds: Vec<Objects>) -> Self {
+        let heard = Arc::new(Mutex::new(History::new()));
+        let mut watching = JoinSet::new();
+        for objects in kinds {
+            let now = objects.list(&ListParams::default()).await.or_fail("a list to begin with");
+            let mut since = now.metadata.resource_version.unwrap_or_default();
+            let heard = Arc::clone(&heard);
+            watching.spawn(async move {
+                loop {
+                    since = follow(&objects, since, &heard).await;
+                }
+            });
+        }
+        Self { heard, _watching: watching }
+    }
+
+    /// What was heard so far of the objects that `wanted` chooses.
+    pub fn heard(&self, wanted: impl Fn(&DynamicObject) -> bool) -> History {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.iter().filter(|change| wanted(&change.object)).cloned().collect()
+    }
+}
+
+/// Follows one watch to its end; answers where the next begins.
+async fn follow(objects: &Objects, since: String, heard: &Mutex<History>) -> String {
+    let mut since = since;
+    let parameters = WatchParams::default().timeout(60);
+    let Ok(events) = objects.watch(&parameters, &since).await else { return since };
+    let mut events = events.boxed();
+    while let Ok(Some(event)) = events.try_next().await {
+        let (object, gone) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Bookmark(_) | WatchEvent::Error(_) => continue,
+        };
+        since = object.resource_version().unwrap_or(since);
+        let change = Change { at: OffsetDateTime::now_utc(), object, gone };
+        heard.lock().unwrap_or_else(PoisonError::into_inner).push(change);
+    }
+    since
+}

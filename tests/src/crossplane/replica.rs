@@ -1,0 +1,99 @@
+//! The real binary: a replica in a process of its own, and the commands of an operator.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+use crate::failure::OrFail;
+
+/// How often a replica looks at everything. Quick, so that what no hint told is soon found.
+const SWEEP: &str = "1s";
+
+/// How much of a replica's log is shown with a failure.
+const TAIL_LINES: usize = 12;
+
+/// What the binary finds in its environment.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    pub(super) dsn: String,
+    pub(super) kubeconfig: PathBuf,
+}
+
+/// A replica that runs. Dropping it kills it.
+#[derive(Debug)]
+pub struct Replica {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Replica {
+    pub(super) fn start(surroundings: &Surroundings, directory: &Path) -> Self {
+        static STARTED: AtomicU64 = AtomicU64::new(1);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = directory.join(format!("replica-{number}.log"));
+        let output = File::create(&log).or_fail("a log for the replica");
+        let errors = output.try_clone().or_fail("a log for the replica");
+        let child = command(surroundings)
+            .args(["run", "--log", "info"])
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .or_fail("the replica does not start");
+        Self { child, log }
+    }
+
+    /// The end of what it logged.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command of the binary to its end and reads its last line.
+pub(super) async fn answer(surroundings: &Surroundings, arguments: &[&OsStr]) -> Value {
+    let mut command = command(surroundings);
+    command.args(arguments).args(["--output", "json"]);
+    let shown = arguments.join(OsStr::new(" ")).to_string_lossy().into_owned();
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.or_fail(&shown).or_fail(&shown);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{shown}: {}: {errors}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail(&shown)
+}
+
+fn command(surroundings: &Surroundings) -> Command {
+    let Surroundings { dsn, kubeconfig } = surroundings;
+    let mut command = Command::new(binary());
+    command
+        .env_clear()
+        .env("PLEXSPHERE_DSN", dsn)
+        .env("KUBECONFIG", kubeconfig)
+        .env("PLEXSPHERE_PROVISIONING_BROKER_API_URL", "https://mesh.example.org")
+        .env("PLEXSPHERE_PROVISIONING_BROKER_LISTEN", "127.0.0.1:0")
+        .env("PLEXSPHERE_PROVISIONING_BROKER_RECONCILE_INTERVAL", SWEEP)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Cargo builds it beside the tests: whoever builds the workspace's tests builds it.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().or_fail("the test's own path");
+    let built = test.parent().and_then(Path::parent).map(|at| at.join("provisioning-broker"));
+    let built = built.filter(|path| path.is_file());
+    built.unwrap_or_else(|| panic!("provisioning-broker is not built: use `cargo xtask test`"))
+}

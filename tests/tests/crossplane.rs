@@ -1,0 +1,26 @@
+//! Tests on real Crossplane: the binary, Postgres, an API server, Crossplane with its functions, and a provider.
+//! `cargo xtask test` starts the servers once for all, and this process Crossplane beside them.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test process is a composition root: it reads its environment, and mints ids"
+)]
+
+mod crossplane {
+    mod crowd;
+    mod disturbances;
+    mod lives;
+    mod replay;
+    mod shell;
+    mod teardown;
+
+    /// What has to be given where a blueprint requires parameters.
+    fn required(slug: &str) -> &'static [&'static str] {
+        match slug {
+            "sample-machine" => &["size=small"],
+            "sample-database" => &["engine=postgres", "storage.gib=1"],
+            _ => &[],
+        }
+    }
+}

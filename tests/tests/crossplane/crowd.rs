@@ -1,0 +1,141 @@
+//! Many resources at once, to Ready and away again; and how much of the time that takes is the broker's.
+
+use std::fmt::Write as _;
+
+use broker_domain::Phase;
+use broker_tests::TestCluster;
+use broker_tests::crossplane::{Change, Installation, Life, Recording};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use time::{Duration, OffsetDateTime};
+
+const MOMENTS: &str = "SELECT action, coalesce(new_phase, ''), at
+    FROM plexsphere.provisioned_resource_audit
+    WHERE provisioned_resource_id = $1 ORDER BY sequence";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_goes_to_ready_and_away_again() {
+    let nightly = std::env::var_os("BROKER_NIGHTLY").is_some();
+    let many = if nightly { 200 } else { 20 };
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let mut lives = Vec::new();
+    let mut recording = None;
+    for number in 0..many {
+        let (slug, given): (_, &[&str]) = if number % 2 == 0 {
+            ("sample-bucket", &[])
+        } else {
+            ("sample-machine", &["size=small"])
+        };
+        let life = installation.provision(slug, given).await;
+        if recording.is_none() {
+            recording = Some(Recording::of(vec![installation.composites(&life)]).await);
+        }
+        lives.push(life);
+    }
+    for life in &lives {
+        installation.until(life, Phase::Ready).await;
+    }
+    for life in &lives {
+        installation.deprovision(life).await;
+    }
+    for life in &lives {
+        installation.until(life, Phase::Deleted).await;
+    }
+    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+
+    // The first was declared before anybody watched.
+    let recording = recording.unwrap();
+    let mut shares = Vec::new();
+    for life in lives.iter().skip(1).filter(|life| !life.blueprint.is_node()) {
+        shares.push(Shares::of(&installation, &recording, life).await);
+    }
+    println!("{}", figures(&shares, lost_arms(&installation, &lives).await));
+}
+
+/// How long a resource took, and how long of that the broker did.
+struct Shares {
+    up: Share,
+    noticing: Share,
+    down: Share,
+}
+
+struct Share {
+    ours: Duration,
+    whole: Duration,
+}
+
+impl Shares {
+    async fn of(installation: &Installation, recording: &Recording, life: &Life) -> Self {
+        let moments: Vec<(String, String, OffsetDateTime)> = sqlx::query_as(MOMENTS)
+            .bind(life.id.as_uuid())
+            .fetch_all(installation.pool())
+            .await
+            .unwrap();
+        let entered = |phase: &str| {
+            let changed = |(action, new, _): &&(String, String, OffsetDateTime)| {
+                new == phase && action != "substrate_recorded"
+            };
+            moments.iter().find(changed).unwrap().2
+        };
+        let name = life.xr_name();
+        let heard = recording.heard(|object| object.name_any() == name);
+        let first =
+            |wanted: &dyn Fn(&Change) -> bool| heard.iter().find(|one| wanted(one)).unwrap().at;
+        let armed = first(&|one| one.object.annotations().contains_key("plexsphere.io/armed"));
+        let ready = first(&|one| is_ready(&one.object));
+        let leaving = first(&|one| one.object.metadata.deletion_timestamp.is_some());
+        let gone = first(&|one| one.gone);
+        let (declared, arrived) = (moments[0].2, entered("Ready"));
+        let (asked, deleted) = (entered("Deregistering"), entered("Deleted"));
+        let noticing = arrived - ready;
+        Self {
+            up: Share { ours: (armed - declared) + noticing, whole: arrived - declared },
+            noticing: Share { ours: noticing, whole: arrived - declared },
+            down: Share { ours: (leaving - asked) + (deleted - gone), whole: deleted - asked },
+        }
+    }
+}
+
+fn is_ready(xr: &DynamicObject) -> bool {
+    let conditions = xr.data.pointer("/status/conditions").and_then(|all| all.as_array());
+    let ready = |one: &&serde_json::Value| one["type"] == "Ready" && one["status"] == "True";
+    conditions.into_iter().flatten().any(|one| ready(&one))
+}
+
+/// Resources whose first arm lost its race with the status that Crossplane writes onto a shell.
+async fn lost_arms(installation: &Installation, lives: &[Life]) -> f64 {
+    let mut lost = 0;
+    for life in lives {
+        let audit = installation.audit(life).await;
+        let ready = audit.iter().position(|line| line.starts_with("phase_changed Pending"));
+        let applies =
+            audit[..ready.unwrap()].iter().filter(|line| line.starts_with("substrate_apply"));
+        // ProviderConfig, shell and arm.
+        lost += u32::from(applies.count() > 3);
+    }
+    f64::from(lost) * 100.0 / f64::from(u32::try_from(lives.len()).unwrap())
+}
+
+fn figures(shares: &[Shares], lost_arms: f64) -> String {
+    let percent = |pick: fn(&Shares) -> &Share| {
+        let sum = |part: fn(&Share) -> Duration| -> Duration {
+            shares.iter().map(|shares| part(pick(shares))).sum()
+        };
+        sum(|share| share.ours) / sum(|share| share.whole) * 100.0
+    };
+    let mut lines = String::new();
+    for (case, figure) in [
+        ("to Ready: the broker's share of the time", percent(|shares| &shares.up)),
+        (
+            "of which from the composite resource's Ready to the phase",
+            percent(|shares| &shares.noticing),
+        ),
+        ("to Deleted: the broker's share of the time", percent(|shares| &shares.down)),
+        ("first arms that lost their race (decision 6)", lost_arms),
+    ] {
+        writeln!(lines, "{case}\t{figure:.0}").unwrap();
+    }
+    lines
+}

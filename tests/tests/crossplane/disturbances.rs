@@ -1,0 +1,161 @@
+//! What happens to Crossplane happens to the broker's resources too, and all of it ends well: a kill in every
+//! phase, a function that is away, a Composition that is broken and mended, an XRD that goes and comes back.
+
+use broker_domain::Phase;
+use broker_tests::crossplane::{Blueprint, Installation};
+use broker_tests::{TestCluster, until};
+use kube::ResourceExt;
+use serde_json::json;
+
+/// In each of these a resource stands when Crossplane is killed.
+const PHASES: [Phase; 5] =
+    [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready, Phase::Deprovisioning];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let (core, provider) = (installation.crossplane.core(), installation.crossplane.provider());
+    let replica = installation.replica();
+    // Without agents a Node waits in Enrolling, without a provider a machine in Provisioning.
+    let enrolling = installation.provision("sample-appliance", &[]).await;
+    installation.until(&enrolling, Phase::Enrolling).await;
+    let ready = installation.provision("sample-bucket", &[]).await;
+    let leaving = installation.provision("sample-bucket", &[]).await;
+    installation.until(&ready, Phase::Ready).await;
+    installation.until(&leaving, Phase::Ready).await;
+    provider.stop().await;
+    let provisioning = installation.provision("sample-bucket", &[]).await;
+    installation.until(&provisioning, Phase::Provisioning).await;
+    installation.deprovision(&leaving).await;
+    installation.until(&leaving, Phase::Deprovisioning).await;
+    drop(replica);
+    let pending = installation.provision("sample-bucket", &[]).await;
+    let lives = [pending, provisioning, enrolling, ready, leaving];
+    for (life, phase) in lives.iter().zip(PHASES) {
+        assert_eq!(installation.phase(life).await, phase);
+    }
+
+    core.kill().await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let [pending, _, _, ready, leaving] = &lives;
+    until("a shell that nobody looks at", || installation.composite(pending)).await;
+    installation.pass(ready).await;
+    assert_eq!(installation.phase(ready).await, Phase::Ready, "nothing says that it is not");
+    installation.pass(leaving).await;
+    assert_eq!(installation.phase(leaving).await, Phase::Deprovisioning);
+    core.restart().await;
+    provider.restart().await;
+
+    for life in &lives[..4] {
+        installation.until(life, Phase::Ready).await;
+    }
+    installation.until(leaving, Phase::Deleted).await;
+    for life in &lives[..4] {
+        installation.deprovision(life).await;
+    }
+    // And once more on the way out.
+    core.kill().await;
+    core.restart().await;
+    for life in &lives {
+        installation.until(life, Phase::Deleted).await;
+    }
+    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_away_delays_and_fails_nothing() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let _replica = installation.replica();
+    let function = installation.crossplane.function();
+    function.kill().await;
+    let bucket = installation.provision("sample-bucket", &[]).await;
+    // It asks for minutes before it says that it cannot.
+    until("Crossplane to take it up", || async {
+        let finalizers = installation.composite(&bucket).await?.finalizers().to_vec();
+        finalizers.iter().any(|held| held.starts_with("composite.")).then_some(())
+    })
+    .await;
+    installation.pass(&bucket).await;
+    assert_eq!(installation.phase(&bucket).await, Phase::Provisioning);
+    assert!(installation.composed(&bucket).await.is_empty());
+    function.restart().await;
+    installation.until(&bucket, Phase::Ready).await;
+
+    // What is Ready stays so, and deletion needs no function.
+    function.kill().await;
+    installation.pass(&bucket).await;
+    assert_eq!(installation.phase(&bucket).await, Phase::Ready);
+    installation.deprovision(&bucket).await;
+    installation.until(&bucket, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[bucket]).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_composition_is_waited_out_until_it_is_mended() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let (blueprint, admin) = (Blueprint::named("mended-machine"), &installation.crossplane.admin);
+    let mut broken = blueprint.composition().clone();
+    let base = "/spec/pipeline/0/input/resources/0/base";
+    *broken.pointer_mut(base).unwrap() =
+        json!({"apiVersion": "nowhere.example.org/v1", "kind": "Nothing"});
+    blueprint.install_composition(admin, &broken).await;
+    let machine = installation.provision("mended-machine", &[]).await;
+    until("Crossplane to refuse the Composition", || async {
+        let xr = installation.composite(&machine).await?;
+        let conditions = xr.data.pointer("/status/conditions")?.as_array()?.clone();
+        conditions.iter().any(|one| one["reason"] == "ReconcileError").then_some(())
+    })
+    .await;
+    installation.pass(&machine).await;
+    assert_eq!(installation.phase(&machine).await, Phase::Provisioning);
+
+    blueprint.install_composition(admin, blueprint.composition()).await;
+    installation.until(&machine, Phase::Ready).await;
+    installation.deprovision(&machine).await;
+    installation.until(&machine, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xrd_that_goes_and_comes_back_costs_time_and_nothing_else() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let (blueprint, admin) =
+        (Blueprint::named("withdrawn-machine"), &installation.crossplane.admin);
+    let kept = installation.provision("withdrawn-machine", &[]).await;
+    let leaving = installation.provision("withdrawn-machine", &[]).await;
+    installation.until(&kept, Phase::Ready).await;
+    installation.until(&leaving, Phase::Ready).await;
+
+    // What is declared is made again as often as it goes, and a kind goes after its last object: see decision 16.
+    installation.pause(&kept).await;
+    installation.pause(&leaving).await;
+    blueprint.delete_xrd(admin).await;
+    blueprint.wait_until_withdrawn(admin).await;
+    installation.deprovision(&leaving).await;
+    installation.resume(&leaving).await;
+    installation.until(&leaving, Phase::Deleted).await;
+    installation.resume(&kept).await;
+    let refused = until("a pass without the kind", || async {
+        let error = installation.last_error(&kept).await;
+        (!error.is_empty()).then_some(error)
+    })
+    .await;
+    assert!(refused.contains("WithdrawnMachine"), "the kind is named: {refused}");
+
+    blueprint.install_xrd(admin).await;
+    blueprint.wait_until_offered(admin).await;
+    until("it to be made again and Ready", || async {
+        let standing = installation.composite(&kept).await?;
+        standing.metadata.deletion_timestamp.is_none().then_some(())?;
+        (installation.phase(&kept).await == Phase::Ready).then_some(())
+    })
+    .await;
+    installation.deprovision(&kept).await;
+    installation.until(&kept, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[kept, leaving]).await, Vec::<String>::new());
+}

@@ -1,0 +1,105 @@
+//! Every blueprint's life: imported, declared, Ready, deleted, by the binary; afterwards nothing is left on the
+//! cluster, and the audit tells how it was.
+
+use broker_domain::Phase;
+use broker_tests::crossplane::{Blueprint, Installation, Life};
+use broker_tests::{TestCluster, until};
+
+use super::required;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sample_goes_to_ready_and_away_again() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let mut lives: Vec<Life> = Vec::new();
+    for Blueprint { slug, .. } in Blueprint::samples() {
+        lives.push(installation.provision(&slug, required(&slug)).await);
+    }
+    assert_eq!(lives.len(), 8, "one for each kind of blueprint");
+    for life in &lives {
+        installation.until(life, Phase::Ready).await;
+    }
+    for life in &lives {
+        installation.deprovision(life).await;
+    }
+    for life in &lives {
+        installation.until(life, Phase::Deleted).await;
+    }
+    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    for life in &lives {
+        assert_told(&installation, life).await;
+    }
+}
+
+/// One that flaps is Ready, is provisioned anew while it is not, and is Ready again: each crossing is an event.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_flaps_is_ready_twice() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let spot = installation.provision("sample-spot", &[]).await;
+    let phases = until("the second Ready", || async {
+        let phases = installation.phases(&spot).await;
+        (phases.iter().filter(|phase| *phase == "Ready").count() == 2).then_some(phases)
+    })
+    .await;
+    let down = phases.iter().position(|phase| phase == "Ready").unwrap() + 1;
+    assert_eq!(phases[down..], ["Provisioning", "Ready"], "{phases:?}");
+    let ready = "broker.ProvisionedResourceReady";
+    let events = installation.events(&spot).await;
+    assert_eq!(events.iter().filter(|event| *event == ready).count(), 2, "{events:?}");
+    let tokens = installation.audit(&spot).await;
+    let armed = tokens.iter().rposition(|line| line.starts_with("token_issue")).unwrap();
+    let first_ready = tokens.iter().position(|line| line.ends_with(" Ready")).unwrap();
+    assert!(armed < first_ready, "a Node that was lost gets no second token: {tokens:?}");
+}
+
+/// A Composition that declares a failure through a function: the resource is Failed for that reason, and can
+/// still be deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_a_function_declares_is_terminal() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let well = installation.provision("failing-machine", &[]).await;
+    let failing = installation.provision("failing-machine", &["fault=no such machine type"]).await;
+    installation.until(&well, Phase::Ready).await;
+    installation.until(&failing, Phase::Failed).await;
+    let failure = installation.get(&failing).await["failure"].clone();
+    assert_eq!(failure["reason"], "no such machine type");
+    let lives = [well, failing];
+    for life in &lives {
+        installation.deprovision(life).await;
+    }
+    for life in &lives {
+        installation.until(life, Phase::Deleted).await;
+    }
+    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+}
+
+/// The whole way is in the audit and in the events, each step once and in order.
+async fn assert_told(installation: &Installation, life: &Life) {
+    let slug = &life.blueprint.slug;
+    let (phases, audit) = (installation.phases(life).await, installation.audit(life).await);
+    assert_eq!(phases.first().map(String::as_str), Some("Pending"), "{slug}: {phases:?}");
+    let end = ["Deregistering", "Deprovisioning", "Deleted"];
+    assert!(phases.ends_with(&end.map(str::to_owned)), "{slug}: {phases:?}");
+    assert_eq!(installation.get(life).await["phase"], "Deleted", "{slug}");
+    let place = |action: &str| audit.iter().position(|line| line.starts_with(action));
+    assert_eq!(place("declared"), Some(0), "{slug}: {audit:?}");
+    let close = place("tokens_close").unwrap();
+    let delete = place("substrate_delete").unwrap();
+    assert!(close < delete, "{slug}: {audit:?}");
+    match place("node_deregister") {
+        Some(deregister) => assert!(
+            life.blueprint.is_node() && close < deregister && deregister < delete,
+            "{slug}: {audit:?}"
+        ),
+        None => assert!(!life.blueprint.is_node(), "{slug}: a Node was left: {audit:?}"),
+    }
+    let events = installation.events(life).await;
+    let named = |name: &str| format!("broker.ProvisionedResource{name}");
+    assert_eq!(events.first(), Some(&named("Requested")), "{slug}: {events:?}");
+    assert!(events.ends_with(&["Ready", "Deleting", "Deleted"].map(named)), "{slug}: {events:?}");
+}

@@ -1,0 +1,179 @@
+//! Teardown waits for what is really gone: a provider that is away, a deletion by hand that leaves residue, a
+//! Usage, a pause.
+
+use broker_domain::Phase;
+use broker_tests::crossplane::{Installation, Life, pause};
+use broker_tests::{TestCluster, until};
+use kube::api::{DeleteParams, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+/// With the provider away, the composed object keeps its finalizer: the resource waits in Deprovisioning and
+/// still lists the object. When the provider is back, it ends by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let machine = ready(&installation).await;
+    let composed = installation.composed(&machine).await.remove(0);
+    assert!(
+        composed.finalizers().iter().any(|held| held == "finalizer.managedresource.crossplane.io"),
+        "{:?}",
+        composed.finalizers()
+    );
+    installation.crossplane.provider().kill().await;
+    installation.deprovision(&machine).await;
+    installation.until(&machine, Phase::Deprovisioning).await;
+    until("the composed object to be told to go", || async {
+        let composed = installation.composed(&machine).await;
+        composed.first()?.metadata.deletion_timestamp.as_ref().map(drop)
+    })
+    .await;
+    // Several sweeps and a pass on request find nothing new.
+    let version = |shown: &Value| shown["version"].as_i64();
+    let before = installation.get(&machine).await;
+    installation.pass(&machine).await;
+    let shown = installation.get(&machine).await;
+    assert_eq!(shown["phase"], "Deprovisioning");
+    assert_eq!(version(&shown), version(&before), "waiting writes nothing: {shown}");
+    assert_eq!(shown["composed"][0]["name"], json!(composed.name_any()), "{shown}");
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&machine, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// Somebody deletes the composite resource with background propagation, which lets the composed objects live for
+/// a while after it: they are residue, and waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let _agents = installation.boot_agents();
+    let machine = {
+        let _replica = installation.replica();
+        ready(&installation).await
+    };
+    // No replica runs: nobody makes the composite resource again.
+    let composed = installation.composed(&machine).await.remove(0).name_any();
+    installation.crossplane.provider().kill().await;
+    let composites = installation.composites(&machine);
+    composites.delete(&machine.xr_name(), &DeleteParams::background()).await.unwrap();
+    until("the composite resource to be gone", || async {
+        installation.composite(&machine).await.is_none().then_some(())
+    })
+    .await;
+    let left = installation.standing(std::slice::from_ref(&machine)).await;
+    assert!(left.iter().any(|object| object.ends_with(&composed)), "it lives on: {left:?}");
+
+    installation.deprovision(&machine).await;
+    let _replica = installation.replica();
+    installation.until(&machine, Phase::Deprovisioning).await;
+    let config = || async {
+        let name = machine.xr_name();
+        installation.provider_configs().get_opt(&name).await.unwrap()
+    };
+    assert!(config().await.is_some(), "the provider may need it for the residue");
+    let shown = installation.get(&machine).await;
+    assert_eq!(shown["composed"][0]["name"], json!(composed), "{shown}");
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&machine, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// A Usage, which only Crossplane's own webhook enforces, holds up the deletion and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_usage_holds_up_the_deletion_until_it_goes() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let machine = ready(&installation).await;
+    let xr = installation.composite(&machine).await.unwrap();
+    let types = xr.types.clone().unwrap();
+    let kind = GroupVersionKind::gvk("protection.crossplane.io", "v1beta1", "Usage");
+    let kind = ApiResource::from_gvk(&kind);
+    let usages: Api<kube::api::DynamicObject> = Api::namespaced_with(
+        installation.crossplane.admin.clone(),
+        installation.namespace(),
+        &kind,
+    );
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "Usage",
+        "metadata": {"name": "in-use"},
+        "spec": {
+            "of": {
+                "apiVersion": types.api_version,
+                "kind": types.kind,
+                "resourceRef": {"name": machine.xr_name()},
+            },
+            "reason": "somebody is on it",
+        },
+    });
+    let usage = serde_json::from_value(usage).unwrap();
+    usages.create(&PostParams::default(), &usage).await.unwrap();
+    until("Crossplane to mark what is in use", || async {
+        let xr = installation.composite(&machine).await?;
+        xr.labels().get("crossplane.io/in-use").map(drop)
+    })
+    .await;
+
+    installation.deprovision(&machine).await;
+    let refused = until("the refusal", || async {
+        let error = installation.last_error(&machine).await;
+        (!error.is_empty()).then_some(error)
+    })
+    .await;
+    assert!(refused.contains("somebody is on it"), "{refused}");
+    let xr = installation.composite(&machine).await.unwrap();
+    assert_eq!(xr.metadata.deletion_timestamp, None);
+
+    usages.delete("in-use", &DeleteParams::default()).await.unwrap();
+    installation.until(&machine, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// A composite resource that somebody paused blocks its own deletion, and goes when it is let go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_blocks_the_deletion_until_it_ends() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let machine = ready(&installation).await;
+    let by_hand =
+        PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+    let composites = installation.composites(&machine);
+    let name = machine.xr_name();
+    composites.patch(&name, &by_hand, &pause(Some("true"))).await.unwrap();
+
+    installation.deprovision(&machine).await;
+    until("the deletion to be asked for", || async {
+        installation.composite(&machine).await?.metadata.deletion_timestamp.map(drop)
+    })
+    .await;
+    let xr = until("the pause to be seen", || async {
+        let xr = installation.composite(&machine).await?;
+        let synced = xr.data.pointer("/status/conditions")?.as_array()?.iter();
+        let paused = synced.clone().any(|one| one["reason"] == "ReconcilePaused");
+        paused.then_some(xr)
+    })
+    .await;
+    assert!(
+        xr.finalizers().iter().any(|held| held.starts_with("composite.")),
+        "{:?}",
+        xr.finalizers()
+    );
+    assert_eq!(installation.phase(&machine).await, Phase::Deprovisioning);
+
+    composites.patch(&name, &by_hand, &pause(None)).await.unwrap();
+    installation.until(&machine, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+async fn ready(installation: &Installation) -> Life {
+    let machine = installation.provision("sample-machine", &["size=small"]).await;
+    installation.until(&machine, Phase::Ready).await;
+    machine
+}
