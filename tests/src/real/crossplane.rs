@@ -25,8 +25,8 @@ use time::OffsetDateTime;
 
 use super::adapters::SystemClock;
 use super::furniture::Kinds;
-use status::{condition, say, says_ready, stands, token};
 pub(crate) use status::written_token;
+use status::{condition, say, says_ready, stands, token};
 
 const FINALIZER: &str = "composite.apiextensions.crossplane.io";
 const MANAGED_FINALIZER: &str = "finalizer.managedresource.crossplane.io";

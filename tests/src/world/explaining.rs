@@ -38,7 +38,7 @@ impl World {
 
     /// A facade with other collaborators, whose configuration differs.
     #[must_use]
-    pub fn service_with(
+    pub fn service_rewired(
         &self,
         rewire: impl FnOnce(&mut ServicePorts),
         reconfigure: impl FnOnce(&mut ServiceConfig),
@@ -54,14 +54,15 @@ impl World {
     #[must_use]
     pub fn service_under(&self, plan: FaultPlan) -> (Service, Faults) {
         let faults = Faults::new(plan);
-        let service = self.service_with(|ports| *ports = decorated_service(ports, &faults), |_| {});
+        let service =
+            self.service_rewired(|ports| *ports = decorated_service(ports, &faults), |_| {});
         (service, faults)
     }
 
     /// A facade that calls other times too long.
     #[must_use]
     pub fn service_of(&self, mode: Mode, budgets: Budgets) -> Service {
-        self.service_with(
+        self.service_rewired(
             |_| {},
             |config| {
                 config.mode = mode;

@@ -54,7 +54,7 @@ impl Scene {
     pub(super) fn service(&self, plan: FaultPlan) -> Service {
         let faults = Faults::new(plan);
         let tweak = Arc::clone(&self.tweak);
-        self.world.service_with(
+        self.world.service_rewired(
             |ports| {
                 tweak(ports, &mut broker_tests::world::service_config());
                 *ports = broker_tests::world::decorated_service(ports, &faults);
