@@ -301,6 +301,12 @@ impl RealWorld {
         running
     }
 
+    /// The plaintexts of all tokens that machines found, to look for where they must not be.
+    #[must_use]
+    pub fn plaintexts(&self) -> Vec<String> {
+        self.tokens().keys().cloned().collect()
+    }
+
     /// Every machine that found a token tries to enrol with it, and joins the mesh.
     async fn boot(&self, documents: Vec<SecretString>) {
         for token in documents {
@@ -317,12 +323,6 @@ impl RealWorld {
             }
             self.tokens().insert(plaintext, true);
         }
-    }
-
-    /// Every token that an agent found.
-    #[must_use]
-    pub fn plaintexts(&self) -> Vec<String> {
-        self.tokens().keys().cloned().collect()
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {

@@ -27,4 +27,6 @@ mod servers {
     mod kube;
 
     mod app;
+
+    mod cli;
 }

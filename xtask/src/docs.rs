@@ -1,6 +1,6 @@
 //! Files that are generated and committed: one list, which `docs` writes and `tidy` compares.
 
-mod broker_cli;
+mod broker;
 mod metrics;
 mod state_machine;
 
@@ -26,7 +26,9 @@ pub(crate) struct Generated {
 
 /// Every generated file.
 pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> {
-    Ok(vec![broker_cli::page(workspace)?, commands(), metrics::page(), state_machine::page()])
+    let mut all = broker::pages(workspace)?;
+    all.extend([commands(), metrics::page(), state_machine::page()]);
+    Ok(all)
 }
 
 /// Writes the files that are not as they should be.

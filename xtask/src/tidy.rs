@@ -7,6 +7,7 @@ mod commands;
 mod edges;
 mod generated;
 mod manifests;
+mod reach;
 mod repeatable;
 mod runbook;
 mod semver;
@@ -66,6 +67,7 @@ fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(edges::check(tree));
     findings.extend(manifests::lints_are_shared(tree));
+    findings.extend(reach::check(tree));
     findings.extend(repeatable::check(tree));
     findings.extend(sources::begins_with_docs(tree));
     findings.extend(sources::no_mod_rs(tree));
@@ -112,6 +114,7 @@ mod tests {
             manifest: "a/Cargo.toml".to_owned(),
             dependencies: vec![],
         });
+        tree.reach.library.push("axum v0.8.0".to_owned());
         let generated = [Generated { path: "docs/a.md", content: String::new() }];
         let mut rules: Vec<_> =
             check(&tree, &generated).into_iter().map(|finding| finding.rule).collect();
@@ -126,6 +129,7 @@ mod tests {
                 "lints",
                 "mod-rs",
                 "private-path",
+                "reach",
                 "repeatable",
                 "runbook",
                 "semver",

@@ -100,8 +100,9 @@ impl Composition for Servers {
         let (cluster, cache) = kubernetes::connect(replica.settings).await?;
         // A sweep of nothing asks nobody; a replica without its cluster should say so at once.
         let failed = |port| move |source| Error::Port { port, source };
-        cluster.identity().await.map_err(failed(PortName::Cluster))?;
+        let identity = cluster.identity().await.map_err(failed(PortName::Cluster))?;
         let adapters = Adapters::new(&pool, cluster);
+        kubernetes::expect_home(&*adapters.store, &identity).await?;
         let window = adapters.tokens.ttl_window().await.map_err(failed(PortName::TokenIssuer))?;
         check_ttl(replica.settings.token_ttl, window)?;
 

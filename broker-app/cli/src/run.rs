@@ -1,5 +1,6 @@
 //! `run`: a replica, from its first line of log to its last.
 
+mod counters;
 #[cfg(test)]
 mod tests;
 
@@ -104,7 +105,13 @@ async fn replicate(
         stop.await;
         return Ok(());
     };
-    let Wired { runner, beside } = composition.replica(replica, arguments, sink(settings)?).await?;
+    let mut stop = pin!(stop);
+    let Wired { runner, beside } = tokio::select! {
+        biased;
+        // Nothing is under way yet, so there is nothing to finish.
+        () = &mut stop => return Ok(()),
+        wired = composition.replica(replica, arguments, sink(settings)?) => wired?,
+    };
     health.set(Standing::Working(runner.probe()));
     tokio::select! {
         biased;
@@ -147,9 +154,11 @@ fn install(arguments: &RunArguments) -> Result<PrometheusHandle, Failure> {
         .try_init()
         .map_err(|error| process("start logging", error))?;
     let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
-    builder
+    let metrics = builder
         .and_then(PrometheusBuilder::install_recorder)
-        .map_err(|error| process("start metrics", error.into()))
+        .map_err(|error| process("start metrics", error.into()))?;
+    counters::begin_at_zero();
+    Ok(metrics)
 }
 
 /// Ready at the first SIGTERM or SIGINT.

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn tree(path: &str, text: &str) -> Tree {
-        Tree { files: vec![SourceFile::of(path, text)], members: Vec::new() }
+        Tree { files: vec![SourceFile::of(path, text)], ..Tree::default() }
     }
 
     /// The path, the text, and the lines on which it breaks the rule.

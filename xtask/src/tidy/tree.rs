@@ -5,19 +5,21 @@ use std::path::Path;
 
 use cargo_metadata::DependencyKind;
 
+use super::reach::Reach;
 use crate::error::TaskError;
 use crate::workspace::Workspace;
 
 /// Hidden directories are somebody's tools, except these.
 const OWN_HIDDEN_DIRECTORIES: [&str; 3] = [".cargo", ".ci", ".github"];
 /// What is text and written by people. Anything in `.ci` is as well.
-const EXTENSIONS: [&str; 7] = ["md", "rs", "sh", "sql", "toml", "yaml", "yml"];
+const EXTENSIONS: [&str; 8] = ["md", "rs", "sh", "sql", "svg", "toml", "yaml", "yml"];
 
 /// A checkout, read once.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) files: Vec<SourceFile>,
     pub(super) members: Vec<Member>,
+    pub(super) reach: Reach,
 }
 
 /// A text file.
@@ -51,7 +53,7 @@ pub(super) struct Dependency {
 
 impl Tree {
     pub(super) fn load(workspace: &Workspace) -> Result<Self, TaskError> {
-        let mut tree = Self::default();
+        let mut tree = Self { reach: Reach::load(workspace)?, ..Self::default() };
         tree.read_directory(workspace.root(), "")?;
         tree.files.sort_by(|one, other| one.path.cmp(&other.path));
         for package in workspace.packages() {
@@ -72,7 +74,7 @@ impl Tree {
         let files = files
             .iter()
             .map(|(path, text)| SourceFile { path: (*path).to_owned(), text: (*text).to_owned() });
-        Self { files: files.collect(), members: Vec::new() }
+        Self { files: files.collect(), ..Self::default() }
     }
 
     pub(super) fn file(&self, path: &str) -> Option<&SourceFile> {

@@ -57,6 +57,14 @@ pub(super) fn phase(text: &str) -> Result<Phase, String> {
     named.ok_or_else(|| format!("use one of {}", Phase::ALL.map(Phase::as_str).join(", ")))
 }
 
+/// The phases on the way up, in their order.
+const WAY_UP: [Phase; 4] = [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready];
+
+pub(super) fn way_up(text: &str) -> Result<Phase, String> {
+    let named = WAY_UP.into_iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("use one of {}", WAY_UP.map(Phase::as_str).join(", ")))
+}
+
 pub(super) fn on_failure(text: &str) -> Result<OnFailure, String> {
     OnFailure::try_from(text).map_err(|_| "use retain or rollback".to_owned())
 }

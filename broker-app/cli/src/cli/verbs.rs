@@ -17,7 +17,7 @@ pub(crate) enum Verb {
     /// Declare a resource.
     ///
     /// Prints it as it was accepted; the replicas take it from there. With `--wait`, follows it to
-    /// Ready.
+    /// Ready, or to the phase that `--for` names.
     Provision(ProvisionArguments),
     /// Ask for the deletion of a resource.
     ///
@@ -131,6 +131,15 @@ pub(crate) struct ProvisionArguments {
     pub(crate) declaration: DeclarationArguments,
     #[command(flatten)]
     pub(crate) wait: Wait,
+    /// How far to follow it: to this phase, or one beyond it on the way to Ready.
+    #[arg(
+        long = "for",
+        value_name = "PHASE",
+        default_value = "Ready",
+        requires = "wait",
+        value_parser = values::way_up
+    )]
+    pub(crate) wait_for: Phase,
     #[command(flatten)]
     pub(crate) common: Common,
 }

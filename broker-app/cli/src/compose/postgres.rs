@@ -38,11 +38,34 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
         .application_name("provisioning-broker");
     // A pool only ever says that it ran out of time; a connection says why there is none.
     let first = timeout(CONNECT_WITHIN, PgConnection::connect_with(&options)).await;
-    let first = first.map_err(unusable)?.map_err(unusable)?;
+    let first = first
+        .map_err(|_| unusable(NoConnection::Silent))?
+        .map_err(|error| unusable(NoConnection::from(error)))?;
     first.close().await.map_err(unusable)?;
     let pool = PgPoolOptions::new();
     let pool = pool.max_connections(MOST_CONNECTIONS).acquire_timeout(CONNECT_WITHIN);
     Ok(pool.connect_lazy_with(options))
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum NoConnection {
+    #[error("no answer within {}", humantime::format_duration(CONNECT_WITHIN))]
+    Silent,
+    /// The server's own words, without the line of its source that the driver adds.
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Failed(sqlx::Error),
+}
+
+impl From<sqlx::Error> for NoConnection {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Database(refusal) => Self::Refused(refusal.message().to_owned()),
+            other => Self::Failed(other),
+        }
+    }
 }
 
 /// Publishes a catalog.

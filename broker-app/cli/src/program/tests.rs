@@ -238,6 +238,8 @@ fn what_is_wrong_is_said_in_one_line() {
     const UUID: &str = "use a UUID that is not nil, such as 0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57";
     const WAIT: &str = "use a duration of more than zero and up to 7days, such as 30m";
     const ID: &str = "00000000-0000-0000-0000-000000000077";
+    const NO_OBJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    const EMPTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
     let world = world();
     let usage = |line: &str| (Exit::Usage, format!("error[usage]: {line}"));
     let error = |reason: &str, line: &str| (Exit::Error, format!("error[{reason}]: {line}"));
@@ -389,6 +391,54 @@ fn what_is_wrong_is_said_in_one_line() {
             bad("--on-failure <POLICY>", "delete", "use retain or rollback"),
         ),
         (
+            provision(&["--set=size=small", "--wait", "--for=Deleted"]),
+            bad("--for <PHASE>", "Deleted", "use one of Pending, Provisioning, Enrolling, Ready"),
+        ),
+        (
+            provision(&["--set=size=small", "--for=Ready"]),
+            usage("the following required arguments were not provided: --wait"),
+        ),
+        (provision(&["--values", NO_OBJECT]), error("values_invalid", "X")),
+        (
+            vec!["demo", "--seed=-1"],
+            bad("--seed <N>", "-1", "use a whole number from 0 to 4294967295"),
+        ),
+        (
+            vec!["demo", "--resources=0"],
+            bad("--resources <N>", "0", "use a whole number from 1 to 200"),
+        ),
+        (
+            vec!["demo", "--resources=201"],
+            bad("--resources <N>", "201", "use a whole number from 1 to 200"),
+        ),
+        (
+            vec!["demo", "--speed=0"],
+            bad("--speed <TIMES>", "0", "use a number from 0.1 to 100, or max"),
+        ),
+        (
+            vec!["demo", "--plain", "--json"],
+            usage("the argument '--plain' cannot be used with '--json'"),
+        ),
+        (
+            vec!["catalog", "check", "/nowhere"],
+            error(
+                "file_unreadable",
+                "cannot read /nowhere: No such file or directory (os error 2)",
+            ),
+        ),
+        (
+            vec!["rbac", "--catalog", "/nowhere"],
+            error(
+                "file_unreadable",
+                "cannot read /nowhere: No such file or directory (os error 2)",
+            ),
+        ),
+        (
+            vec!["rbac"],
+            usage("the following required arguments were not provided: --catalog <DIR>"),
+        ),
+        (vec!["catalog", "import", EMPTY], error("catalog_invalid", "X")),
+        (
             provision(&["--request-id=a b"]),
             bad(
                 "--request-id <ID>",
@@ -409,7 +459,7 @@ fn what_is_wrong_is_said_in_one_line() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(rows.len(), 35, "with the variables of the environment, far more than forty");
+    assert_eq!(rows.len(), 47, "with the variables of the environment, far more than forty");
 }
 
 #[test]

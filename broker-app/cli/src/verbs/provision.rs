@@ -20,7 +20,7 @@ pub(crate) async fn provision(
     let declaration = declaration(&arguments.declaration, stdin)?;
     let declared = desk.service.provision(&desk.context, &declaration).await?;
     if arguments.wait.wait {
-        return follow(desk, declared.id(), Phase::Ready, arguments.wait.timeout).await;
+        return follow(desk, declared.id(), arguments.wait_for, arguments.wait.timeout).await;
     }
     Ok(desk.output.resource(&declared)?)
 }

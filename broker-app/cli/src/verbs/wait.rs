@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// How long one look may take before the phase so far is told. The service looks several times within.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// Follows a resource until it is in a phase, cannot get there, or time is up.
+/// Follows a resource until it is in a phase or beyond it, cannot get there, or time is up.
 pub(super) async fn follow(
     desk: &mut Desk<'_>,
     id: ProvisionedResourceId,
@@ -34,6 +34,7 @@ pub(super) async fn follow(
         }
         match &looked {
             Waited::Reached(_) => return Ok(()),
+            Waited::TimedOut(resource) if is_beyond(resource.phase(), wanted) => return Ok(()),
             Waited::Never(resource) => return Err(Failure::never(resource, wanted)),
             Waited::TimedOut(resource) if started.elapsed() >= within => {
                 return Err(Failure::NotFinished { id, phase: resource.phase(), within });
@@ -43,6 +44,29 @@ pub(super) async fn follow(
     }
 }
 
+/// Whether a resource that is on its way up went through a phase that nobody saw it in. The phases of the way stand in
+/// their order.
+fn is_beyond(phase: Phase, wanted: Phase) -> bool {
+    phase <= Phase::Ready && wanted < phase
+}
+
 fn tell(desk: &mut Desk<'_>, at: Duration, resource: &ProvisionedResource) -> std::io::Result<()> {
     desk.output.change(&format!("{:>7.1}s  ", at.as_secs_f64()), resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_way_up_has_a_beyond() {
+        assert!(is_beyond(Phase::Ready, Phase::Provisioning));
+        assert!(is_beyond(Phase::Enrolling, Phase::Pending));
+        assert!(!is_beyond(Phase::Provisioning, Phase::Ready));
+        assert!(!is_beyond(Phase::Ready, Phase::Ready), "it is there, which the service says");
+        for phase in [Phase::Failed, Phase::Deregistering, Phase::Deprovisioning, Phase::Deleted] {
+            assert!(!is_beyond(phase, Phase::Provisioning), "{phase}");
+            assert!(!is_beyond(Phase::Ready, phase), "{phase}");
+        }
+    }
 }

@@ -1,0 +1,217 @@
+//! A replica that cannot work does not start: one line on the standard error that says why, and exit code 1.
+
+use broker_domain::{ClusterId, Phase};
+use broker_pg::migrate;
+use broker_tests::real::RealWorld;
+use broker_tests::world::NODE;
+use broker_tests::{HttpProxy, TestPostgres};
+use sqlx::AssertSqlSafe;
+use tokio::net::TcpListener;
+use xtask::servers::kubeconfig;
+
+use super::process::{API_URL, DSN, KUBECONFIG, Surroundings, TOKEN_TTL};
+
+/// Starts, and expects not to run.
+async fn refused(why: &str, surroundings: &Surroundings, line: &str) {
+    let said = surroundings.run(&["run"]).await;
+    let told = (said.code, said.err.as_str());
+    assert_eq!(told, (Some(1), format!("error[{line}\n").as_str()), "{why}");
+}
+
+#[tokio::test]
+async fn without_a_store_that_answers() {
+    const UNREADABLE: &str = "environment_invalid]: PLEXSPHERE_DSN cannot be read; use a connection \
+        string such as postgres://USER@HOST:5432/DATABASE";
+    let world = RealWorld::new().await;
+    let good =
+        Surroundings::new(&world.database().url(), &world.cluster.kubeconfig_of_admin(&world.user));
+    let at = |rest: String| good.clone().with(DSN, &format!("postgres://{rest}"));
+    let url = world.database().url();
+    let with = |from: &str, to: &str| good.clone().with(DSN, &url.replace(from, to));
+    let (port, name) = (world.database().options().get_port(), world.database().name());
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = silent.local_addr().unwrap();
+    let as_user = |user: &str| at(format!("{user}@127.0.0.1:{port}/{name}?sslmode=disable"));
+
+    let rows = [
+        (
+            "nobody listens",
+            at("a:hush@127.0.0.1:1/b".to_owned()),
+            "setup_failed]: cannot use Postgres: error communicating with database: Connection \
+             refused (os error 111)"
+                .to_owned(),
+        ),
+        (
+            "nobody answers",
+            at(format!("a:hush@{silent}/b")),
+            "setup_failed]: cannot use Postgres: no answer within 5s".to_owned(),
+        ),
+        ("no port", at("a:hush@127.0.0.1:hush/b".to_owned()), UNREADABLE.to_owned()),
+        ("no such option", with("disable", "hush"), UNREADABLE.to_owned()),
+        (
+            "wrong password",
+            as_user("postgres:hush"),
+            "setup_failed]: cannot use Postgres: password authentication failed for user \"postgres\""
+                .to_owned(),
+        ),
+        (
+            "no such user",
+            as_user("nobody:hush"),
+            "setup_failed]: cannot use Postgres: password authentication failed for user \"nobody\""
+                .to_owned(),
+        ),
+        (
+            "encryption that the server has not",
+            with("disable", "require"),
+            "setup_failed]: cannot use Postgres: error occurred while attempting to establish a TLS \
+             connection: server does not support TLS"
+                .to_owned(),
+        ),
+        (
+            "no such database",
+            with(name, "nothing"),
+            "setup_failed]: cannot use Postgres: database \"nothing\" does not exist".to_owned(),
+        ),
+        (
+            "nowhere to enrol",
+            good.clone().with(API_URL, ""),
+            "environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL that \
+             agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface"
+                .to_owned(),
+        ),
+        (
+            "tokens for a second",
+            good.clone().with(TOKEN_TTL, "1s"),
+            "environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL is 1s; the issuer of the \
+             tokens allows 1m to 1day"
+                .to_owned(),
+        ),
+    ];
+    for (why, surroundings, line) in rows {
+        refused(why, &surroundings, &line).await;
+    }
+}
+
+#[tokio::test]
+async fn without_the_schema_of_this_release() {
+    let empty = TestPostgres::shared().await.database().await;
+    let world = RealWorld::new().await;
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let last = migrate::MIGRATIONS.last().unwrap().version;
+    let before = migrate::MIGRATIONS.iter().rev().nth(1).unwrap().version;
+    let line = |what: String| format!("setup_failed]: cannot use Postgres: {what}");
+
+    let never = "the database holds no schema of the broker; this release needs version";
+    refused(
+        "never migrated",
+        &Surroundings::new(&empty.url(), &admin),
+        &line(format!("{never} {last}: migrate up")),
+    )
+    .await;
+    let pool = world.pool();
+    let surroundings = Surroundings::new(&world.database().url(), &admin);
+    migrate::down(pool, before).await.unwrap();
+    let older =
+        format!("the schema has version {before} and this release needs {last}: migrate up");
+    refused("of the release before", &surroundings, &line(older)).await;
+    migrate::up(pool).await.unwrap();
+    let later = "INSERT INTO plexsphere.provisioning_broker_migrations (version, name, checksum)
+        VALUES (9999, 'later', '\\x00')";
+    sqlx::query(AssertSqlSafe(later)).execute(pool).await.unwrap();
+    let newer = format!(
+        "the schema has version 9999 and this release knows up to {last}: run a later release"
+    );
+    refused("of a later release", &surroundings, &line(newer)).await;
+}
+
+#[tokio::test]
+async fn without_a_cluster_that_answers() {
+    let world = RealWorld::new().await;
+    let url = world.database().url();
+    let at = |kubeconfig: &str| Surroundings::new(&url, kubeconfig);
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let closed = HttpProxy::to(world.admin.clone()).await;
+    closed.refuse().await;
+    let stranger = format!("stranger-{}", world.project);
+    let config: serde_json::Value = serde_json::from_str(&admin).unwrap();
+    let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    let asked = "the cluster failed: get Namespace kube-system (v1)";
+
+    let rows = [
+        (
+            "nobody listens",
+            at(&closed.kubeconfig()),
+            format!(
+                "cluster_transient]: {asked}: ServiceError: client error (Connect): tcp connect error: \
+                 Connection refused (os error 111): not connected"
+            ),
+        ),
+        (
+            "a stranger",
+            at(&world.cluster.kubeconfig(&stranger)),
+            format!(
+                "cluster_rejected]: {asked}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
+                 cannot get resource \"namespaces\" in API group \"\" in the namespace \"kube-system\": forbidden"
+            ),
+        ),
+        (
+            "a certificate that nobody vouches for",
+            at(&kubeconfig(server, None, None)),
+            format!(
+                "cluster_transient]: {asked}: ServiceError: client error (Connect): invalid peer \
+                 certificate: UnknownIssuer: not connected"
+            ),
+        ),
+        (
+            "not YAML",
+            at("apiVersion: v1\nusers: [{user: {token: hush"),
+            "setup_failed]: cannot use Kubernetes: the kubeconfig is not YAML of that kind from its \
+             line 2 on"
+                .to_owned(),
+        ),
+        (
+            "of another kind",
+            at(r#"{"clusters": "hush"}"#),
+            "setup_failed]: cannot use Kubernetes: the kubeconfig is not YAML of that kind from its \
+             line 1 on"
+                .to_owned(),
+        ),
+        (
+            "nothing in it",
+            at(""),
+            "setup_failed]: cannot use Kubernetes: failed to determine current context".to_owned(),
+        ),
+        (
+            "no such file",
+            at(&admin).with(KUBECONFIG, "/nowhere/kubeconfig"),
+            "file_unreadable]: cannot read /nowhere/kubeconfig: No such file or directory (os error 2)"
+                .to_owned(),
+        ),
+        (
+            "nothing set",
+            at(&admin).with(KUBECONFIG, "").with("HOME", "/nowhere"),
+            "setup_failed]: cannot use Kubernetes: KUBECONFIG is empty, and there is neither \
+             ~/.kube/config nor the service account of a Pod"
+                .to_owned(),
+        ),
+    ];
+    for (why, surroundings, line) in rows {
+        refused(why, &surroundings, &line).await;
+    }
+}
+
+#[tokio::test]
+async fn on_another_cluster_than_that_of_its_resources() {
+    let world = RealWorld::new().await;
+    let resource = world.brought_to(Phase::Provisioning, &world.declaration(NODE)).await;
+    let here = resource.substrate().cluster().map(ClusterId::to_string).unwrap();
+    let elsewhere = "UPDATE plexsphere.provisioned_resources SET cluster_id = 'elsewhere'";
+    sqlx::query(elsewhere).execute(world.pool()).await.unwrap();
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let surroundings = Surroundings::new(&world.database().url(), &admin);
+    let line = format!(
+        "cluster_rejected]: the cluster failed: this is cluster {here}, and the resources of the store \
+         stand on elsewhere"
+    );
+    refused("another cluster", &surroundings, &line).await;
+}

@@ -1,0 +1,238 @@
+//! Starting the binary, reading what it says, and asking what it serves.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+
+use broker_tests::until;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::servers::processes::Killed;
+
+pub(crate) const DSN: &str = "PLEXSPHERE_DSN";
+pub(crate) const API_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_API_URL";
+pub(crate) const LISTEN: &str = "PLEXSPHERE_PROVISIONING_BROKER_LISTEN";
+pub(crate) const INTERVAL: &str = "PLEXSPHERE_PROVISIONING_BROKER_RECONCILE_INTERVAL";
+pub(crate) const EVENT_URL: &str = "PLEXSPHERE_PROVISIONING_BROKER_EVENT_URL";
+pub(crate) const TOKEN_TTL: &str = "PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL";
+pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
+
+/// The binary that was built with the tests.
+///
+/// A name of its own: README's commands, which a test types, may build another one of the same code meanwhile
+/// and put it into its place.
+pub(crate) fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let tests = std::env::current_exe().unwrap();
+        let built = tests.parent().and_then(Path::parent).unwrap().join("provisioning-broker");
+        assert!(
+            built.exists(),
+            "{} is missing: `cargo xtask test` builds it with the tests",
+            built.display()
+        );
+        let own = tests.with_file_name("provisioning-broker-under-test");
+        let new = tests.with_file_name(format!("provisioning-broker-{}", std::process::id()));
+        fs::hard_link(&built, &new).unwrap();
+        fs::rename(&new, &own).unwrap();
+        own
+    })
+}
+
+/// An environment of nothing but what it is given, and the files that it names.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    variables: Vec<(String, String)>,
+    files: Arc<TempDir>,
+}
+
+impl Surroundings {
+    /// A store, and a management cluster by the content of a kubeconfig.
+    pub(crate) fn new(dsn: &str, kubeconfig: &str) -> Self {
+        let files = Arc::new(tempfile::tempdir().unwrap());
+        let file = files.path().join("kubeconfig");
+        fs::write(&file, kubeconfig).unwrap();
+        Self { variables: Vec::new(), files }
+            .with(DSN, dsn)
+            .with(KUBECONFIG, file.to_str().unwrap())
+            .with(API_URL, "https://mesh.example.org")
+            .with(LISTEN, "127.0.0.1:0")
+            .with(INTERVAL, "500ms")
+    }
+
+    /// With another value of a variable.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.retain(|(other, _)| other != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        let variables = self.variables.iter().map(|(name, value)| (name, value));
+        command.args(arguments).env_clear().envs(variables).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
+        let Ended { code, log, errors } = self.start_with(arguments).ended().await;
+        let text = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect();
+        Said { code, out: text(log), err: text(errors) }
+    }
+
+    /// Starts a replica.
+    pub(crate) fn start(&self) -> Replica {
+        self.start_with(&["run"])
+    }
+
+    /// The same with other arguments.
+    pub(crate) fn start_with(&self, arguments: &[&str]) -> Replica {
+        Replica::of(self.command(arguments), Arc::clone(&self.files))
+    }
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A replica that runs, and everything that it said so far. Killed with its test.
+pub(crate) struct Replica {
+    process: Killed,
+    log: Reading,
+    errors: Reading,
+    /// Removed when nobody reads them any more.
+    _files: Arc<TempDir>,
+}
+
+/// A stream that is read line by line as it comes, so that a pipe never fills up.
+struct Reading {
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Reading {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let read = move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                kept.lock().unwrap().push(line);
+            }
+        };
+        Self { lines, reader: std::thread::spawn(read) }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Everything, once the stream has ended.
+    fn end(self) -> Vec<String> {
+        self.reader.join().unwrap();
+        Arc::into_inner(self.lines).unwrap().into_inner().unwrap()
+    }
+}
+
+/// Everything that a replica said, and how it ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) log: Vec<String>,
+    pub(crate) errors: Vec<String>,
+}
+
+impl Replica {
+    fn of(mut command: Command, files: Arc<TempDir>) -> Self {
+        let mut child: Child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = Reading::of(child.stdout.take().unwrap());
+        let errors = Reading::of(child.stderr.take().unwrap());
+        Self { process: Killed(child), log, errors, _files: files }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// The first line of the log with that message.
+    pub(crate) async fn logged(&self, message: &str) -> Value {
+        until(format_args!("{message:?} in the log"), || async {
+            let lines = self.log.lines();
+            let mut lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            lines.find(|line| line["message"] == message)
+        })
+        .await
+    }
+
+    /// Status and body of what is served at a path.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let serving = self.logged("serving /livez, /readyz and /metrics").await;
+        let address: SocketAddr = serving["address"].as_str().unwrap().parse().unwrap();
+        get(address, path).await.unwrap_or_else(|gone| {
+            panic!("{path}: {gone}; {:?}; {:?}", self.errors.lines(), self.log.lines().last())
+        })
+    }
+
+    /// Waits until it is ready.
+    pub(crate) async fn ready(&self) {
+        until("the replica to be ready", || async {
+            (self.get("/readyz").await == (200, "ok\n".to_owned())).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until it is not ready; answers why.
+    pub(crate) async fn unready(&self) -> String {
+        until("the replica not to be ready", || async {
+            let (status, why) = self.get("/readyz").await;
+            (status == 503).then_some(why)
+        })
+        .await
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process.0), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(self) -> Ended {
+        let Self { mut process, log, errors, _files } = self;
+        let status = until("the replica to end", || {
+            let ended = process.0.try_wait().unwrap();
+            async move { ended }
+        })
+        .await;
+        Ended { code: status.code(), log: log.end(), errors: errors.end() }
+    }
+
+    /// Ends it as a supervisor would.
+    pub(crate) async fn stop(self) -> Ended {
+        self.signal(Signal::TERM);
+        let ended = self.ended().await;
+        assert_eq!((ended.code, ended.errors.as_slice()), (Some(0), &[][..]));
+        ended
+    }
+}
+
+async fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
+    let mut connection = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    Ok((status, body.to_owned()))
+}

@@ -1,0 +1,36 @@
+//! A replica that runs does not end because a server goes away: it says so, and recovers by itself.
+
+use broker_tests::real::RealWorld;
+use broker_tests::{HttpProxy, PgProxy};
+
+use super::process::Surroundings;
+
+#[tokio::test]
+async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
+    let world = RealWorld::new().await;
+    let store = PgProxy::to(world.database()).await;
+    let cluster = HttpProxy::to(world.admin.clone()).await;
+    let replica = Surroundings::new(store.url(), &cluster.kubeconfig()).start();
+    replica.ready().await;
+
+    for _ in 0..2 {
+        store.script().each(|_| true).before_forward().cut();
+        let why = replica.unready().await;
+        let start = "provisioning-broker-reconcile: ";
+        assert!(why.starts_with(start) && why.contains("repository"), "{why}");
+        assert_eq!(why.lines().count(), 1, "{why}");
+        store.script().clear();
+        replica.ready().await;
+
+        cluster.script().each(|_| true).before_forward().cut();
+        let why = replica.unready().await;
+        assert!(why.starts_with(start) && why.contains("cluster"), "{why}");
+        cluster.script().clear();
+        replica.ready().await;
+    }
+
+    let failed = replica.logged("provisioning broker reconcile tick failed").await;
+    assert_eq!(failed["level"], "WARN", "{failed}");
+    assert_eq!(replica.get("/livez").await, (200, "ok\n".to_owned()));
+    replica.stop().await;
+}
