@@ -210,7 +210,7 @@ pub(crate) enum Format {
 /// What the parser makes of a command line.
 pub(crate) enum Parsed {
     /// A command to be run.
-    Command(Command),
+    Command(Box<Command>),
     /// Help or version: text that was asked for.
     Answer(String),
     /// No command at all: help that was not asked for.
@@ -226,7 +226,7 @@ pub(crate) fn parse(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Parsed, Failure> {
     let told = match Cli::try_parse_from(arguments) {
-        Ok(cli) => return Ok(Parsed::Command(cli.command)),
+        Ok(cli) => return Ok(Parsed::Command(Box::new(cli.command))),
         Err(told) => told,
     };
     let (kind, text) = (told.kind(), told.render().to_string());

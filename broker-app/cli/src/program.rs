@@ -52,7 +52,7 @@ pub(crate) fn run(
 
 fn answer(parsed: Parsed, surroundings: &mut Surroundings<'_>) -> Result<Exit, Failure> {
     match parsed {
-        Parsed::Command(command) => perform(command, surroundings).map(|()| Exit::Done),
+        Parsed::Command(command) => perform(*command, surroundings).map(|()| Exit::Done),
         Parsed::Answer(text) => {
             write!(surroundings.stdout, "{text}")?;
             Ok(Exit::Done)

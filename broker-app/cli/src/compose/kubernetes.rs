@@ -70,19 +70,17 @@ fn place(line: Option<u64>) -> String {
 }
 
 fn unfit(error: KubeconfigError) -> Failure {
-    match error {
-        KubeconfigError::ReadConfig(source, path) => Failure::File { path, source },
-        other => unusable(in_words(&other)),
+    if let KubeconfigError::ReadConfig(source, path) = error {
+        return Failure::File { path, source };
     }
+    unusable(in_words(&error))
 }
 
 fn in_words(error: &KubeconfigError) -> NoConfig {
-    match error {
-        KubeconfigError::Parse(error) => {
-            NoConfig::Unreadable { line: error.location().map(|location| location.line()) }
-        }
-        other => NoConfig::Other(in_one_line(other)),
+    if let KubeconfigError::Parse(error) = error {
+        return NoConfig::Unreadable { line: error.location().map(|location| location.line()) };
     }
+    NoConfig::Other(in_one_line(error))
 }
 
 /// Where nobody was told to look, a file that is not there is no surprise.

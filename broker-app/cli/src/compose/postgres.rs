@@ -61,10 +61,10 @@ enum NoConnection {
 
 impl From<sqlx::Error> for NoConnection {
     fn from(error: sqlx::Error) -> Self {
-        match error {
-            sqlx::Error::Database(refusal) => Self::Refused(refusal.message().to_owned()),
-            other => Self::Failed(other),
+        if let sqlx::Error::Database(refusal) = &error {
+            return Self::Refused(refusal.message().to_owned());
         }
+        Self::Failed(error)
     }
 }
 

@@ -138,7 +138,7 @@ fn strangers_are_kept_to_be_named_and_not_hinted_at() {
     assert_eq!(index.apply(Event::Applied(&stranger(6))), None);
     assert_eq!(index.version(), Some("6"));
     let web = ("web".to_owned(), "a".to_owned(), "u".to_owned(), false);
-    assert_eq!(owned(&index), [web.clone()]);
+    assert_eq!(owned(&index), std::slice::from_ref(&web));
     assert_eq!(relist(&mut index, &[stranger(7), object(1, 7)], 8), [resource(1)]);
     assert_eq!(owned(&index), [ours(1, false), web]);
     assert_eq!(index.apply(Event::Deleted(&stranger(9))), None);

@@ -7,15 +7,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use broker_app::SweepReport;
 use broker_domain::{ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::IdSource;
 use broker_render::{FIELD_MANAGER, references_digest};
+use broker_tests::TestCluster;
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::real::{Behaviour, RealWorld, SystemIds};
+use broker_tests::real::{Behaviour, PATIENCE, RealWorld, SystemIds};
 use broker_tests::world::{STANDALONE, operator};
-use broker_tests::{TestCluster, until};
 use futures::{StreamExt, stream};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
@@ -30,6 +31,9 @@ const MANY: usize = 1_000;
 const AT_ONCE: usize = 32;
 
 const CROSSPLANE: &str = "crossplane";
+
+/// What keeps a composite resource until somebody lets it go.
+const HELD: &str = "composite.apiextensions.crossplane.io";
 
 /// A copy of a row under another id: everything that names the resource names the copy.
 const COPY: &str = "INSERT INTO plexsphere.provisioned_resources
@@ -131,7 +135,7 @@ impl Objects {
         let theirs =
             PatchParams { field_manager: Some(CROSSPLANE.into()), ..PatchParams::default() };
         let composed = renamed(&json!({
-            "metadata": {"finalizers": [composite["metadata"]["finalizers"][0]]},
+            "metadata": {"finalizers": [HELD]},
             "spec": {"crossplane": composite["spec"]["crossplane"]},
         }));
         self.composites.patch(name.as_str(), &theirs, &Patch::Merge(composed)).await.unwrap();
@@ -209,12 +213,22 @@ fn digest(original: &ProvisionedResource, to: ProvisionedResourceId) -> Option<V
 
 /// Sweeps until the cache has heard of everything, and once more, which has to cost nothing.
 async fn expect_silence(world: &RealWorld, expected: usize, why: &str) {
-    until(format!("{why}: everything to be settled"), || async {
+    let started = Instant::now();
+    loop {
         let (work, report) = world.sweep().await;
         let settled = work.is_empty() && report.settled == expected;
-        (settled && world.cache.identity().is_some()).then_some(())
-    })
-    .await;
+        if settled && world.cache.identity().is_some() {
+            break;
+        }
+        let (waiting, troubles) = (report.waiting, report.by_reason());
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{why}: {} of {expected} settled, {waiting} wait, {} to do, {troubles:?}, {} missing",
+            report.settled,
+            work.len(),
+            report.missing,
+        );
+    }
     let ((work, report), cost) = cost_of(world, world.sweep()).await;
     let SweepReport { looked_at, settled, troubles, orphans, unlisted_kinds, .. } = report;
     assert_eq!((looked_at, settled), (expected, expected), "{why}: {troubles:?}");
