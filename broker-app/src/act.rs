@@ -8,7 +8,7 @@ use broker_domain::{
 };
 use broker_ports::{
     Applied, ApplyRequest, AuditAction, AuditEntry, DeleteRequest, Deleted, Issue, IssueRequest,
-    IssuedToken, ObjectVersion, PortError, PortName, Refusal, Write, Written,
+    IssuedToken, ObjectVersion, PortError, PortName, Refusal, TokenState, Write, Written,
 };
 use broker_render::{Armed, Bootstrap, Precondition, inject_bootstrap, preserve_injection};
 
@@ -177,10 +177,26 @@ impl Hand<'_> {
         match call(PortName::TokenIssuer, Kind::Write, patience, issued).await? {
             Issue::Issued(issued) => {
                 let id = issued.id;
+                self.expect_live(id).await?;
                 *token = Some(issued);
                 Ok(Answer::Issued(id))
             }
             Issue::Consumed { id } => Ok(Answer::Consumed(id)),
+        }
+    }
+
+    /// A request that was repeated on its way has issued a second token and killed the first, and which of the two
+    /// answers came back nobody can tell: to arm with a dead one would leave a machine that never enrols.
+    async fn expect_live(&self, token: BootstrapTokenId) -> Result<(), Error> {
+        let state = self.pass.ports.tokens.state(token);
+        let patience = self.pass.patience(self.pass.config.deadlines.token)?;
+        match call(PortName::TokenIssuer, Kind::Read, patience, state).await? {
+            Some(TokenState::Live { .. } | TokenState::Consumed { .. }) => Ok(()),
+            Some(_) | None => {
+                let message = "the token that was issued is dead; it may have been issued twice";
+                let source = PortError::unknown(message);
+                Err(Error::Port { port: PortName::TokenIssuer, source })
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use broker_app::{Passed, Reconciler};
 use broker_domain::{EventType, ObjectReference, OnFailure, Phase, ProvisionedResource};
 use broker_ports::memory::Behaviour;
 use broker_ports::testing::builders::{rows, worker};
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
 use broker_ports::{
     AuditAction, ClaimRequest, ClaimTarget, Lane, NodeDeregistrar, Outbox, PortName, Repository,
     Schedule,
@@ -84,6 +84,19 @@ async fn expect_ready_with_one_token(
     assert_eq!(armed.unwrap(), token.to_string());
     assert!(world.mesh.consumer(token).is_some(), "the machine enrolled with the row's token");
     assert_eq!(world.tokens.live_token(row.id()), None, "and that was the only one");
+}
+
+/// Found by the model check: the second issue killed the token of the first, whose answer came back, and the
+/// machine that was armed with it could never enrol.
+#[tokio::test(start_paused = true)]
+async fn issue_that_was_repeated_on_its_way_arms_nothing_with_a_dead_token() {
+    let repeated = Fault::Duplicate { answered: Answered::First };
+    let world = world_with(PortName::TokenIssuer, "issue", 1, repeated);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let error = world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "token_issuer_unknown");
+    assert_eq!(xr(&world, &resource).pointer("/metadata/annotations/plexsphere.io~1armed"), None);
+    expect_ready_with_one_token(&world, &world.replica("replica-2"), &resource).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,7 @@ fn every_rule_has_its_history() {
         (Rule::Shell, late, &["nothing is armed with a dead token"]),
         (Rule::Touch, late, &["nothing is armed with a dead token"]),
         (Rule::IssuerEpoch, late, &["nothing is armed with a dead token"]),
-        (Rule::IssueOnce, twice, &["nothing is armed with a dead token"]),
+        (Rule::IssueChecked, twice, &["nothing is armed with a dead token"]),
         (Rule::VersionGuard, late, &["S1 legal edges only, sinks stay"]),
         (Rule::LeaseGuard, late, &["S16 no write without a lease"]),
         (Rule::Consumed, deleted_by_somebody, &["S11 Ready speaks of the machine that stands"]),

@@ -186,6 +186,17 @@ impl Resource {
             }
             Times::TwiceSecond => self.do_deed(law, place, deed, wrongs),
         };
+        let reply = reply.filter(|reply| match reply {
+            // The pass asks for the state of what it was given before it goes on.
+            Reply::Issued(token) => {
+                law.lacks(Rule::IssueChecked) || self.world.issuer.knows(*token)
+            }
+            Reply::Committed(_)
+            | Reply::LostRace
+            | Reply::Done
+            | Reply::Applied
+            | Reply::Consumed(_) => true,
+        });
         let Some(reply) = reply else {
             // The port refused: the pass fails and gives its lease back.
             self.passes.remove(place);

@@ -3,7 +3,7 @@
 use broker_domain::{MeshRole, OnFailure};
 use stateright::{Model, Property};
 
-use super::book::{Book, Deed};
+use super::book::Book;
 use super::continuation::{Continuations, MOST_PASSES, Pace};
 use super::pass::{At, Law, Times};
 use super::rule::{Rule, Wrong, Wrongs};
@@ -132,12 +132,10 @@ impl Protocol {
                     events.push(Event::Read(place, number));
                     events.push(Event::Crash(place, number));
                 }
-                At::Talking { deed, .. } => {
+                At::Talking { .. } => {
                     events.push(Event::Do(place, number, Times::Once));
                     events.push(Event::Crash(place, number));
-                    let echoes = !matches!(deed, Deed::Issue { .. })
-                        || self.setting.without == Some(Rule::IssueOnce);
-                    if self.setting.twice && echoes {
+                    if self.setting.twice {
                         events.push(Event::Do(place, number, Times::TwiceFirst));
                         events.push(Event::Do(place, number, Times::TwiceSecond));
                     }

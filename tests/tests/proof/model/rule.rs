@@ -32,8 +32,9 @@ pub(super) enum Rule {
     ActWithinLease,
     /// A shell is known by what it is armed with, not by its pause: people pause, too.
     ArmedTells,
-    /// No request to the issuer is repeated behind its caller's back.
-    IssueOnce,
+    /// A token that was answered is looked at before anything is armed with it: the request may have been
+    /// performed twice.
+    IssueChecked,
 }
 
 /// What must never happen.
