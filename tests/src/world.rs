@@ -325,12 +325,39 @@ impl World {
     ///
     /// As the runner.
     pub fn try_runner(&self, config: RunnerConfig) -> Result<Runner, ConfigError> {
+        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config("replica-1", self.mode));
+        Runner::new(self.reconciler.clone(), sweeper, self.relay(), config)
+    }
+
+    /// Makes runners of one replica, each of which begins with nothing but what is stored. They share the
+    /// faults of this world.
+    ///
+    /// # Panics
+    ///
+    /// When the configuration is refused.
+    pub fn runner_maker(
+        &self,
+        name: String,
+        config: RunnerConfig,
+    ) -> impl Fn() -> Runner + Send + use<> {
+        let (ports, relay, mode) = (self.ports.clone(), self.relay(), self.mode);
+        move || {
+            let own = reconciler_config(&name, mode);
+            let reconciler = Reconciler::new(ports.clone(), own.clone());
+            let sweeper = Sweeper::new(ports.clone(), own);
+            Runner::new(reconciler, sweeper, relay.clone(), config.clone())
+                .expect("a configuration that works")
+        }
+    }
+
+    /// The relay, with the faults of this world.
+    #[must_use]
+    pub fn relay(&self) -> Relay {
         let ports = RelayPorts {
             outbox: self.faults.around::<dyn Outbox>(Arc::new(self.store.clone())),
             sink: self.faults.around::<dyn EventSink>(Arc::new(self.sink.clone())),
         };
-        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config("replica-1", self.mode));
-        Runner::new(self.reconciler.clone(), sweeper, Relay::new(ports, relay_config()), config)
+        Relay::new(ports, relay_config())
     }
 
     /// Another facade over this world, for whose callers things go wrong.

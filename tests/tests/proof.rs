@@ -2,11 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+#[path = "proof/matrix.rs"]
+mod matrix;
 #[path = "proof/model.rs"]
 mod model;
+#[path = "proof/simulation.rs"]
+mod simulation;
 
 /// Whether the big counts are wanted: `cargo xtask test --nightly`.
-#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
 fn is_nightly() -> bool {
-    std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
+    environment("BROKER_NIGHTLY").is_some_and(|value| value == "1")
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask` tells it")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
 use crate::tools::{CrossplaneTools, Tools, provide_documents};
-use crate::{bench, docs, down, lint, test, tidy, up};
+use crate::{bench, docs, down, lint, simulate, test, tidy, up};
 
 /// The workspace's tasks.
 ///
@@ -68,6 +68,11 @@ enum Task {
     /// Hold the servers that `up` asks for.
     #[command(hide = true)]
     Keep(UpArguments),
+    /// Tell the stories of many seeds: the whole broker in memory, with faults, until it comes to rest.
+    ///
+    /// A seed that fails is printed with the one command that repeats it and with the shortest story
+    /// that still fails.
+    Simulate(SimulateArguments),
     /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
     ///
     /// Every published library is also checked by itself, without features and with each of them,
@@ -120,6 +125,16 @@ pub(crate) struct UpArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct SimulateArguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 1_000, conflicts_with = "seed")]
+    pub(crate) seeds: u64,
+    /// This one seed only.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
 struct BenchArguments {
     /// Run only these benchmarks; without any, all of them.
     #[arg(value_name = "NAME")]
@@ -154,6 +169,7 @@ fn perform(task: &Task) -> Result<(), TaskError> {
         Task::Up(arguments) => up::run(arguments),
         Task::Down => down::run(),
         Task::Keep(arguments) => up::keeper::run(arguments),
+        Task::Simulate(arguments) => simulate::run(arguments),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
         Task::Bench(arguments) => bench::run(&arguments.names),

@@ -1,0 +1,112 @@
+//! Simulation: the whole application, several replicas of it, on in-memory adapters, one life per seed.
+//!
+//! A seed makes a story (who declares, deletes, meddles, kills and waits when) and a plan of faults for every call
+//! of every port. Time is tokio's paused clock on one thread, so that a seed tells the same story each time,
+//! byte for byte. When the faults stop, everything has to come to rest where its callers want it.
+
+#[path = "simulation/life.rs"]
+mod life;
+#[path = "simulation/promises.rs"]
+mod promises;
+#[path = "simulation/story.rs"]
+mod story;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{environment, is_nightly};
+pub(crate) use life::Declared;
+use life::{Life, live};
+pub(crate) use promises::{at_rest, kept};
+pub(crate) use story::Kind;
+use story::Story;
+
+const NORMAL: u64 = 1_000;
+const NIGHTLY: u64 = 10_000;
+
+/// Which seeds: `cargo xtask simulate` says so, or the run does.
+fn seeds() -> std::ops::Range<u64> {
+    let first = environment("BROKER_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let many = if is_nightly() { NIGHTLY } else { NORMAL };
+    let many = environment("BROKER_SEEDS").map_or(many, |seeds| seeds.parse().unwrap());
+    first..first + many
+}
+
+#[test]
+fn every_seed_comes_to_rest() {
+    let seeds = seeds();
+    let next = AtomicU64::new(seeds.start);
+    let failed = Mutex::new(None::<u64>);
+    let faults = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || failed.lock().unwrap().is_some() {
+                        return;
+                    }
+                    let life = live(&Story::of(seed));
+                    faults.fetch_add(life.faults, Ordering::Relaxed);
+                    if life.complaint.is_some() {
+                        let mut failed = failed.lock().unwrap();
+                        *failed = Some(failed.map_or(seed, |other| other.min(seed)));
+                    }
+                }
+            });
+        }
+    });
+    if let Some(seed) = failed.into_inner().unwrap() {
+        panic!("{}", in_words(seed));
+    }
+    let faults = faults.into_inner();
+    println!("{} seeds, {faults} faults", seeds.end - seeds.start);
+    assert!(faults > seeds.end - seeds.start, "{faults} faults: hardly anything goes wrong");
+}
+
+/// What a person needs who has to mend it: the one command, and the shortest story that still fails.
+fn in_words(seed: u64) -> String {
+    let (story, Life { trace, complaint, .. }) = shrunk(Story::of(seed));
+    let complaint = complaint.unwrap_or_default();
+    let steps = story.steps.len();
+    format!(
+        "seed {seed}: {complaint}\nrepeat it with: cargo xtask simulate --seed {seed}\n\
+         the shortest story that still fails has {steps} steps:\n{trace}"
+    )
+}
+
+/// Leaves out one step after the other, as long as it still fails.
+fn shrunk(story: Story) -> (Story, Life) {
+    let mut best = (story.clone(), live(&story));
+    let mut place = 0;
+    while place < best.0.steps.len() {
+        let mut shorter = best.0.clone();
+        shorter.steps.remove(place);
+        let life = live(&shorter);
+        if life.complaint.is_some() {
+            best = (shorter, life);
+        } else {
+            place += 1;
+        }
+    }
+    best
+}
+
+#[test]
+fn a_seed_tells_the_same_story_each_time() {
+    let mut traces = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let [first, second] = [(); 2].map(|()| live(&Story::of(seed)).trace);
+        assert!(first == second, "seed {seed} told two stories:\n{first}\n{second}");
+        traces.insert(first);
+    }
+    assert_eq!(traces.len(), 20, "other seeds, other stories");
+}
+
+/// A check that cannot fail is none: a story whose end is not waited for is complained about.
+#[test]
+fn an_unfinished_life_is_complained_about() {
+    let story = Story { patience: 0, ..Story::of(3) };
+    let life = live(&story);
+    assert!(life.complaint.is_some(), "{}", life.trace);
+}

@@ -1,0 +1,120 @@
+//! What has to be so in the end, whatever happened on the way.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use broker_domain::{MeshRole, Phase, ProvisionedResource};
+use broker_ports::Repository;
+use broker_render::ARMED_ANNOTATION;
+use broker_tests::world::World;
+
+use super::life::Declared;
+use super::story::Kind;
+
+/// Everything is where its caller wants it, and its events were delivered.
+pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), String> {
+    let standing = world.standing();
+    for (number, it) in declared.iter().enumerate() {
+        let row = world.get(it.id).await;
+        let fine = match (it.deleted, it.kind) {
+            (true, _) => row.phase() == Phase::Deleted,
+            // Whoever fails before it is deleted fails for good.
+            (false, Kind::Doomed) => row.phase() == Phase::Failed,
+            (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
+            (false, Kind::Node | Kind::Standalone) => row.phase() == Phase::Ready,
+        };
+        if !fine {
+            return Err(format!("L1, L2: #{number} is in {} in the end", row.phase()));
+        }
+        if row.phase() == Phase::Ready {
+            ready(world, &row).map_err(|wrong| format!("#{number}: {wrong}"))?;
+        }
+        let name = row.xr_name();
+        let own = standing.iter().filter(|object| object.name().starts_with(name.as_str())).count();
+        let wanted = match row.phase() {
+            Phase::Ready => 3..=3,
+            // Nobody looks after it any more: what somebody deleted stays away.
+            Phase::Failed => 0..=3,
+            Phase::Pending
+            | Phase::Provisioning
+            | Phase::Enrolling
+            | Phase::Deregistering
+            | Phase::Deprovisioning
+            | Phase::Deleted => 0..=0,
+        };
+        if !wanted.contains(&own) {
+            return Err(format!("S7, S9: {own} objects of #{number} stand, not {wanted:?}"));
+        }
+        let told = world.sink.deliveries_of(it.id);
+        let numbers: BTreeSet<_> = told.iter().map(|event| event.sequence).collect();
+        if numbers.len() as u64 != row.event_sequence() {
+            return Err(format!("#{number}: {} of {} events", numbers.len(), row.event_sequence()));
+        }
+    }
+    Ok(())
+}
+
+/// A Ready node is armed with the row's token, and a Node enrolled with that.
+fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
+    let xr = world.cluster.object(&world.xr(row)).ok_or("no composite resource")?;
+    let pointer = format!("/metadata/annotations/{}", ARMED_ANNOTATION.replace('/', "~1"));
+    let armed = xr.pointer(&pointer).and_then(|armed| armed.as_str()).unwrap_or_default();
+    match (row.mesh_role(), row.bootstrap_token_id()) {
+        (MeshRole::Standalone, _) if armed == "standalone" => Ok(()),
+        (MeshRole::Node, Some(token)) if armed == token.to_string() => {
+            let node = world.mesh.consumer(token).ok_or("S11: nobody enrolled")?;
+            if node.deregistered {
+                Err("S8: its Node was told to leave".to_owned())
+            } else {
+                Ok(())
+            }
+        }
+        (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("it is armed with {armed:?}")),
+    }
+}
+
+/// What a world at rest must not change in.
+pub(super) async fn picture(world: &World, declared: &[Declared]) -> String {
+    let mut picture = String::new();
+    for it in declared {
+        let row = world.get(it.id).await;
+        let _ = write!(picture, "{} {} ", row.version(), row.phase());
+    }
+    // An event may be delivered again when its acknowledgement was lost; a new one would be a new version.
+    let _ = write!(picture, "{} writes", world.cluster.writes());
+    picture
+}
+
+/// Everything that its history has to say.
+pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), String> {
+    for (number, it) in declared.iter().enumerate() {
+        let row = world.get(it.id).await;
+        let lines = world.store.history(it.id).await.map_err(|error| error.to_string())?;
+        let written: Vec<_> = lines.iter().filter_map(|line| line.version).collect();
+        let expected = 1..=row.version().get();
+        if !written.iter().map(|version| version.get()).eq(expected) {
+            return Err(format!("S2: #{number} has versions without an audit line, or with two"));
+        }
+        let epochs: Vec<_> = lines
+            .iter()
+            .filter(|line| line.version.is_some())
+            .filter_map(|line| line.epoch)
+            .collect();
+        if !epochs.is_sorted() {
+            return Err(format!("S16: a lease that was lost has written #{number}"));
+        }
+        let mut first_told = Vec::new();
+        for event in world.sink.deliveries_of(it.id) {
+            if !first_told.contains(&event.sequence) {
+                first_told.push(event.sequence);
+            }
+        }
+        if !first_told.iter().copied().eq(1..=row.event_sequence()) {
+            return Err(format!("S3: the events of #{number} came as {first_told:?}"));
+        }
+        if row.phase() == Phase::Deleted && world.tokens.live_token(row.id()).is_some() {
+            return Err(format!("S4: #{number} is Deleted and has a live token"));
+        }
+    }
+    Ok(())
+}

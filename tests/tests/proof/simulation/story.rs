@@ -1,0 +1,125 @@
+//! A story: what people and machines do to the broker, and which calls of it go wrong, all of it from one number.
+
+use std::fmt;
+
+use broker_ports::PortName;
+use broker_ports::testing::faults::{Fault, FaultPlan, Odds};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// How many replicas there are.
+pub(super) const REPLICAS: usize = 3;
+/// How long everything may take once nothing goes wrong any more, in rounds of ten seconds: a lease, the longest
+/// back-off, and a few sweeps.
+const PATIENCE: u32 = 90;
+
+#[derive(Debug, Clone)]
+pub(super) struct Story {
+    pub(super) seed: u64,
+    pub(super) steps: Vec<Step>,
+    pub(super) patience: u32,
+}
+
+/// What is declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Node,
+    Standalone,
+    /// Its Composition gives up, and it is kept.
+    Doomed,
+    /// Its Composition gives up, and it is rolled back.
+    RolledBack,
+}
+
+/// What happens next. Resources and replicas are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Declare(Kind),
+    Delete(usize),
+    /// Somebody deletes its composite resource, and what that composed lives on.
+    Meddle(usize),
+    /// Somebody pauses its composite resource for a while.
+    Pause(usize),
+    Kill(usize),
+    /// A request arrives that nobody waits for any more.
+    Land,
+    /// The watch falls behind, or catches up.
+    FreezeWatch,
+    CatchUp,
+    /// The watch ends.
+    EndWatch,
+    Wait {
+        millis: u64,
+    },
+}
+
+impl Story {
+    pub(super) fn of(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut steps = vec![Step::Declare(kind(&mut random))];
+        for _ in 0..random.random_range(6..16) {
+            steps.push(step(&mut random));
+        }
+        Self { seed, steps, patience: PATIENCE }
+    }
+
+    /// Which calls go wrong. Direct reads are never stale, as their contract says; what is only a hint may be.
+    pub(super) fn faults(&self) -> FaultPlan {
+        let odds =
+            Odds { stale_read: 0, ..Odds::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap()) };
+        let mut random = StdRng::seed_from_u64(self.seed ^ 0x5741_1e);
+        let mut plan = FaultPlan::seeded(self.seed, odds);
+        for _ in 0..4 {
+            let nth = random.random_range(2..30);
+            plan = plan.on(PortName::Cluster, "observe_many", nth, Fault::StaleRead);
+        }
+        plan
+    }
+}
+
+fn kind(random: &mut StdRng) -> Kind {
+    match random.random_range(0..6) {
+        0..3 => Kind::Node,
+        3 => Kind::Standalone,
+        4 => Kind::Doomed,
+        _ => Kind::RolledBack,
+    }
+}
+
+fn step(random: &mut StdRng) -> Step {
+    match random.random_range(0..16) {
+        0..3 => Step::Declare(kind(random)),
+        3..5 => Step::Delete(random.random_range(0..4)),
+        5 => Step::Meddle(random.random_range(0..4)),
+        6 => Step::Pause(random.random_range(0..4)),
+        7..9 => Step::Kill(random.random_range(0..REPLICAS)),
+        9 => Step::Land,
+        10 => Step::FreezeWatch,
+        11 => Step::CatchUp,
+        12 => Step::EndWatch,
+        13 => Step::Wait { millis: 70_000 },
+        _ => Step::Wait { millis: random.random_range(100..6_000) },
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Declare(Kind::Node) => f.write_str("a node is declared"),
+            Self::Declare(Kind::Standalone) => f.write_str("something without a node is declared"),
+            Self::Declare(Kind::Doomed) => f.write_str("a node is declared that will fail"),
+            Self::Declare(Kind::RolledBack) => {
+                f.write_str("a node is declared that will fail and be rolled back")
+            }
+            Self::Delete(which) => write!(f, "the deletion of #{which} is requested"),
+            Self::Meddle(which) => write!(f, "somebody deletes the composite resource of #{which}"),
+            Self::Pause(which) => write!(f, "somebody pauses the composite resource of #{which}"),
+            Self::Kill(which) => write!(f, "replica {which} is killed and started again"),
+            Self::Land => f.write_str("a late request arrives"),
+            Self::FreezeWatch => f.write_str("the watch falls behind"),
+            Self::CatchUp => f.write_str("the watch catches up"),
+            Self::EndWatch => f.write_str("the watch ends"),
+            Self::Wait { millis } => write!(f, "{millis} ms go by"),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask simulate`: any number of seeds through the simulation of the proof tier.
+
+use crate::cli::SimulateArguments;
+use crate::error::TaskError;
+use crate::workspace::{Workspace, run as run_command};
+
+pub(crate) fn run(arguments: &SimulateArguments) -> Result<(), TaskError> {
+    let SimulateArguments { seeds, seed } = arguments;
+    let (first, many) = seed.map_or((0, *seeds), |seed| (seed, 1));
+    // Built as `cargo xtask test` builds it, so that nothing is compiled a second time.
+    let mut command = Workspace::load()?.cargo(&[
+        "test",
+        "--workspace",
+        "--all-features",
+        "--test",
+        "proof",
+        "--",
+        "--exact",
+        "simulation::every_seed_comes_to_rest",
+        "--nocapture",
+    ]);
+    command.env("BROKER_SEED", first.to_string()).env("BROKER_SEEDS", many.to_string());
+    let status = run_command("simulating", &mut command)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(TaskError::Command { what: "the simulation".to_owned(), how: status.to_string() })
+}
