@@ -190,14 +190,12 @@ impl Hand<'_> {
     async fn expect_live(&self, token: BootstrapTokenId) -> Result<(), Error> {
         let state = self.pass.ports.tokens.state(token);
         let patience = self.pass.patience(self.pass.config.deadlines.token)?;
-        match call(PortName::TokenIssuer, Kind::Read, patience, state).await? {
-            Some(TokenState::Live { .. } | TokenState::Consumed { .. }) => Ok(()),
-            Some(_) | None => {
-                let message = "the token that was issued is dead; it may have been issued twice";
-                let source = PortError::unknown(message);
-                Err(Error::Port { port: PortName::TokenIssuer, source })
-            }
+        let state = call(PortName::TokenIssuer, Kind::Read, patience, state).await?;
+        if let Some(TokenState::Live { .. } | TokenState::Consumed { .. }) = state {
+            return Ok(());
         }
+        let message = "the token that was issued is dead; it may have been issued twice";
+        Err(Error::Port { port: PortName::TokenIssuer, source: PortError::unknown(message) })
     }
 
     async fn deregister(&self, token: BootstrapTokenId) -> Result<Answer, Error> {

@@ -66,7 +66,7 @@ fn every_seed_comes_to_rest() {
 
 /// What a person needs who has to mend it: the one command, and the shortest story that still fails.
 fn in_words(seed: u64) -> String {
-    let (story, Life { trace, complaint, .. }) = shrunk(Story::of(seed));
+    let (story, Life { trace, complaint, .. }) = shrunk(&Story::of(seed));
     let complaint = complaint.unwrap_or_default();
     let steps = story.steps.len();
     format!(
@@ -76,8 +76,8 @@ fn in_words(seed: u64) -> String {
 }
 
 /// Leaves out one step after the other, as long as it still fails.
-fn shrunk(story: Story) -> (Story, Life) {
-    let mut best = (story.clone(), live(&story));
+fn shrunk(story: &Story) -> (Story, Life) {
+    let mut best = (story.clone(), live(story));
     let mut place = 0;
     while place < best.0.steps.len() {
         let mut shorter = best.0.clone();

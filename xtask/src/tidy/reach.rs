@@ -95,8 +95,8 @@ mod tests {
 
     fn problems(library: &[&str], binary: &[&str]) -> Vec<String> {
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-        let mut tree = Tree::default();
-        tree.reach = Reach { library: owned(library), binary: owned(binary) };
+        let reach = Reach { library: owned(library), binary: owned(binary) };
+        let tree = Tree { reach, ..Tree::default() };
         check(&tree).into_iter().map(|finding| finding.problem).collect()
     }
 

@@ -19,14 +19,14 @@ first three are tried here, all of them in the nightly run. A dash is a call tha
 
 pub(super) fn written(cells: &Cells) -> String {
     let mut page = TOP.to_owned();
-    let calls: BTreeSet<_> = cells.keys().map(|(call, ..)| *call).collect();
+    let made: BTreeSet<_> = cells.keys().map(|(call, ..)| *call).collect();
     for workflow in Workflow::ALL {
         let _ = write!(page, "\n## {workflow}\n\n| call |");
         for mishap in Mishap::ALL {
             let _ = write!(page, " {mishap} |");
         }
         let _ = writeln!(page, "\n|---|{}", "---|".repeat(Mishap::ALL.len()));
-        for call in &calls {
+        for call in &made {
             let (port, method) = call;
             let _ = write!(page, "| `{port}.{method}` |");
             for mishap in Mishap::ALL {

@@ -17,10 +17,9 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
     for (number, it) in declared.iter().enumerate() {
         let row = world.get(it.id).await;
         let fine = match (it.deleted, it.kind) {
-            (true, _) => row.phase() == Phase::Deleted,
+            (true, _) | (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
             // Whoever fails before it is deleted fails for good.
             (false, Kind::Doomed) => row.phase() == Phase::Failed,
-            (false, Kind::RolledBack) => row.phase() == Phase::Deleted,
             (false, Kind::Node | Kind::Standalone) => row.phase() == Phase::Ready,
         };
         if !fine {

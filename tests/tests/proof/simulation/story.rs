@@ -67,7 +67,7 @@ impl Story {
     pub(super) fn faults(&self) -> FaultPlan {
         let odds =
             Odds { stale_read: 0, ..Odds::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap()) };
-        let mut random = StdRng::seed_from_u64(self.seed ^ 0x5741_1e);
+        let mut random = StdRng::seed_from_u64(self.seed ^ 0x0057_411e);
         let mut plan = FaultPlan::seeded(self.seed, odds);
         for _ in 0..4 {
             let nth = random.random_range(2..30);

@@ -272,7 +272,8 @@ async fn sweeping_a_thousand_of_each_kind_with_nothing_to_do_costs_nothing() {
 
     // The scales work: a pass costs something of each, as long as there is something to do.
     world.place(true).await;
-    let (passed, cost) = cost_of(&world, world.reconciler.reconcile(homeless.id())).await;
+    let pass = Box::pin(world.reconciler.reconcile(homeless.id()));
+    let (passed, cost) = cost_of(&world, pass).await;
     passed.unwrap();
     assert!(!cost.rows.is_empty() && !cost.requests.is_empty(), "{cost:?}");
     let (declared, cost) = cost_of(&world, world.declare(&declaration)).await;

@@ -165,7 +165,7 @@ async fn a_hung_postgres_costs_a_pass_its_deadline_and_the_probe_names_it() {
     let runner = between.runner(HURRY, SWEEP).await;
     let probe = runner.probe();
     let worker = between.reconciler(HURRY).await;
-    running(runner, async {
+    let act = running(runner, async {
         until("the boot sweep", || async { probe.check().ok() }).await;
         let held = between.postgres.script().each(|_| true).before_forward().hold();
         until_it_says(&probe, &["the repository failed"]).await;
@@ -175,7 +175,7 @@ async fn a_hung_postgres_costs_a_pass_its_deadline_and_the_probe_names_it() {
         held.release();
         between.postgres.script().clear();
         assert_recovers(&world, id, &probe).await;
-    })
-    .await;
+    });
+    Box::pin(act).await;
     world.assert_sound(id).await;
 }

@@ -118,10 +118,10 @@ async fn without_the_schema_of_this_release() {
     let later = "INSERT INTO plexsphere.provisioning_broker_migrations (version, name, checksum)
         VALUES (9999, 'later', '\\x00')";
     sqlx::query(AssertSqlSafe(later)).execute(pool).await.unwrap();
-    let newer = format!(
+    let beyond = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );
-    refused("of a later release", &surroundings, &line(newer)).await;
+    refused("of a later release", &surroundings, &line(beyond)).await;
 }
 
 #[tokio::test]

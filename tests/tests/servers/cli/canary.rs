@@ -61,7 +61,11 @@ async fn receiver() -> (String, Arc<AtomicUsize>, JoinSet<()>) {
     let take = move || {
         let number = count.fetch_add(1, Ordering::Relaxed);
         async move {
-            if number % 2 == 0 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT }
+            if number.is_multiple_of(2) {
+                StatusCode::SERVICE_UNAVAILABLE
+            } else {
+                StatusCode::NO_CONTENT
+            }
         }
     };
     let router = Router::new().fallback(post(take));

@@ -5,7 +5,7 @@ mod schema;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use broker_app::METRICS;
@@ -38,7 +38,7 @@ fn text(name: &str) -> String {
 fn documents() -> Vec<(String, Value)> {
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.retain(|name| name.ends_with(".yaml"));
+    names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "yaml"));
     names.sort();
     let mut documents = Vec::new();
     for name in names {
@@ -226,10 +226,8 @@ async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
     for (place, expression) in expressions() {
         let metrics = metrics_in(&expression);
         assert!(!metrics.is_empty(), "{place} looks at nothing of ours: {expression}");
-        let balance = |open, close| {
-            expression.matches(open).count() as i64 - expression.matches(close).count() as i64
-        };
-        assert_eq!((balance('(', ')'), balance('{', '}')), (0, 0), "{place}: {expression}");
+        let count = |bracket: char| expression.matches(bracket).count();
+        assert_eq!((count('('), count('{')), (count(')'), count('}')), "{place}: {expression}");
         for metric in metrics {
             assert!(series.contains(metric.as_str()), "{place}: no replica shows {metric}");
             let known = METRICS.iter().filter(|known| metric.starts_with(known.name));

@@ -57,6 +57,7 @@ impl Home {
     }
 
     /// Runs a script to its end, and stops it at the first command that fails.
+    #[expect(clippy::disallowed_methods, reason = "a test knows where the machine's caches are")]
     async fn type_in(&self, script: &str) -> (Option<i32>, String, String) {
         let mut command = Command::new("sh");
         command.args(["-eu", "-c", script]).current_dir(&self.root);
