@@ -67,7 +67,8 @@ fn a_resource_waits_for_the_namespace_of_its_project() {
 #[test]
 fn each_change_of_phase_is_one_line_with_its_time() {
     let output = demo(&[]);
-    let lines: Vec<_> = output.lines().filter(|line| line.contains("-1 ")).collect();
+    let lines = output.lines().filter(|line| line.contains("-1 "));
+    let lines: Vec<_> = lines.filter(|line| !line.contains(" explain ")).collect();
     let timed = lines.iter().filter(|line| {
         let time = line.split_whitespace().next().and_then(|time| time.strip_suffix('s'));
         time.is_some_and(|time| time.parse::<f64>().is_ok())
@@ -142,6 +143,7 @@ fn the_keys_of_every_type_are_pinned() {
     );
     assert_eq!(keys("event"), ["elapsed_ms", "event", "resource", "type"]);
     assert_eq!(keys("namespace"), ["elapsed_ms", "project", "type"]);
+    assert_eq!(keys("explanation"), ["elapsed_ms", "explanation", "resource", "type"]);
     assert_eq!(
         keys("outcome"),
         [
@@ -156,7 +158,7 @@ fn the_keys_of_every_type_are_pinned() {
             "xr_name"
         ]
     );
-    let types = ["phase", "event", "namespace", "outcome"];
+    let types = ["phase", "event", "namespace", "explanation", "outcome"];
     let known: usize = types.iter().map(|wanted| of_type(&lines, wanted).len()).sum();
     assert_eq!(known, lines.len());
 }

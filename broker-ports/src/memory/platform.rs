@@ -18,6 +18,9 @@ use super::{
 use crate::resolvers::{CloudView, CredentialView, NamespaceObservation};
 use crate::sets::ServicePorts;
 
+/// When its clock begins to run: at some time after 1970, which a resource has to be declared after.
+const BEGINNING: Duration = Duration::from_hours(24 * 365);
+
 /// How much time goes by in a turn.
 const TURN: Duration = Duration::from_secs(1);
 
@@ -86,7 +89,7 @@ impl MemoryPlatform {
     ///
     /// None: everything that it is furnished with is sound.
     pub fn new() -> Result<Self, Error> {
-        let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
+        let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH + BEGINNING);
         let shared = Arc::new(clock.clone());
         let tokens = MemoryTokens::seeded(1, shared.clone());
         let cluster = MemoryCluster::new(shared.clone(), ClusterId::new("kube-system-uid")?);

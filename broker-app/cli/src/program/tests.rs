@@ -398,7 +398,13 @@ fn what_is_wrong_is_said_in_one_line() {
             provision(&["--set=size=small", "--for=Ready"]),
             usage("the following required arguments were not provided: --wait"),
         ),
-        (provision(&["--values", NO_OBJECT]), error("values_invalid", "X")),
+        (
+            provision(&["--values", NO_OBJECT]),
+            error(
+                "values_invalid",
+                "--values: is not YAML: did not find expected <document start> at line 5, column 1",
+            ),
+        ),
         (
             vec!["demo", "--seed=-1"],
             bad("--seed <N>", "-1", "use a whole number from 0 to 4294967295"),
@@ -413,7 +419,7 @@ fn what_is_wrong_is_said_in_one_line() {
         ),
         (
             vec!["demo", "--speed=0"],
-            bad("--speed <TIMES>", "0", "use a number from 0.1 to 100, or max"),
+            bad("--speed <X>", "0", "use a number from 0.1 to 100, or max"),
         ),
         (
             vec!["demo", "--plain", "--json"],
@@ -437,7 +443,15 @@ fn what_is_wrong_is_said_in_one_line() {
             vec!["rbac"],
             usage("the following required arguments were not provided: --catalog <DIR>"),
         ),
-        (vec!["catalog", "import", EMPTY], error("catalog_invalid", "X")),
+        (
+            vec!["catalog", "import", EMPTY],
+            error(
+                "catalog_invalid",
+                &format!(
+                    "{EMPTY} holds no blueprint; use a directory with one directory per blueprint"
+                ),
+            ),
+        ),
         (
             provision(&["--request-id=a b"]),
             bad(
