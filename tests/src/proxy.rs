@@ -26,6 +26,7 @@ use std::{
 
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::Notify,
     task::JoinSet,
 };
 
@@ -36,6 +37,7 @@ use crate::failure::OrFail;
 struct Listener {
     port: u16,
     tasks: Mutex<JoinSet<()>>,
+    hang_up: Arc<Notify>,
 }
 
 impl Listener {
@@ -47,6 +49,8 @@ impl Listener {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.or_fail("no port for a proxy");
         let port = listener.local_addr().or_fail("no port for a proxy").port();
         let serve = Arc::new(serve);
+        let hang_up = Arc::new(Notify::new());
+        let told = Arc::clone(&hang_up);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -55,11 +59,17 @@ impl Listener {
                     accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                         connections.spawn(serve(stream));
                     },
+                    () = told.notified() => connections.abort_all(),
                     Some(_) = connections.join_next() => {}
                 }
             }
         });
-        Self { port, tasks: Mutex::new(tasks) }
+        Self { port, tasks: Mutex::new(tasks), hang_up }
+    }
+
+    /// Cuts all connections, soon, and goes on listening.
+    fn hang_up(&self) {
+        self.hang_up.notify_one();
     }
 
     /// Gives the port back and cuts all connections, soon.

@@ -57,6 +57,12 @@ impl HttpProxy {
         .await;
     }
 
+    /// Cuts every connection, watches too, as a server does that goes away. New ones are served as the script
+    /// says.
+    pub fn hang_up(&self) {
+        self.listener.hang_up();
+    }
+
     /// Its address.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.listener.port)

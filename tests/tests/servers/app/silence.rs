@@ -151,6 +151,11 @@ impl Objects {
 /// What of an object the broker sent.
 fn sent(object: &Value) -> Value {
     let metadata = &object["metadata"];
+    let mut annotations = metadata["annotations"].clone();
+    if let Some(annotations) = annotations.as_object_mut() {
+        // The played Crossplane has a note of its own there.
+        annotations.retain(|name, _| name.starts_with("plexsphere.io/"));
+    }
     let mut spec = object["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("crossplane");
@@ -160,7 +165,7 @@ fn sent(object: &Value) -> Value {
         "kind": object["kind"],
         "metadata": {
             "name": metadata["name"], "namespace": metadata["namespace"],
-            "labels": metadata["labels"], "annotations": metadata["annotations"],
+            "labels": metadata["labels"], "annotations": annotations,
         },
         "spec": spec,
     })
