@@ -180,8 +180,12 @@ struct Original {
 }
 
 /// Makes as many as it takes of one that the broker itself brought there.
-async fn multiply(world: &RealWorld, original: &ProvisionedResource) {
+async fn multiply(world: &RealWorld, original: &ProvisionedResource, behaviour: &Behaviour) {
     let ids: Vec<_> = (1..MANY).map(|_| SystemIds.provisioned_resource_id()).collect();
+    // Crossplane has turns of its own while the next original is brought about.
+    for id in &ids {
+        world.crossplane.behave_for(*id, behaviour.clone());
+    }
     if !original.substrate().composed().is_empty() {
         let (objects, name) = (Objects::of(world), original.xr_name());
         let composite = objects.composites.get(name.as_str()).await.unwrap();
@@ -250,7 +254,7 @@ async fn sweeping_a_thousand_of_each_kind_with_nothing_to_do_costs_nothing() {
     let declaration = world.declaration(STANDALONE);
 
     let ready = world.brought_to(Phase::Ready, &declaration).await;
-    multiply(&world, &ready).await;
+    multiply(&world, &ready, &Behaviour::Ready).await;
     expect_silence(&world, MANY, "converged").await;
 
     let waiting = world.declare(&declaration).await.unwrap();
@@ -260,19 +264,19 @@ async fn sweeping_a_thousand_of_each_kind_with_nothing_to_do_costs_nothing() {
         world.round(waiting.id()).await.unwrap();
         waiting = world.get(waiting.id()).await;
     }
-    multiply(&world, &waiting).await;
+    multiply(&world, &waiting, &Behaviour::NeverReady).await;
     expect_silence(&world, 2 * MANY, "waits in Provisioning").await;
 
     let leaving = world.brought_to(Phase::Ready, &declaration).await;
     world.crossplane.deletes.store(false, Ordering::Relaxed);
     world.service.deprovision(&operator(), leaving.id()).await.unwrap();
     let leaving = world.until(leaving.id(), Phase::Deprovisioning).await;
-    multiply(&world, &leaving).await;
+    multiply(&world, &leaving, &Behaviour::Ready).await;
     expect_silence(&world, 3 * MANY, "waits for its composite resource to go").await;
 
     world.place(false).await;
     let homeless = world.declare(&declaration).await.unwrap();
-    multiply(&world, &homeless).await;
+    multiply(&world, &homeless, &Behaviour::Ready).await;
     expect_silence(&world, 4 * MANY, "waits for a namespace").await;
 
     // The scales work: a pass costs something of each, as long as there is something to do.
