@@ -5,10 +5,10 @@ use broker_app::{Reconciler, Runner, Sweeper, one_line};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::ReconcilerPorts;
 use broker_render::MANAGED_BY_LABEL;
-use broker_tests::TestCluster;
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
+use broker_tests::{TestCluster, until};
 use serde_json::json;
 
 /// More than the brake lets go.
@@ -128,8 +128,12 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
 async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
     world.let_leases_end().await;
     let runner = world.runner();
-    runner.boot().await.unwrap();
-    assert_eq!(runner.probe().check(), Ok(()));
+    // An API server that has just started again may refuse a list for a moment.
+    until("the replica to be on its feet", || async {
+        runner.boot().await.ok()?;
+        runner.probe().check().ok()
+    })
+    .await;
     let ids: Vec<_> = rows.iter().map(ProvisionedResource::id).collect();
     world.assert_still(&ids).await;
     world.assert_all_sound(&ids).await;
