@@ -11,7 +11,6 @@ mod crossplane {
     mod crowd;
     mod disturbances;
     mod lives;
-    mod replay;
     mod shell;
     mod teardown;
 

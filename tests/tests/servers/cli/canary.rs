@@ -127,6 +127,7 @@ async fn nothing_that_is_said_holds_a_secret() {
     canary.hear("a scrape", metrics);
     canary.hear("/readyz", replica.get("/readyz").await.1);
     cluster.script().each(|_| true).before_forward().cut();
+    cluster.hang_up();
     canary.hear("/readyz", replica.unready().await);
     cluster.script().clear();
     let ended = replica.stop().await;

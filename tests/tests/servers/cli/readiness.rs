@@ -33,7 +33,7 @@ async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
     }
 
     let failed = replica.logged("provisioning broker reconcile tick failed").await;
-    assert_eq!(failed["level"], "WARN", "{failed}");
+    assert_eq!(failed["level"], "ERROR", "{failed}");
     assert_eq!(replica.get("/livez").await, (200, "ok\n".to_owned()));
     replica.stop().await;
 }

@@ -74,10 +74,10 @@ fn rows(lines: &[Value]) -> Vec<Row> {
             rows.push(Row { name: name.to_owned(), phases: Vec::new(), events: Vec::new() });
         }
         let Some(row) = rows.iter_mut().find(|row| row.name == name) else { continue };
-        match line["to"].as_str().map(Phase::try_from) {
-            Some(Ok(phase)) => row.phases.push((elapsed, phase)),
-            Some(Err(_)) => {}
-            None => row.events.push(elapsed),
+        match (line["type"].as_str(), line["to"].as_str().map(Phase::try_from)) {
+            (Some("phase"), Some(Ok(phase))) => row.phases.push((elapsed, phase)),
+            (Some("event"), _) => row.events.push(elapsed),
+            _ => {}
         }
     }
     rows
@@ -171,6 +171,7 @@ mod tests {
     const RUN: &str = r#"{"type":"phase","elapsed_ms":0,"resource":"a-1","from":null,"to":"Pending"}
 {"type":"event","elapsed_ms":500,"resource":"a-1","event":{}}
 {"type":"namespace","elapsed_ms":700,"project":"p"}
+{"type":"explanation","elapsed_ms":800,"resource":"a-1","explanation":{}}
 {"type":"phase","elapsed_ms":1000,"resource":"a-1","from":"Pending","to":"Provisioning"}
 {"type":"phase","elapsed_ms":4000,"resource":"a-1","from":"Provisioning","to":"Failed"}
 {"type":"outcome","resource":"a-1","phase":"Failed"}
