@@ -107,6 +107,18 @@ impl<'a> Resolvers<'a> {
         call(PortName::LabelTagResolver, Kind::Read, self.patience, labels).await
     }
 
+    /// The labels of many, in their order.
+    pub(crate) async fn labels_of_many(
+        self,
+        resources: &[ResourceId],
+    ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
+        let port = PortName::LabelTagResolver;
+        let answers = self.labels.resolve_many(resources);
+        let answers = call(port, Kind::Read, self.patience, answers).await?;
+        let named = |answer: Result<_, _>| answer.map_err(|source| Error::Port { port, source });
+        Ok(answers.into_iter().map(named).collect())
+    }
+
     /// Everything else: the credential, its cloud, and the labels that become tags.
     pub(crate) async fn views(
         self,

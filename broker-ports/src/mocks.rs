@@ -290,6 +290,10 @@ mock! {
     #[async_trait]
     impl LabelTagResolver for LabelTagResolver {
         async fn resolve(&self, resource: ResourceId) -> Answer<BTreeMap<String, String>>;
+        async fn resolve_many(
+            &self,
+            resources: &[ResourceId],
+        ) -> Answer<Vec<Answer<BTreeMap<String, String>>>>;
     }
 }
 

@@ -83,6 +83,24 @@ pub trait LabelTagResolver: Send + Sync {
     /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
     /// be read: rendering looks at the words.
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError>;
+
+    /// The same for many, one answer each, in their order. **Implementer**: one question where it can be; a sweep
+    /// asks for a page of rows at a time, and gives this no more time than a question about one.
+    ///
+    /// # Errors
+    ///
+    /// When no answer could be had at all; what is unknown of one Resource only is that Resource's own error, and
+    /// the others keep their answers, as the default has it.
+    async fn resolve_many(
+        &self,
+        resources: &[ResourceId],
+    ) -> Result<Vec<Result<BTreeMap<String, String>, PortError>>, PortError> {
+        let mut answers = Vec::with_capacity(resources.len());
+        for resource in resources {
+            answers.push(self.resolve(*resource).await);
+        }
+        Ok(answers)
+    }
 }
 
 /// A published blueprint version.

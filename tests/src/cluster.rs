@@ -146,11 +146,6 @@ impl TestCluster {
         &self.access
     }
 
-    /// Whether the run that it belongs to has not ended.
-    fn is_there(&self) -> bool {
-        self.access.authority().is_ok()
-    }
-
     fn kubeconfig_in(&self, name: &str, group: Option<&str>) -> String {
         let authority = self.access.authority().or_fail("the run's authority cannot be read");
         let identity: Credentials =

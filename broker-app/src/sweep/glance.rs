@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, NodeObservation, Parameters,
-    Phase, ProjectId, ProvisionedResourceId, Version,
+    Phase, ProjectId, ProvisionedResourceId, ResourceId, Version,
 };
 use broker_ports::{
     BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, Deadlines,
@@ -22,6 +22,9 @@ use super::patience::Patience;
 use crate::call::{Kind, call};
 use crate::error::Error;
 use crate::views::{Resolvers, Views};
+
+/// The labels of a Resource that become tags.
+type Labels = BTreeMap<String, String>;
 
 /// What a sweep saw of rows, by id.
 pub(super) type Memory = BTreeMap<ProvisionedResourceId, Fingerprint>;
@@ -111,7 +114,7 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// Looks at a page: one question to the cluster, one to the mesh.
+    /// Looks at a page: one question to the cluster, one to the mesh, one about labels.
     pub(super) async fn of_page<'r>(
         &mut self,
         rows: &'r [CompactRow],
@@ -122,6 +125,7 @@ impl<'a> Observations<'a> {
         }
         let mut cached = self.cached(rows, &blueprints).await?;
         let mut nodes = self.nodes(rows).await;
+        let mut labels = self.labels(rows, &cached).await;
         let mut looked = Vec::with_capacity(rows.len());
         for (place, row) in rows.iter().enumerate() {
             let node = row.bootstrap_token_id.map(|_| {
@@ -130,7 +134,8 @@ impl<'a> Observations<'a> {
             });
             let glance = match (blueprints.remove(&place), cached.remove(&place)) {
                 (Some(Ok(blueprint)), Some(cached)) => {
-                    self.facts(row, blueprint, cached, node).await
+                    let labels = labels.remove(&place);
+                    self.facts(row, blueprint, cached, node, labels).await
                 }
                 (Some(Err(error)), _) => Err(error),
                 (Some(Ok(_)) | None, _) => Err(Arc::new(unanswered(PortName::Cluster))),
@@ -170,6 +175,7 @@ impl<'a> Observations<'a> {
         blueprint: Arc<BlueprintVersionView>,
         cached: Result<CachedXr, PortError>,
         node: Option<Asked<bool>>,
+        labels: Option<Asked<Labels>>,
     ) -> Asked<Facts> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
@@ -183,11 +189,12 @@ impl<'a> Observations<'a> {
             | Phase::Deprovisioning
             | Phase::Deleted => true,
         };
-        let desired = match (&row.parameters, &cached) {
-            (Some(parameters), CachedXr::Seen { .. }) => {
-                Some(self.desired(row, parameters, blueprint).await?)
+        let desired = match (to_be_rendered(row, &cached), labels) {
+            (Some(parameters), Some(labels)) => {
+                Some(self.desired(row, parameters, blueprint, &labels?).await?)
             }
-            (None, _) | (_, CachedXr::Absent) => None,
+            (Some(_), None) => return Err(Arc::new(unanswered(PortName::LabelTagResolver))),
+            (None, _) => None,
         };
         Ok(Facts { cached, version: row.version, node, desired, namespace_ready })
     }
@@ -198,12 +205,11 @@ impl<'a> Observations<'a> {
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
+        labels: &Labels,
     ) -> Asked<Digest> {
         let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let labels = self.resolvers.labels(row.resource_id);
-        let labels = self.ask(PortName::LabelTagResolver, labels).await?;
-        let views = Views::new(blueprint, credential, cloud, &labels);
+        let views = Views::new(blueprint, credential, cloud, labels);
         let identity = Identity {
             resource: row.id,
             project: row.project_id,
@@ -212,6 +218,39 @@ impl<'a> Observations<'a> {
         let armed = row.bootstrap_token_id.map_or(Armed::Standalone, Armed::Token);
         let rendered = views.render(identity, row.mesh_role, parameters);
         Ok(rendered.map_err(Error::from)?.armed(&armed).digest())
+    }
+
+    /// The labels of the rows that are to be rendered. Where many cannot be had at once, each is asked for by
+    /// itself: one that nobody can tell keeps the others from nothing.
+    async fn labels(
+        &mut self,
+        rows: &[CompactRow],
+        cached: &BTreeMap<usize, Result<CachedXr, PortError>>,
+    ) -> BTreeMap<usize, Asked<Labels>> {
+        let (places, resources): (Vec<usize>, Vec<ResourceId>) = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(place, row)| {
+                let cached = cached.get(&place)?.as_ref().ok()?;
+                to_be_rendered(row, cached).map(|_| (place, row.resource_id))
+            })
+            .unzip();
+        if resources.is_empty() {
+            return BTreeMap::new();
+        }
+        let port = PortName::LabelTagResolver;
+        let many = self.resolvers.labels_of_many(&resources);
+        let answers = if let Ok(answers) = self.ask(port, many).await {
+            answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect()
+        } else {
+            let mut answers = Vec::with_capacity(resources.len());
+            for resource in resources {
+                let one = self.resolvers.labels(resource);
+                answers.push(self.ask(port, one).await);
+            }
+            answers
+        };
+        places.into_iter().zip(answers).collect()
     }
 
     async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
@@ -307,6 +346,14 @@ impl<'a> Observations<'a> {
                 places.into_iter().map(|place| (place, Err(Arc::clone(&error)))).collect()
             }
         }
+    }
+}
+
+/// The parameters of a row whose composite resource is compared with what would be applied now.
+fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Parameters> {
+    match cached {
+        CachedXr::Seen { .. } => row.parameters.as_ref(),
+        CachedXr::Absent => None,
     }
 }
 

@@ -246,6 +246,7 @@ pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
         a_resource_without_labels_has_none,
         a_resource_that_does_not_exist_has_none,
         labels_stay_with_their_resource,
+        many_are_answered_as_one_is,
         labels_that_do_not_propagate_stay_here,
         labels_that_are_cut_off_are_never_empty,
     }))

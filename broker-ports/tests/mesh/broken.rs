@@ -214,6 +214,8 @@ async fn flawed_labels_are_caught() {
         (EveryResourceHasALabel, "a_resource_without_labels_has_none"),
         (MissingResourceIsAnError, "a_resource_that_does_not_exist_has_none"),
         (LabelsAreShared, "labels_stay_with_their_resource"),
+        (ManyAreAnsweredOnceEach, "many_are_answered_as_one_is"),
+        (ManyLeaveOutTheBare, "many_are_answered_as_one_is"),
         (EveryLabelPropagates, "labels_that_do_not_propagate_stay_here"),
         (NoAnswerIsNoLabel, "labels_that_are_cut_off_are_never_empty"),
     ];

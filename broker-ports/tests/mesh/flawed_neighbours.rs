@@ -35,6 +35,8 @@ pub(super) enum Flaw {
     LabelsAreShared,
     EveryLabelPropagates,
     NoAnswerIsNoLabel,
+    ManyAreAnsweredOnceEach,
+    ManyLeaveOutTheBare,
 }
 
 type Labels = BTreeMap<String, String>;
@@ -178,6 +180,26 @@ impl LabelTagResolver for FlawedNeighbours {
             }
             (_, found) => found,
         }
+    }
+
+    async fn resolve_many(
+        &self,
+        resources: &[ResourceId],
+    ) -> Result<Vec<Result<Labels, PortError>>, PortError> {
+        let mut asked = resources.to_vec();
+        if self.flaw == Flaw::ManyAreAnsweredOnceEach {
+            asked.sort();
+            asked.dedup();
+        }
+        let mut answers = Vec::new();
+        for resource in asked {
+            let answer = LabelTagResolver::resolve(self, resource).await;
+            let is_bare = answer.as_ref().is_ok_and(Labels::is_empty);
+            if !(is_bare && self.flaw == Flaw::ManyLeaveOutTheBare) {
+                answers.push(answer);
+            }
+        }
+        Ok(answers)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Smoke tests of the control plane, and of what the harness promises about it.
 
 use broker_tests::{TestCluster, TestNamespace, until};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, Error,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -206,20 +206,6 @@ async fn the_audit_log_counts_what_one_identity_did() {
     assert_eq!(seen, [("get", 404), ("get", 404), ("get", 404), ("patch", 201), ("patch", 200)]);
     assert!(requests.iter().all(|request| request.resource == "configmaps"));
     assert!(requests.iter().all(|request| request.namespace.as_deref() == Some(namespace.name())));
-}
-
-#[tokio::test]
-async fn a_namespace_goes_with_its_test() {
-    let cluster = TestCluster::shared().await;
-    let name = format!("smoke-named-{}", std::process::id());
-    let namespace = cluster.namespace_named(&name).await;
-    assert_eq!(namespace.name(), name);
-    drop(namespace);
-    let namespaces: Api<Namespace> = Api::all(cluster.admin().await);
-    until("the namespace to be gone", || async {
-        namespaces.get_opt(&name).await.unwrap().is_none().then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]

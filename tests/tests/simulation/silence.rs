@@ -172,6 +172,7 @@ async fn probe_or_report_say_which() {
         (PortName::CredentialResolver, "resolve", 2),
         (PortName::CloudResolver, "resolve", 2),
         (PortName::LabelTagResolver, "resolve", 1),
+        (PortName::LabelTagResolver, "resolve_many", 1),
         (PortName::AssignmentReader, "read", 2),
         (PortName::AuditSink, "record", 1),
         (PortName::TokenIssuer, "issue", 1),

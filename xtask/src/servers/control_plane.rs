@@ -8,6 +8,7 @@ mod programs;
 use std::sync::Arc;
 
 use self::programs::Layout;
+pub(super) use self::programs::lavish;
 pub use access::{ControlPlaneAccess, kubeconfig};
 
 use super::{

@@ -256,6 +256,9 @@ faulty_port!(AssignmentReader as AssignmentReader {
 
 faulty_port!(LabelTagResolver as LabelTagResolver {
     read resolve(resource: ResourceId) -> BTreeMap<String, String>;
+    read resolve_many(
+        resources: &[ResourceId]
+    ) -> Vec<Result<BTreeMap<String, String>, PortError>>, copied by answers::batch;
 });
 
 faulty_port!(AuditSink as AuditSink {

@@ -235,6 +235,23 @@ pub(super) async fn labels_stay_with_their_resource(
     Ok(())
 }
 
+/// Many questions are as many answers, in their order, whoever is asked about twice, has none or does not exist.
+pub(super) async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let one = world.resource(&labels(&[("team", "payments"), ("tier", "gold")])).await?;
+    let other = world.resource(&labels(&[("team", "search")])).await?;
+    let bare = world.resource(&BTreeMap::new()).await?;
+    world.keep(other, &labels(&[("cost-centre", "4711")])).await?;
+    let asked = [other, bare, one, nobodys()?, other];
+    let answers = world.resolver().resolve_many(&asked).await?;
+    require(answers.len() == asked.len(), &format!("{} answers to five questions", answers.len()))?;
+    for (resource, answer) in asked.into_iter().zip(answers) {
+        let (alone, answer) = (world.resolver().resolve(resource).await?, answer?);
+        require(answer == alone, &format!("{answer:?} among many, {alone:?} alone"))?;
+    }
+    let none = world.resolver().resolve_many(&[]).await?;
+    require(none.is_empty(), "no question has answers")
+}
+
 pub(super) async fn labels_that_do_not_propagate_stay_here(
     world: &dyn LabelTagResolverUnderTest,
 ) -> Outcome {
@@ -254,7 +271,15 @@ pub(super) async fn labels_that_are_cut_off_are_never_empty(
 ) -> Outcome {
     let resource = world.resource(&labels(&[("team", "payments")])).await?;
     world.cut_off().await?;
-    require_outage(world.resolver().resolve(resource).await, "a look at labels")
+    require_outage(world.resolver().resolve(resource).await, "a look at labels")?;
+    match world.resolver().resolve_many(&[resource]).await {
+        Ok(answers) => {
+            require(!answers.is_empty(), "nobody could be asked, and there is no answer")?;
+            let what = "a look at the labels of many";
+            answers.into_iter().try_for_each(|answer| require_outage(answer, what))
+        }
+        failed @ Err(_) => require_outage(failed, "a look at the labels of many"),
+    }
 }
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

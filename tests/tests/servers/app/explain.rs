@@ -7,6 +7,7 @@ mod broker;
 mod cluster;
 mod nodes;
 mod planning;
+mod references;
 mod substrate;
 mod teardown;
 

@@ -8,7 +8,10 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
-    servers::{certificates::Authority, error::ServersError, run::Run, server::Program},
+    servers::{
+        certificates::Authority, control_plane::lavish, error::ServersError, run::Run,
+        server::Program,
+    },
     tools::CrossplaneTools,
 };
 
@@ -87,7 +90,7 @@ impl Layout {
             format!("--address=127.0.0.1:{port}").into(),
             path("--tls-certs-dir", &self.certificates),
         ];
-        Program { name, path: binary.to_owned(), args, env: Vec::new(), stop: Signal::TERM }
+        Program { name, path: binary.to_owned(), args, env: vec![lavish()], stop: Signal::TERM }
     }
 
     pub(super) fn provider(&self, tools: &CrossplaneTools, kubeconfig: &Path) -> Program {
@@ -110,7 +113,7 @@ fn program<const N: usize>(
         name,
         path: binary.to_owned(),
         args: args.into(),
-        env: vec![("KUBECONFIG".to_owned(), kubeconfig)],
+        env: vec![("KUBECONFIG".to_owned(), kubeconfig), lavish()],
         stop: Signal::TERM,
     }
 }
