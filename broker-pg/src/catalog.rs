@@ -172,7 +172,7 @@ fn lines(problems: &[Problem]) -> String {
 pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported, ImportError> {
     let drafts = check(blueprints)?;
     let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };
-    let mut transaction = transaction::begin(pool).await?;
+    let mut transaction = transaction::begin(pool).await.harmless()?;
     for draft in &drafts {
         match publish(&mut transaction, draft).await? {
             (id, Outcome::New) => imported.published.push(draft.version(id)),

@@ -178,9 +178,10 @@ impl PeerResolver for PgMesh {
 impl PeerCommander for PgMesh {
     #[tracing::instrument(name = "db.node.retire", skip_all, fields(%node))]
     async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
-        let mut transaction = transaction::begin(&self.pool).await?;
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         let locked = LOCK_NODE.optional(&mut transaction, OfNode { node: node.as_uuid() }).await;
         if locked.harmless()?.is_none() {
+            transaction.roll_back().await;
             return Err(PortError::rejected(format!("there is no node {node}")));
         }
         let asked = RetireNode { node: node.as_uuid(), peer: peer.map(|peer| peer.as_uuid()) };

@@ -188,11 +188,14 @@ impl TokenIssuer for PgTokenIssuer {
         let plaintext = plaintext::random()?;
 
         let resource_id = resource.as_uuid();
-        let mut transaction = transaction::begin(&self.pool).await?;
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         let asked = AdmitEpoch { resource: resource_id, epoch: fits("epoch", epoch.get())? };
         let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
-        // A refusal rolls the transaction back, so that it leaves neither an epoch nor a ledger.
-        admitted(&ledger, request)?;
+        // A refusal leaves neither an epoch nor a ledger.
+        if let Err(refused) = admitted(&ledger, request) {
+            transaction.roll_back().await;
+            return Err(refused);
+        }
         let asked = IssueToken {
             resource: resource_id,
             ordinal: fits("ordinal", ordinal.get().into())?,
@@ -213,7 +216,7 @@ impl TokenIssuer for PgTokenIssuer {
     #[tracing::instrument(name = "db.bootstrap_token.close", skip_all, fields(%resource))]
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
         let of_resource = || OfResource { resource: resource.as_uuid() };
-        let mut transaction = transaction::begin(&self.pool).await?;
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         CLOSE_LEDGER.all(&mut transaction, of_resource()).await.harmless()?;
         INVALIDATE_TOKENS.all(&mut transaction, of_resource()).await.harmless()?;
         transaction.commit().await.committing()

@@ -240,15 +240,17 @@ impl<'a> Observations<'a> {
         }
         let port = PortName::LabelTagResolver;
         let many = self.resolvers.labels_of_many(&resources);
-        let answers = if let Ok(answers) = self.ask(port, many).await {
-            answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect()
-        } else {
-            let mut answers = Vec::with_capacity(resources.len());
-            for resource in resources {
-                let one = self.resolvers.labels(resource);
-                answers.push(self.ask(port, one).await);
+        let answers = match self.ask(port, many).await {
+            Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
+            Err(error) => {
+                tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
+                let mut answers = Vec::with_capacity(resources.len());
+                for resource in resources {
+                    let one = self.resolvers.labels(resource);
+                    answers.push(self.ask(port, one).await);
+                }
+                answers
             }
-            answers
         };
         places.into_iter().zip(answers).collect()
     }

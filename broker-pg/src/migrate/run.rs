@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 
 use super::error::MigrateError;
 use super::set::{Migration, MigrationStatus, Set};
+use crate::transaction;
 
 /// Which way.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ pub(super) async fn run(
 ) -> Result<Vec<u32>, MigrateError> {
     let mut done = Vec::new();
     loop {
-        let mut transaction = pool.begin().await?;
+        let mut transaction = transaction::begin(pool).await?;
         prepare(&mut transaction, set).await?;
         let applied = read(&mut transaction, set).await?;
         check(set, &applied)?;

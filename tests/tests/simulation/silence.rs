@@ -172,7 +172,6 @@ async fn probe_or_report_say_which() {
         (PortName::CredentialResolver, "resolve", 2),
         (PortName::CloudResolver, "resolve", 2),
         (PortName::LabelTagResolver, "resolve", 1),
-        (PortName::LabelTagResolver, "resolve_many", 1),
         (PortName::AssignmentReader, "read", 2),
         (PortName::AuditSink, "record", 1),
         (PortName::TokenIssuer, "issue", 1),
@@ -207,5 +206,18 @@ async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
         };
         let (ended, ()) = tokio::join!(running, story);
         ended.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_cannot_be_had_together_are_had_one_by_one() {
+    for fault in [HANGS, DEAD] {
+        let plan =
+            FaultPlan::none().from_call(PortName::LabelTagResolver, "resolve_many", 1, fault);
+        let world = World::with_faults(plan);
+        let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+        let (work, report) = world.sweep().await;
+        assert!(work.is_empty() && report.troubles.is_empty(), "{fault}: {report:?}");
+        assert_eq!((report.looked_at, report.settled), (1, 1), "{}", resource.id());
     }
 }

@@ -1,6 +1,11 @@
 //! Two at once, without luck: one holds the lock, the other is seen waiting for it, and only then does the
 //! first one commit. Whoever decides on what it saw before it waited is found out.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
 use broker_domain::ProvisionedResourceId;
 use broker_pg::{EnrolError, JoinError};
 use broker_ports::{Issue, NodeId, PeerCommander, PeerResolver, Retired, TokenIssuer, TokenState};
@@ -164,4 +169,46 @@ async fn a_node_that_waited_to_join_sees_that_it_was_deregistered_meanwhile() {
 async fn enrolled(world: &World) -> NodeId {
     let token = world.issue(World::new_resource()).await.unwrap();
     world.mesh.enrol(token.plaintext.secret()).await.unwrap()
+}
+
+/// A call that is dropped on its way to the server, at whatever moment, leaves no transaction open in which
+/// somebody else's word would be lost.
+#[tokio::test]
+async fn what_is_done_after_a_dropped_call_is_committed() {
+    let database = Arc::new(super::fresh_database().await);
+    // One connection: whoever comes next gets what the dropped call left.
+    let world = World::with_connections(&database, 1);
+    for polls in 1..100 {
+        let resource = World::new_resource();
+        let token = world.issue(World::new_resource()).await.unwrap();
+        let mut answered = false;
+        {
+            let mut close = pin!(world.tokens.close(resource));
+            let mut left = polls;
+            poll_fn(|context| match close.as_mut().poll(context) {
+                Poll::Ready(closed) => {
+                    answered = closed.is_ok();
+                    Poll::Ready(())
+                }
+                Poll::Pending if left <= 1 => Poll::Ready(()),
+                Poll::Pending => {
+                    left -= 1;
+                    Poll::Pending
+                }
+            })
+            .await;
+        }
+        // One statement, which is its own transaction unless one is open.
+        world.mesh.enrol(token.plaintext.secret()).await.unwrap();
+        let seen = "SELECT consumed_at IS NOT NULL FROM plexsphere.bootstrap_tokens WHERE id = $1";
+        let id = token.id.as_uuid();
+        let seen: Option<bool> =
+            sqlx::query_scalar(seen).bind(id).fetch_optional(world.pool()).await.unwrap();
+        assert_eq!(seen, Some(true), "lost after a call that was dropped at poll {polls}");
+        if answered {
+            assert!(polls > 3, "it was not dropped anywhere on its way");
+            return;
+        }
+    }
+    panic!("no call was answered");
 }

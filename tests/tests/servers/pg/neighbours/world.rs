@@ -36,8 +36,13 @@ impl World {
 
     /// In a database that other worlds were in, or are: whatever somebody makes here has an id of its own.
     pub(super) fn over(database: &Arc<TestDatabase>) -> Self {
+        Self::with_connections(database, 10)
+    }
+
+    /// With so many connections for the adapters.
+    pub(super) fn with_connections(database: &Arc<TestDatabase>, connections: u32) -> Self {
         let adapters =
-            PgPoolOptions::new().max_connections(10).connect_lazy_with(database.options());
+            PgPoolOptions::new().max_connections(connections).connect_lazy_with(database.options());
         let mesh = PgMesh::new(adapters.clone());
         Self {
             neighbours: PgNeighbours::new(adapters.clone()),
