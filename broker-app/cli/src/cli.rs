@@ -85,13 +85,13 @@ pub(crate) struct DemoArguments {
     /// Repeats a run exactly: the same ids, the same order, the same output.
     ///
     /// Another seed gives other ids and lets things take longer or shorter.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::seed)]
     pub(crate) seed: u32,
     /// How many resources, 1 to 200: the six stories in turn.
-    #[arg(long, value_name = "N", default_value = "6", value_parser = values::resources)]
+    #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true, value_parser = values::resources)]
     pub(crate) resources: u16,
     /// How fast time passes: 0.5 is half as fast, 10 ten times; `max` does not wait at all.
-    #[arg(long, value_name = "X", default_value = "1", value_parser = values::pace)]
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = values::pace)]
     pub(crate) speed: Pace,
     /// Prints lines where it would show a live table.
     #[arg(long, conflicts_with = "json")]
@@ -118,7 +118,7 @@ pub(crate) struct RunArguments {
     pub(crate) strict: bool,
     /// For how long resources that are Deleted and events that were delivered are kept; for ever if
     /// left out. At least as long as the longest outage after which callers still ask.
-    #[arg(long, value_name = "TIME", value_parser = values::retention)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = values::retention)]
     pub(crate) retention: Option<Duration>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum Migrate {
     /// Take the schema back. What newer columns and tables hold is lost.
     Down {
         /// The last migration that stays; 0 removes all of them.
-        #[arg(long, value_name = "VERSION", value_parser = values::migration)]
+        #[arg(long, value_name = "VERSION", allow_negative_numbers = true, value_parser = values::migration)]
         to: u32,
         #[command(flatten)]
         output: OutputArguments,

@@ -252,6 +252,10 @@ fn what_is_wrong_is_said_in_one_line() {
             usage("unrecognized subcommand 'lst'; tip: a similar subcommand exists: 'list'"),
         ),
         (vec!["--loud"], usage("unexpected argument '--loud' found")),
+        (
+            vec!["demo", "--speed", "-1"],
+            bad("--speed <X>", "-1", "use a number from 0.1 to 100, or max"),
+        ),
         (vec!["get"], usage("the following required arguments were not provided: <ID>")),
         (vec!["get", "web-1"], bad("<ID>", "web-1", UUID)),
         (
