@@ -56,13 +56,18 @@ impl Unit {
     }
 }
 
-const BENCHMARKS: [Benchmark; 2] = [
+/// So much more than the committed figure is a step back: less than this comes and goes with a compiler.
+const WORSE_BY_PERCENT: u64 = 5;
+
+const BENCHMARKS: [Benchmark; 3] = [
+    Benchmark { name: "next", package: "broker-domain", unit: Unit::Instructions },
     Benchmark { name: "render", package: "broker-render", unit: Unit::Instructions },
     Benchmark { name: "cache", package: "broker-kube", unit: Unit::BytesPerResource },
 ];
 
-/// Measures the named benchmarks, or all of them, and writes the figures into the documentation.
-pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
+/// Measures the named benchmarks, or all of them, and writes the figures into the documentation; or, to check,
+/// compares them with the figures there and leaves those as they are.
+pub(crate) fn run(names: &[String], check: bool) -> Result<(), TaskError> {
     let known = || BENCHMARKS.iter().map(|benchmark| benchmark.name.to_owned()).collect();
     if let Some(name) =
         names.iter().find(|name| !BENCHMARKS.iter().any(|known| known.name == **name))
@@ -73,6 +78,8 @@ pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
     let wanted = |benchmark: &&Benchmark| {
         names.is_empty() || names.iter().any(|name| name == benchmark.name)
     };
+    let page = workspace.root().join(PAGE);
+    let mut worse = Vec::new();
     for benchmark in BENCHMARKS.iter().filter(wanted) {
         let program = build(&workspace, benchmark)?;
         let figures = measure(benchmark.unit, &program)?;
@@ -84,9 +91,49 @@ pub(crate) fn run(names: &[String]) -> Result<(), TaskError> {
                 benchmark.unit.as_str()
             );
         }
-        record(&workspace.root().join(PAGE), benchmark, &figures)?;
+        if check {
+            worse.extend(steps_back(&read(&page)?, benchmark, &figures));
+        } else {
+            record(&page, benchmark, &figures)?;
+        }
     }
-    Ok(())
+    if worse.is_empty() {
+        return Ok(());
+    }
+    let how = worse.join("; ");
+    Err(TaskError::Command { what: format!("comparing with {PAGE}"), how })
+}
+
+/// The cases that take too much more than the page says, or that it does not know.
+fn steps_back(page: &str, benchmark: &Benchmark, figures: &[(String, u64)]) -> Vec<String> {
+    let known = committed(page, benchmark);
+    let judge = |(case, figure): &(String, u64)| {
+        let name = benchmark.name;
+        let Some(before) = known.iter().find_map(|(known, it)| (known == case).then_some(*it))
+        else {
+            return Some(format!("{name}: `{case}` has no committed figure"));
+        };
+        let bound = before + before * WORSE_BY_PERCENT / 100;
+        let (now, before) = (grouped(*figure), grouped(before));
+        (*figure > bound).then(|| format!("{name}: `{case}` was {before} and is {now}"))
+    };
+    figures.iter().filter_map(judge).collect()
+}
+
+/// The figures of a benchmark as they stand on the page.
+fn committed(page: &str, benchmark: &Benchmark) -> Vec<(String, u64)> {
+    let Some((start, stop)) = between_marks(page, benchmark) else { return Vec::new() };
+    let row = |line: &str| {
+        let mut columns = line.split('|').map(str::trim).filter(|column| !column.is_empty());
+        let (case, figure) = (columns.next()?, columns.next()?);
+        Some((case.to_owned(), figure.replace(',', "").parse().ok()?))
+    };
+    page[start..stop].lines().filter_map(row).collect()
+}
+
+fn read(page: &Path) -> Result<String, TaskError> {
+    let file = |source| TaskError::File { doing: "read", path: PAGE.into(), source };
+    fs::read_to_string(page).map_err(file)
 }
 
 /// Compiles the benchmark.
@@ -187,25 +234,31 @@ fn last_line(output: &[u8]) -> Option<String> {
 
 /// Writes a benchmark's figures between its marks on the page, and leaves the rest as it is.
 fn record(page: &Path, benchmark: &Benchmark, figures: &[(String, u64)]) -> Result<(), TaskError> {
-    let file = |doing| move |source| TaskError::File { doing, path: PAGE.into(), source };
-    let text = fs::read_to_string(page).map_err(file("read"))?;
-    let text = with_figures(&text, benchmark, figures).ok_or_else(|| TaskError::Command {
-        what: format!("writing the figures of {} into {PAGE}", benchmark.name),
-        how: "its marks are missing".to_owned(),
-    })?;
-    fs::write(page, text).map_err(file("write"))
+    let file = |source| TaskError::File { doing: "write", path: PAGE.into(), source };
+    let text =
+        with_figures(&read(page)?, benchmark, figures).ok_or_else(|| TaskError::Command {
+            what: format!("writing the figures of {} into {PAGE}", benchmark.name),
+            how: "its marks are missing".to_owned(),
+        })?;
+    fs::write(page, text).map_err(file)
 }
 
 fn with_figures(page: &str, benchmark: &Benchmark, figures: &[(String, u64)]) -> Option<String> {
-    let Benchmark { name, unit, .. } = benchmark;
-    let (begin, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
-    let start = page.find(&begin)? + begin.len();
-    let stop = start + page[start..].find(&end)?;
+    let unit = benchmark.unit;
+    let (start, stop) = between_marks(page, benchmark)?;
     let rows = figures.iter().fold(String::new(), |rows, (case, figure)| {
         rows + &format!("| {case} | {} |\n", grouped(*figure))
     });
     let table = format!("| case | {} |\n|---|---:|\n{rows}", unit.as_str());
     Some(format!("{}{table}{}", &page[..start], &page[stop..]))
+}
+
+/// Where the figures of a benchmark begin and end on the page.
+fn between_marks(page: &str, benchmark: &Benchmark) -> Option<(usize, usize)> {
+    let name = benchmark.name;
+    let (begin, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
+    let start = page.find(&begin)? + begin.len();
+    Some((start, start + page[start..].find(&end)?))
 }
 
 /// `1234567` as `1,234,567`.
@@ -241,6 +294,21 @@ mod tests {
     }
 
     #[test]
+    fn a_step_back_is_more_than_a_twentieth() {
+        let page = "<!-- bench x -->\n| case | instructions |\n|---|---:|\n| one | 1,000 |\n\
+                    | two | 40 |\n<!-- /bench x -->\n";
+        let benchmark = Benchmark { name: "x", package: "any", unit: Unit::Instructions };
+        let figures = |one, two| [("one".to_owned(), one), ("two".to_owned(), two)];
+        assert_eq!(steps_back(page, &benchmark, &figures(1_050, 10)), Vec::<String>::new());
+        assert_eq!(
+            steps_back(page, &benchmark, &figures(1_051, 43)),
+            ["x: `one` was 1,000 and is 1,051", "x: `two` was 40 and is 43"]
+        );
+        let new = [("three".to_owned(), 1)];
+        assert_eq!(steps_back(page, &benchmark, &new), ["x: `three` has no committed figure"]);
+    }
+
+    #[test]
     fn numbers_are_grouped_for_people() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")]
         {
@@ -250,7 +318,10 @@ mod tests {
 
     #[test]
     fn an_unknown_benchmark_is_refused_with_the_known_ones() {
-        let error = run(&["rendre".to_owned()]).unwrap_err();
-        assert_eq!(error.to_string(), "there is no benchmark \"rendre\"; there are render, cache");
+        let error = run(&["rendre".to_owned()], false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no benchmark \"rendre\"; there are next, render, cache"
+        );
     }
 }

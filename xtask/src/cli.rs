@@ -139,6 +139,9 @@ struct BenchArguments {
     /// Run only these benchmarks; without any, all of them.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// Compare with the committed figures and leave them as they are; more than 5% worse fails.
+    #[arg(long)]
+    check: bool,
 }
 
 /// Runs the task that the arguments name; the first of them is the program's own name.
@@ -172,7 +175,7 @@ fn perform(task: &Task) -> Result<(), TaskError> {
         Task::Simulate(arguments) => simulate::run(arguments),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
-        Task::Bench(arguments) => bench::run(&arguments.names),
+        Task::Bench(arguments) => bench::run(&arguments.names, arguments.check),
         Task::Docs => docs::write(),
     }
 }
