@@ -363,25 +363,7 @@ impl World {
     /// Another facade over this world, for whose callers things go wrong.
     #[must_use]
     pub fn service_with(&self, plan: FaultPlan) -> Service {
-        let faults = Faults::new(plan);
-        let ports = decorated(&self.honest, &faults);
-        let ports = ServicePorts {
-            repository: ports.repository,
-            schedule: ports.schedule,
-            outbox: faults.around::<dyn Outbox>(Arc::new(self.store.clone())),
-            cluster: ports.cluster,
-            tokens: ports.tokens,
-            nodes: ports.nodes,
-            blueprints: ports.blueprints,
-            clouds: ports.clouds,
-            credentials: ports.credentials,
-            assignments: ports.assignments,
-            labels: ports.labels,
-            audit: ports.audit,
-            clock: ports.clock,
-            ids: ports.ids,
-        };
-        Service::new(ports, service_config())
+        self.service_under(plan).0
     }
 
     /// Puts other collaborators in the place of the reconciler's.
