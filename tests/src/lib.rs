@@ -11,6 +11,7 @@
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
+//! | to type what README says | [`readme::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
 //! Servers that were started by `cargo xtask test` are shared by all test processes; a test binary
@@ -27,6 +28,7 @@ pub mod cluster;
 pub mod crossplane;
 pub mod postgres;
 pub mod proxy;
+pub mod readme;
 pub mod real;
 pub mod world;
 

@@ -42,8 +42,8 @@ enum Task {
     /// Set up, then run every test of the workspace, in all tiers.
     ///
     /// The tier `unit` holds the tests beside the code and the documentation's examples; every test
-    /// target of broker-tests is a tier of its own. Servers are started once, shared, and ended
-    /// with the run.
+    /// target of broker-tests is a tier of its own, those on Crossplane are one. Servers are started
+    /// once, shared, and ended with the run.
     ///
     /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
     /// the test binaries list, fails the run.

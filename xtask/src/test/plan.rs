@@ -12,6 +12,8 @@ const UNIT: &str = "unit";
 const CONTRACT: &str = "contract";
 /// A test target that asks for this feature runs contract suites.
 const CONTRACT_FEATURE: &str = "testing";
+/// The tier of every target that runs on Crossplane.
+const CROSSPLANE: &str = "crossplane";
 /// A test target that asks for this feature runs on Crossplane, which its own process starts beside the servers.
 const CROSSPLANE_FEATURE: &str = "crossplane";
 
@@ -97,15 +99,14 @@ impl Plan {
 /// The tier that a test target stands for; `None` if its tests are units like any other.
 ///
 /// A target of `broker-tests` that asks for features does so because it must not run by accident: it needs
-/// servers. Elsewhere the feature `testing` tells a contract suite.
+/// servers. Those that need Crossplane are one tier, of several processes: a machine runs one Crossplane at a time,
+/// and not every test can share it. Elsewhere the feature `testing` tells a contract suite.
 fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
     let features = &target.required_features;
     if package == TIERS_PACKAGE {
-        Some(Tier {
-            name: target.name.clone(),
-            needs_servers: !features.is_empty(),
-            needs_crossplane: features.iter().any(|feature| feature == CROSSPLANE_FEATURE),
-        })
+        let needs_crossplane = features.iter().any(|feature| feature == CROSSPLANE_FEATURE);
+        let name = if needs_crossplane { CROSSPLANE } else { &target.name };
+        Some(Tier { name: name.to_owned(), needs_servers: !features.is_empty(), needs_crossplane })
     } else if features.iter().any(|feature| feature == CONTRACT_FEATURE) {
         Some(Tier::alone(CONTRACT))
     } else {
@@ -162,6 +163,17 @@ mod tests {
         let plan = Plan::new(packages.iter(), None).unwrap();
         assert_eq!(names(&plan), ["unit", "contract", "servers", "crossplane"]);
         assert!(plan.needs_servers() && plan.needs_crossplane());
+    }
+
+    #[test]
+    fn what_runs_on_crossplane_is_one_tier() {
+        let packages = packages(&[("shared", &["crossplane"]), ("alone", &["crossplane"])]);
+        let plan = Plan::new(packages.iter(), Some("crossplane")).unwrap();
+        assert_eq!(names(&plan), ["crossplane"]);
+        for target in &packages[0].targets[1..] {
+            let tier = plan.tier("broker-tests", target).unwrap();
+            assert_eq!((tier.name.as_str(), tier.needs_crossplane), ("crossplane", true));
+        }
     }
 
     #[test]

@@ -12,6 +12,12 @@ use crate::workspace::{cargo_in, spawn_error};
 
 use super::plan::Tier;
 
+/// How many tests a binary runs at once, where it is not told.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Tests on Crossplane wait most of the time, for it or for each other, on every machine.
+const WAITING_THREADS: &str = "8";
+
 /// Tests that run in one go.
 pub(super) struct Suite {
     pub(super) tier: Tier,
@@ -60,6 +66,9 @@ impl Suite {
     ) -> Result<(Outcome, Duration), TaskError> {
         let mut command = self.command();
         command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
+        if self.tier.needs_crossplane && std::env::var_os(THREADS).is_none() {
+            command.env(THREADS, WAITING_THREADS);
+        }
         let started = Instant::now();
         let what = format!("running {}", self.title);
         let outcome = step(&to_stderr, &what, || watch(&mut command, io::stdout()))

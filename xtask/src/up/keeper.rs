@@ -10,12 +10,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::cli::UpArguments;
 use crate::error::TaskError;
+use crate::progress::to_stderr;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
 use crate::workspace::spawn_error;
 
 /// What `up` says when it succeeded.
 const KEEP: &str = "keep";
+
+/// How a task that failed begins its last line.
+const ERROR: &str = "error: ";
 
 /// A keeper whose servers are ready. Dropping it ends them, unless it was told to keep them.
 pub(super) struct Keeper {
@@ -39,6 +43,7 @@ impl Keeper {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(spawn_error(&command))?;
         let tell = process.stdin.take();
+        let progress = process.stderr.take().map(|stderr| std::thread::spawn(|| relay(stderr)));
         let mut said = String::new();
         if let Some(stdout) = process.stdout.take() {
             BufReader::new(stdout).read_line(&mut said).map_err(spawn_error(&command))?;
@@ -47,11 +52,7 @@ impl Keeper {
             return Ok(Self { process, tell, directory: directory.into() });
         }
         // It ended without a word on its standard output, so it says why on the other.
-        let mut why = String::new();
-        if let Some(mut stderr) = process.stderr.take() {
-            stderr.read_to_string(&mut why).map_err(spawn_error(&command))?;
-        }
-        let how = why.trim().trim_start_matches("error: ").to_owned();
+        let how = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
         process.wait().map_err(spawn_error(&command))?;
         Err(TaskError::Command { what: "starting the servers".to_owned(), how })
     }
@@ -81,6 +82,18 @@ impl Drop for Keeper {
     }
 }
 
+/// Shows what a keeper is at, and answers why it failed.
+fn relay(stderr: impl Read) -> String {
+    let mut why = String::new();
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        match line.strip_prefix(ERROR) {
+            Some(error) => why.push_str(error),
+            None => to_stderr(&line),
+        }
+    }
+    why
+}
+
 /// The keeper itself: `cargo xtask keep`, which nobody calls by hand.
 pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     let UpArguments { crossplane } = arguments;
@@ -89,7 +102,9 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     let start_crossplane = || {
         let tools = CrossplaneTools::find_or_build(&|_| {})?;
         let access = servers.description().control_plane;
-        Ok::<_, TaskError>(Crossplane::start(&tools, servers.run(), &access, &|_| {})?)
+        // Somebody else's Crossplane may have to end before; `up` shows it.
+        let say = |line: &str| eprintln!("{line}");
+        Ok::<_, TaskError>(Crossplane::start(&tools, servers.run(), &access, &say)?)
     };
     // Lives as long as this process.
     let _crossplane = crossplane.then(start_crossplane).transpose()?;
