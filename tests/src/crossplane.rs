@@ -6,16 +6,19 @@
 
 mod agents;
 mod blueprint;
+mod collector;
 mod function;
 mod history;
 mod installation;
 mod recording;
 mod replica;
 mod requests;
+mod rights;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,6 +26,7 @@ use xtask::servers::{Crossplane, Run, crd};
 use xtask::tools::CrossplaneTools;
 
 pub use blueprint::{Blueprint, Objects, pause, provider_configs};
+pub use collector::wait_until_collected;
 pub use history::{Lifetime, Version};
 pub use installation::{Installation, Life};
 pub use recording::{Change, History, Recording};
@@ -35,6 +39,9 @@ use crate::failure::OrFail;
 
 /// The provider on whose clouds the samples can be had, and whose ProviderConfigs nobody reads.
 pub const PROVIDER: &str = "hetzner";
+
+/// How often somebody who wants it alone looks whether it is free.
+const TURN: Duration = Duration::from_millis(50);
 
 /// A control plane with Crossplane on it.
 pub struct TestCrossplane {
@@ -72,7 +79,13 @@ impl TestCluster {
     ///
     /// When it cannot be had.
     pub async fn with_crossplane_alone() -> TestCrossplane {
-        let guard = TURNS.write().await;
+        // Whoever queued here would hold up all that come later and could run side by side.
+        let guard = loop {
+            match TURNS.try_write() {
+                Ok(guard) => break guard,
+                Err(_) => tokio::time::sleep(TURN).await,
+            }
+        };
         TestCrossplane::get(Turn::Alone { _guard: guard }).await
     }
 }
@@ -109,6 +122,7 @@ impl TestCrossplane {
                 for blueprint in &blueprints {
                     blueprint.wait_until_offered(&self.admin).await;
                 }
+                self.cluster.install_crd(collector::last_kind()).await;
             })
             .await;
     }

@@ -11,8 +11,10 @@ mod crossplane {
     mod crowd;
     mod disturbances;
     mod lives;
+    mod replay;
     mod shell;
     mod teardown;
+    mod withdrawal;
 
     /// What has to be given where a blueprint requires parameters.
     fn required(slug: &str) -> &'static [&'static str] {
@@ -21,5 +23,12 @@ mod crossplane {
             "sample-database" => &["engine=postgres", "storage.gib=1"],
             _ => &[],
         }
+    }
+
+    /// Whether a composite resource says that it is ready.
+    fn is_ready(xr: &kube::api::DynamicObject) -> bool {
+        let conditions = xr.data.pointer("/status/conditions").and_then(|all| all.as_array());
+        let ready = |one: &&serde_json::Value| one["type"] == "Ready" && one["status"] == "True";
+        conditions.into_iter().flatten().any(|one| ready(&one))
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use broker_render::read_document;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -126,17 +126,25 @@ impl Blueprint {
     /// The composite resources of a Project's namespace, or of the cluster where they are cluster-scoped.
     #[must_use]
     pub fn composites(&self, admin: &Client, namespace: &str) -> Objects {
+        if self.xrd["spec"]["scope"] == "Cluster" {
+            self.everywhere(admin)
+        } else {
+            Api::namespaced_with(admin.clone(), namespace, &self.kind())
+        }
+    }
+
+    /// Every composite resource, wherever it is.
+    fn everywhere(&self, admin: &Client) -> Objects {
+        Api::all_with(admin.clone(), &self.kind())
+    }
+
+    fn kind(&self) -> ApiResource {
         let spec = &self.xrd["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
         let version = text(&spec["versions"][0]["name"]);
         let kind = GroupVersionKind::gvk(&group, &version, &kind);
-        let kind = ApiResource::from_gvk_with_plural(&kind, &text(&spec["names"]["plural"]));
-        if spec["scope"] == "Cluster" {
-            Api::all_with(admin.clone(), &kind)
-        } else {
-            Api::namespaced_with(admin.clone(), namespace, &kind)
-        }
+        ApiResource::from_gvk_with_plural(&kind, &text(&spec["names"]["plural"]))
     }
 
     /// What it composes, in that namespace or, where that is cluster-scoped, anywhere.
@@ -177,28 +185,57 @@ impl Blueprint {
         apply(&compositions(admin), composition).await;
     }
 
-    /// Deletes the XRD, and with it every object of its kind.
+    /// Asks for the deletion of the XRD.
     ///
     /// # Panics
     ///
     /// When it is refused.
     pub async fn delete_xrd(&self, admin: &Client) {
-        let foreground = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        xrds(admin).delete(&self.xrd_name(), &foreground).await.or_fail("an XRD stays");
+        let background = DeleteParams::background();
+        xrds(admin).delete(&self.xrd_name(), &background).await.or_fail("an XRD stays");
     }
 
-    /// Waits until the XRD is gone.
+    /// Waits until Crossplane has begun to withdraw the kind.
+    ///
+    /// # Panics
+    ///
+    /// When it does not.
+    pub async fn wait_until_withdrawing(&self, admin: &Client) {
+        until(format!("{} to be withdrawn", self.xrd_name()), || async {
+            let xrd = xrds(admin).get(&self.xrd_name()).await.or_fail("an XRD");
+            let reason = condition(&xrd, "Established")?["reason"].clone();
+            (reason == "TerminatingCompositeResource").then_some(())
+        })
+        .await;
+    }
+
+    /// Whether the XRD is there.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn is_defined(&self, admin: &Client) -> bool {
+        xrds(admin).get_opt(&self.xrd_name()).await.or_fail("an XRD").is_some()
+    }
+
+    /// Waits until the XRD is gone. Crossplane looks whether objects are left less and less often, at last every
+    /// minute, and at once when the XRD changes: so the number of those that are left is written onto it.
     ///
     /// # Panics
     ///
     /// When it stays.
     pub async fn wait_until_withdrawn(&self, admin: &Client) {
         until(format!("{} to be gone", self.xrd_name()), || async {
-            let found = xrds(admin).get_opt(&self.xrd_name()).await.or_fail("an XRD");
-            found.is_none().then_some(())
+            if !self.is_defined(admin).await {
+                return Some(());
+            }
+            // Without its kind nothing is left.
+            let left = self.everywhere(admin).list(&ListParams::default()).await;
+            let left = left.map_or(0, |left| left.items.len()).to_string();
+            let note = json!({"metadata": {"annotations": {"platform.example.org/left": left}}});
+            // It may be gone by now.
+            drop(xrds(admin).patch(&self.xrd_name(), &platform(), &Patch::Merge(note)).await);
+            None
         })
         .await;
     }
@@ -263,10 +300,13 @@ fn compositions(admin: &Client) -> Objects {
     Api::all_with(admin.clone(), &ApiResource::from_gvk(&kind))
 }
 
+fn platform() -> PatchParams {
+    PatchParams::apply(PLATFORM)
+}
+
 async fn apply(objects: &Objects, document: &Value) {
     let name = document["metadata"]["name"].as_str().unwrap_or_default();
-    let platform = PatchParams::apply(PLATFORM).force();
-    objects.patch(name, &platform, &Patch::Apply(document)).await.or_fail(name);
+    objects.patch(name, &platform().force(), &Patch::Apply(document)).await.or_fail(name);
 }
 
 fn in_catalog(catalog: &Path) -> impl Iterator<Item = Blueprint> {

@@ -16,6 +16,8 @@ pub type Version = (Value, bool);
 
 /// The annotation by which Crossplane remembers what the Composition calls a composed object.
 const SLOT: &str = "/metadata/annotations/crossplane.io~1composition-resource-name";
+/// How Crossplane begins to say which parts are not ready.
+const UNREADY: &str = "False Creating Unready resources: ";
 const PAUSED: &str = "/metadata/annotations/crossplane.io~1paused";
 
 /// What happened, without what differs from run to run.
@@ -111,20 +113,56 @@ impl Lifetime {
         Self::condensed(requests, asked, &seen)
     }
 
+    /// What of another life of the same blueprint does not agree with this one; nothing if all does.
+    ///
+    /// Requests, order of deletion, references, finalizers and marks are the same, in the same order. Conditions come
+    /// in the same order, and none is new; but one that passes quickly may not have been seen: a provider counts the
+    /// age of its object in whole seconds, so that it finds it ready at its first look or at its second, and a
+    /// composite resource may be gone before Crossplane says that it is deleting it.
+    #[must_use]
+    pub fn contradiction(&self, other: &Self) -> Option<String> {
+        let asked = (&self.requests, &self.gone);
+        if asked != (&other.requests, &other.gone) {
+            return Some(format!("{:?}, {:?}: not {asked:?}", other.requests, other.gone));
+        }
+        if !self.composed.keys().eq(other.composed.keys()) {
+            return Some(format!("composed are {:?}", other.composed.keys()));
+        }
+        let composed = self.composed.iter().zip(other.composed.values());
+        let composed = composed.map(|((name, here), there)| (name.as_str(), here, there));
+        let mut all =
+            [("composite resource", &self.composite, &other.composite)].into_iter().chain(composed);
+        all.find_map(|(name, here, there)| {
+            if held(here) != held(there) {
+                return Some(format!("{name}: {:?}, not {:?}", held(there), held(here)));
+            }
+            let mut path = here.iter();
+            let strange = there.iter().find(|state| !path.any(|known| known == *state))?;
+            Some(format!("{name}: {strange:?} has no place: {there:#?} against {here:#?}"))
+        })
+    }
+
     fn condensed(requests: &Requests, asked: Vec<String>, seen: &[Version]) -> Self {
         let mut life = Self { requests: asked, ..Self::default() };
+        let mut news = News::default();
         for (object, gone) in seen {
             let name = role(requests, object);
             if *gone {
                 life.gone.push(name);
                 continue;
             }
+            let mut state = State::of(object, requests);
             let states = match object.pointer(SLOT).and_then(Value::as_str) {
-                Some(slot) => life.composed.entry(slot.to_owned()).or_default(),
-                None if name == "composite resource" => &mut life.composite,
+                Some(slot) => {
+                    news.of_part(slot, &state);
+                    life.composed.entry(slot.to_owned()).or_default()
+                }
+                None if name == "composite resource" => {
+                    news.correct(&mut state);
+                    &mut life.composite
+                }
                 None => continue,
             };
-            let state = State::of(object, requests);
             if states.last() != Some(&state) && !state.is_stale() {
                 states.push(state);
             }
@@ -134,6 +172,41 @@ impl Lifetime {
         let siblings = life.gone.iter().take_while(|name| name.starts_with("composed ")).count();
         life.gone[..siblings].sort();
         life
+    }
+}
+
+/// What was known of parts when a composite resource said something about them.
+///
+/// Crossplane may look at a part as it has it in its cache, says of a resource that was ready that it is not, and takes
+/// it back: a race, and nobody's promise.
+#[derive(Default)]
+struct News {
+    ready_parts: BTreeMap<String, bool>,
+    /// What the composite resource said last of its own readiness, and was right about.
+    ready: Option<String>,
+}
+
+impl News {
+    fn of_part(&mut self, slot: &str, state: &State) {
+        let ready = state.conditions.get("Ready").is_some_and(|ready| ready.starts_with("True"));
+        self.ready_parts.insert(slot.to_owned(), ready);
+    }
+
+    fn correct(&mut self, state: &mut State) {
+        let said = state.conditions.get("Ready").cloned();
+        match (&self.ready, said) {
+            (Some(known), Some(said)) if known.starts_with("True") && self.is_old(&said) => {
+                state.conditions.insert("Ready".to_owned(), known.clone());
+            }
+            (_, said) => self.ready = said,
+        }
+    }
+
+    /// Whether it is about parts that were ready before it was said.
+    fn is_old(&self, said: &str) -> bool {
+        let Some(parts) = said.strip_prefix(UNREADY) else { return false };
+        let parts = parts.split([',', ' ']).filter(|part| !part.is_empty() && *part != "and");
+        parts.into_iter().all(|part| self.ready_parts.get(part).is_some_and(|ready| *ready))
     }
 }
 
@@ -170,6 +243,14 @@ impl State {
             marks,
         }
     }
+}
+
+/// What of an object's states is the same in every life: all but the conditions.
+fn held(states: &[State]) -> Vec<State> {
+    let bare = |state: &State| State { conditions: BTreeMap::new(), ..state.clone() };
+    let mut held: Vec<_> = states.iter().map(bare).collect();
+    held.dedup();
+    held
 }
 
 /// What an object is in the life of a resource.
@@ -224,5 +305,65 @@ fn reached(moment: Moment, requests: &Requests, seen: &[Version]) -> bool {
             let gone = seen.iter().filter(|(_, gone)| *gone);
             gone.map(|(object, _)| role(requests, object)).any(|name| name == "ProviderConfig")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(ready: &str, finalizers: &[&str]) -> State {
+        let conditions = BTreeMap::from([("Ready".to_owned(), ready.to_owned())]);
+        let finalizers = finalizers.iter().map(|&held| held.to_owned()).collect();
+        State { conditions, finalizers, ..State::default() }
+    }
+
+    fn life(composite: &[State]) -> Lifetime {
+        Lifetime { composite: composite.to_vec(), ..Lifetime::default() }
+    }
+
+    #[test]
+    fn what_is_said_of_a_part_that_was_ready_before_is_old_news() {
+        let unready = "False Creating Unready resources: disk, and machine";
+        let rows = [
+            ("it was never ready", [true, true], None, unready),
+            ("both were ready", [true, true], Some("True Available"), "True Available"),
+            ("one was not", [true, false], Some("True Available"), unready),
+        ];
+        for (why, parts, before, expected) in rows {
+            let mut news = News { ready: before.map(str::to_owned), ..News::default() };
+            for (slot, ready) in ["disk", "machine"].into_iter().zip(parts) {
+                news.of_part(slot, &state(if ready { "True" } else { "False" }, &[]));
+            }
+            let mut said = state(unready, &[]);
+            news.correct(&mut said);
+            assert_eq!(said.conditions["Ready"], expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_condition_may_be_missed_and_nothing_else_may_differ() {
+        let (new, unready, ready) =
+            (state("", &["f"]), state("False", &["f"]), state("True", &["f"]));
+        let free = state("True", &[]);
+        let known = life(&[new.clone(), unready.clone(), ready.clone(), free.clone()]);
+        let rows = [
+            ("the same", vec![&new, &unready, &ready, &free], true),
+            ("one condition was too quick", vec![&new, &ready, &free], true),
+            ("another order", vec![&new, &ready, &unready, &free], false),
+            ("a finalizer that stayed", vec![&new, &unready, &ready], false),
+            ("a finalizer that was never there", vec![&free], false),
+            ("twice", vec![&new, &unready, &new, &ready, &free], false),
+        ];
+        for (why, states, agrees) in rows {
+            let states: Vec<_> = states.into_iter().cloned().collect();
+            let found = known.contradiction(&life(&states));
+            assert_eq!(found.is_none(), agrees, "{why}: {found:?}");
+        }
+        let gone = Lifetime { gone: vec!["composite resource".to_owned()], ..known.clone() };
+        assert!(known.contradiction(&gone).is_some(), "another end");
+        let more =
+            Lifetime { composed: BTreeMap::from([("disk".to_owned(), vec![])]), ..known.clone() };
+        assert!(known.contradiction(&more).is_some(), "more is composed");
     }
 }

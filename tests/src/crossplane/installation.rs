@@ -1,5 +1,7 @@
-//! One installation of the broker: a database and a namespace of its own, every blueprint published by the
-//! binary, and agents on the machines.
+//! One installation of the broker: a database and a namespace of its own, the rights and blueprints of every
+//! catalog by the binary, and agents on the machines.
+
+mod store;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,7 +13,7 @@ use broker_render::namespace;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -19,7 +21,8 @@ use uuid::Uuid;
 use super::blueprint::{
     Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs,
 };
-use super::replica::{Replica, Surroundings, answer};
+use super::replica::{Replica, Surroundings, answer, print};
+use super::rights::Grantee;
 use super::{PROVIDER, TestCrossplane, agents};
 use crate::cluster::TestNamespace;
 use crate::failure::OrFail;
@@ -50,7 +53,7 @@ pub struct Installation {
     pub crossplane: TestCrossplane,
     /// Its one Project.
     pub project: ProjectId,
-    /// The name by which the API server knows it.
+    /// The name by which the API server knows its replicas.
     pub user: String,
     surroundings: Surroundings,
     published: BTreeMap<String, String>,
@@ -73,7 +76,7 @@ impl Installation {
         let directory = tempfile::tempdir().or_fail("a directory");
         let user = format!("broker-{project}");
         let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, crossplane.kubeconfig_of_admin(&user)).or_fail("a kubeconfig");
+        std::fs::write(&kubeconfig, crossplane.kubeconfig(&user)).or_fail("a kubeconfig");
         let surroundings = Surroundings { dsn: database.url(), kubeconfig };
         let mut installation = Self {
             crossplane,
@@ -85,10 +88,20 @@ impl Installation {
             home,
             directory,
         };
-        for catalog in Blueprint::catalogs() {
-            installation.import(&catalog).await;
+        for (number, catalog) in Blueprint::catalogs().iter().enumerate() {
+            installation.grant(catalog, number).await;
+            installation.import(catalog).await;
         }
         installation
+    }
+
+    /// Lets replicas do what the binary says that they need for a catalog, and nothing else.
+    async fn grant(&self, catalog: &Path, number: usize) {
+        let arguments = [OsStr::new("rbac"), OsStr::new("--catalog"), catalog.as_os_str()];
+        let roles = print(&self.surroundings, &arguments).await;
+        let grantee =
+            Grantee { admin: &self.crossplane.admin, user: &self.user, home: self.namespace() };
+        grantee.grant(&roles, &format!("{}-{number}", self.user)).await;
     }
 
     /// Publishes a catalog.
@@ -151,6 +164,15 @@ impl Installation {
     /// When it shows none.
     pub async fn get(&self, life: &Life) -> Value {
         self.command(&["get"], &[OsStr::new(&life.id.to_string())]).await
+    }
+
+    /// Why a resource is where it is, in the words of the binary.
+    ///
+    /// # Panics
+    ///
+    /// When it does not say.
+    pub async fn explain(&self, life: &Life) -> Value {
+        self.command(&["explain"], &[OsStr::new(&life.id.to_string())]).await
     }
 
     /// Has a resource looked at at once.
@@ -225,17 +247,6 @@ impl Installation {
         )
     }
 
-    /// How often a worker took a resource up.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn passes(&self, life: &Life) -> i64 {
-        let taken = "SELECT lease_epoch::text FROM plexsphere.provisioned_resource_schedule
-            WHERE provisioned_resource_id = $1";
-        self.ask(taken, life).await.remove(0).parse().or_fail("a number")
-    }
-
     /// Asks for a pass and waits until it is over.
     ///
     /// # Panics
@@ -251,60 +262,6 @@ impl Installation {
             (epoch.parse::<i64>().ok()? > before).then_some(())
         })
         .await;
-    }
-
-    /// What the last pass over a resource failed with; empty if it did not.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn last_error(&self, life: &Life) -> String {
-        let error = "SELECT concat_ws(' ', last_reason, last_error)
-            FROM plexsphere.provisioned_resource_schedule WHERE provisioned_resource_id = $1";
-        self.ask(error, life).await.remove(0)
-    }
-
-    /// What the audit says of a resource, one line for each entry.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn audit(&self, life: &Life) -> Vec<String> {
-        let lines = "SELECT concat_ws(' ', action, previous_phase, new_phase)
-            FROM plexsphere.provisioned_resource_audit
-            WHERE provisioned_resource_id = $1 ORDER BY sequence";
-        self.ask(lines, life).await
-    }
-
-    /// The phases of a resource in the order in which it went through them.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn phases(&self, life: &Life) -> Vec<String> {
-        let lines = "SELECT new_phase FROM plexsphere.provisioned_resource_audit
-            WHERE provisioned_resource_id = $1 AND new_phase IS NOT NULL
-                AND new_phase IS DISTINCT FROM previous_phase ORDER BY sequence";
-        self.ask(lines, life).await
-    }
-
-    /// The types of its events, in order.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn events(&self, life: &Life) -> Vec<String> {
-        let types = "SELECT event_type FROM plexsphere.outbox_events
-            WHERE provisioned_resource_id = $1 ORDER BY sequence";
-        self.ask(types, life).await
-    }
-
-    async fn ask(&self, statement: &'static str, life: &Life) -> Vec<String> {
-        sqlx::query_scalar(AssertSqlSafe(statement))
-            .bind(life.id.as_uuid())
-            .fetch_all(self.pool())
-            .await
-            .or_fail("the database does not answer")
     }
 
     /// What a test looks with, past the store.
@@ -325,13 +282,16 @@ impl Installation {
         life.blueprint.composites(&self.crossplane.admin, self.namespace())
     }
 
-    /// Its composite resource, if it stands.
+    /// Its composite resource, if it stands; without its kind there is none.
     ///
     /// # Panics
     ///
     /// When the API server does not answer.
     pub async fn composite(&self, life: &Life) -> Option<DynamicObject> {
-        self.composites(life).get_opt(&life.xr_name()).await.or_fail("a composite resource")
+        match self.composites(life).get(&life.xr_name()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            answer => Some(answer.or_fail("a composite resource")),
+        }
     }
 
     /// What was composed for a resource.

@@ -22,7 +22,7 @@ pub struct Change {
     pub gone: bool,
 }
 
-/// Everything that a recording heard, in the order in which it heard it.
+/// Everything that a recording heard.
 pub type History = Vec<Change>;
 
 /// Watches until it is dropped.
@@ -53,11 +53,20 @@ impl Recording {
         Self { heard, _watching: watching }
     }
 
-    /// What was heard so far of the objects that `wanted` chooses.
+    /// What was heard so far of the objects that `wanted` chooses, in the order in which it happened: each kind is
+    /// told by a watch of its own, and one may be behind another.
     pub fn heard(&self, wanted: impl Fn(&DynamicObject) -> bool) -> History {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.iter().filter(|change| wanted(&change.object)).cloned().collect()
+        let mut chosen: History =
+            heard.iter().filter(|change| wanted(&change.object)).cloned().collect();
+        chosen.sort_by_key(|change| version(&change.object));
+        chosen
     }
+}
+
+/// Where a version stands among all versions of all objects.
+fn version(object: &DynamicObject) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 /// Follows one watch to its end; answers where the next begins.

@@ -63,17 +63,23 @@ impl Drop for Replica {
     }
 }
 
-/// Runs a command of the binary to its end and reads its last line.
-pub(super) async fn answer(surroundings: &Surroundings, arguments: &[&OsStr]) -> Value {
+/// Runs a command of the binary to its end, and answers what it printed.
+pub(super) async fn print(surroundings: &Surroundings, arguments: &[&OsStr]) -> String {
     let mut command = command(surroundings);
-    command.args(arguments).args(["--output", "json"]);
+    command.args(arguments);
     let shown = arguments.join(OsStr::new(" ")).to_string_lossy().into_owned();
     let output = tokio::task::spawn_blocking(move || command.output()).await;
     let output = output.or_fail(&shown).or_fail(&shown);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}: {}: {errors}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail(&shown)
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The same for a command that answers: reads the last line, which is JSON.
+pub(super) async fn answer(surroundings: &Surroundings, arguments: &[&OsStr]) -> Value {
+    let json = ["--output", "json"].map(OsStr::new);
+    let text = print(surroundings, &[arguments, &json].concat()).await;
+    serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail("an answer")
 }
 
 fn command(surroundings: &Surroundings) -> Command {

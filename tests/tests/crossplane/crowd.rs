@@ -1,13 +1,15 @@
 //! Many resources at once, to Ready and away again; and how much of the time that takes is the broker's.
 
 use std::fmt::Write as _;
+use std::fs;
 
 use broker_domain::Phase;
 use broker_tests::TestCluster;
 use broker_tests::crossplane::{Change, Installation, Life, Recording};
 use kube::ResourceExt;
-use kube::api::DynamicObject;
 use time::{Duration, OffsetDateTime};
+
+use super::is_ready;
 
 const MOMENTS: &str = "SELECT action, coalesce(new_phase, ''), at
     FROM plexsphere.provisioned_resource_audit
@@ -51,7 +53,32 @@ async fn a_crowd_goes_to_ready_and_away_again() {
     for life in lives.iter().skip(1).filter(|life| !life.blueprint.is_node()) {
         shares.push(Shares::of(&installation, &recording, life).await);
     }
-    println!("{}", figures(&shares, lost_arms(&installation, &lives).await));
+    tell(&figures(&shares, lost_arms(&installation, &lives).await));
+}
+
+/// Where the figures stand, and between which marks.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/benchmarks.md");
+const MARKS: [&str; 2] = ["<!-- crossplane -->\n", "<!-- /crossplane -->\n"];
+
+/// Prints the figures. `BROKER_BLESS=1` writes them onto the page too; without it, the page has to tell the same cases.
+fn tell(figures: &[(&str, f64)]) {
+    let mut table = "| case | percent |\n|---|---:|\n".to_owned();
+    for (case, figure) in figures {
+        println!("{case}: {figure:.0} %");
+        writeln!(table, "| {case} | {figure:.0} |").unwrap();
+    }
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(MARKS[0]).unwrap();
+    let (told, after) = rest.split_once(MARKS[1]).unwrap();
+    if std::env::var_os("BROKER_BLESS").is_some() {
+        let page = [before, MARKS[0], &table, MARKS[1], after].concat();
+        fs::write(PAGE, page).unwrap();
+        return;
+    }
+    let cases = |table: &str| -> Vec<String> {
+        table.lines().filter_map(|row| row.split(" | ").next().map(str::to_owned)).collect()
+    };
+    assert_eq!(cases(told), cases(&table), "the page tells other cases");
 }
 
 /// How long a resource took, and how long of that the broker did.
@@ -98,12 +125,6 @@ impl Shares {
     }
 }
 
-fn is_ready(xr: &DynamicObject) -> bool {
-    let conditions = xr.data.pointer("/status/conditions").and_then(|all| all.as_array());
-    let ready = |one: &&serde_json::Value| one["type"] == "Ready" && one["status"] == "True";
-    conditions.into_iter().flatten().any(|one| ready(&one))
-}
-
 /// Resources whose first arm lost its race with the status that Crossplane writes onto a shell.
 async fn lost_arms(installation: &Installation, lives: &[Life]) -> f64 {
     let mut lost = 0;
@@ -118,24 +139,23 @@ async fn lost_arms(installation: &Installation, lives: &[Life]) -> f64 {
     f64::from(lost) * 100.0 / f64::from(u32::try_from(lives.len()).unwrap())
 }
 
-fn figures(shares: &[Shares], lost_arms: f64) -> String {
+fn figures(shares: &[Shares], lost_arms: f64) -> [(&'static str, f64); 4] {
     let percent = |pick: fn(&Shares) -> &Share| {
         let sum = |part: fn(&Share) -> Duration| -> Duration {
             shares.iter().map(|shares| part(pick(shares))).sum()
         };
         sum(|share| share.ours) / sum(|share| share.whole) * 100.0
     };
-    let mut lines = String::new();
-    for (case, figure) in [
-        ("to Ready: the broker's share of the time", percent(|shares| &shares.up)),
+    [
+        ("from the declaration to Ready, the broker's share", percent(|shares| &shares.up)),
         (
             "of which from the composite resource's Ready to the phase",
             percent(|shares| &shares.noticing),
         ),
-        ("to Deleted: the broker's share of the time", percent(|shares| &shares.down)),
-        ("first arms that lost their race (decision 6)", lost_arms),
-    ] {
-        writeln!(lines, "{case}\t{figure:.0}").unwrap();
-    }
-    lines
+        (
+            "from the request to delete to Deleted, the broker's share",
+            percent(|shares| &shares.down),
+        ),
+        ("resources whose first arm lost its race (decision 6)", lost_arms),
+    ]
 }

@@ -1,5 +1,5 @@
 //! What happens to Crossplane happens to the broker's resources too, and all of it ends well: a kill in every
-//! phase, a function that is away, a Composition that is broken and mended, an XRD that goes and comes back.
+//! phase, a function that is away, a Composition that is broken and mended.
 
 use broker_domain::Phase;
 use broker_tests::crossplane::{Blueprint, Installation};
@@ -8,29 +8,44 @@ use kube::ResourceExt;
 use serde_json::json;
 
 /// In each of these a resource stands when Crossplane is killed.
-const PHASES: [Phase; 5] =
-    [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready, Phase::Deprovisioning];
+const PHASES: [Phase; 7] = [
+    Phase::Pending,
+    Phase::Provisioning,
+    Phase::Enrolling,
+    Phase::Ready,
+    Phase::Deprovisioning,
+    Phase::Deregistering,
+    Phase::Failed,
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let (core, provider) = (installation.crossplane.core(), installation.crossplane.provider());
     let replica = installation.replica();
-    // Without agents a Node waits in Enrolling, without a provider a machine in Provisioning.
-    let enrolling = installation.provision("sample-appliance", &[]).await;
-    installation.until(&enrolling, Phase::Enrolling).await;
+    let agents = installation.boot_agents();
+    let node = installation.provision("sample-machine", &["size=small"]).await;
     let ready = installation.provision("sample-bucket", &[]).await;
     let leaving = installation.provision("sample-bucket", &[]).await;
-    installation.until(&ready, Phase::Ready).await;
-    installation.until(&leaving, Phase::Ready).await;
+    let failed = installation.provision("failing-machine", &["fault=no such machine type"]).await;
+    for life in [&node, &ready, &leaving] {
+        installation.until(life, Phase::Ready).await;
+    }
+    installation.until(&failed, Phase::Failed).await;
+    // Without agents a Node waits in Enrolling, without a provider a bucket in Provisioning.
+    drop(agents);
+    let enrolling = installation.provision("sample-appliance", &[]).await;
+    installation.until(&enrolling, Phase::Enrolling).await;
     provider.stop().await;
     let provisioning = installation.provision("sample-bucket", &[]).await;
     installation.until(&provisioning, Phase::Provisioning).await;
     installation.deprovision(&leaving).await;
     installation.until(&leaving, Phase::Deprovisioning).await;
+    // Without a replica nothing goes on.
     drop(replica);
     let pending = installation.provision("sample-bucket", &[]).await;
-    let lives = [pending, provisioning, enrolling, ready, leaving];
+    installation.deprovision(&node).await;
+    let lives = [pending, provisioning, enrolling, ready, leaving, node, failed];
     for (life, phase) in lives.iter().zip(PHASES) {
         assert_eq!(installation.phase(life).await, phase);
     }
@@ -38,20 +53,27 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     core.kill().await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
-    let [pending, _, _, ready, leaving] = &lives;
+    let [pending, provisioning, enrolling, ready, leaving, node, failed] = &lives;
     until("a shell that nobody looks at", || installation.composite(pending)).await;
-    installation.pass(ready).await;
-    assert_eq!(installation.phase(ready).await, Phase::Ready, "nothing says that it is not");
-    installation.pass(leaving).await;
-    assert_eq!(installation.phase(leaving).await, Phase::Deprovisioning);
+    installation.until(node, Phase::Deprovisioning).await;
+    for (life, phase) in
+        [(ready, Phase::Ready), (leaving, Phase::Deprovisioning), (node, Phase::Deprovisioning)]
+    {
+        installation.pass(life).await;
+        assert_eq!(installation.phase(life).await, phase, "nothing says that it is not");
+    }
+    assert_eq!(installation.phase(failed).await, Phase::Failed, "it is at rest");
     core.restart().await;
     provider.restart().await;
 
-    for life in &lives[..4] {
+    let wanted = [pending, provisioning, enrolling, ready];
+    for life in wanted {
         installation.until(life, Phase::Ready).await;
     }
     installation.until(leaving, Phase::Deleted).await;
-    for life in &lives[..4] {
+    installation.until(node, Phase::Deleted).await;
+    assert_eq!(installation.phase(failed).await, Phase::Failed);
+    for life in wanted.into_iter().chain([failed]) {
         installation.deprovision(life).await;
     }
     // And once more on the way out.

@@ -2,10 +2,11 @@
 //! cluster, and the audit tells how it was.
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Blueprint, Installation, Life};
+use broker_tests::crossplane::{Blueprint, Installation, Life, Recording};
 use broker_tests::{TestCluster, until};
+use kube::ResourceExt;
 
-use super::required;
+use super::{is_ready, required};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_goes_to_ready_and_away_again() {
@@ -32,24 +33,43 @@ async fn every_sample_goes_to_ready_and_away_again() {
     }
 }
 
+/// How many that flap are looked at: on a busy machine a flap may be over before the Node has enrolled.
+const SPOTS: usize = 5;
+
 /// One that flaps is Ready, is provisioned anew while it is not, and is Ready again: each crossing is an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_flaps_is_ready_twice() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
-    let spot = installation.provision("sample-spot", &[]).await;
-    let phases = until("the second Ready", || async {
+    for _ in 0..SPOTS {
+        let spot = installation.provision("sample-spot", &[]).await;
+        let recording = Recording::of(vec![installation.composites(&spot)]).await;
+        until("the second Ready of the composite resource", || async {
+            let heard = recording.heard(|object| object.name_any() == spot.xr_name());
+            let mut ready: Vec<_> = heard.iter().map(|change| is_ready(&change.object)).collect();
+            ready.dedup();
+            (ready.iter().filter(|ready| **ready).count() >= 2).then_some(())
+        })
+        .await;
+        installation.until(&spot, Phase::Ready).await;
         let phases = installation.phases(&spot).await;
-        (phases.iter().filter(|phase| *phase == "Ready").count() == 2).then_some(phases)
-    })
-    .await;
+        if phases.iter().filter(|phase| *phase == "Ready").count() >= 2 {
+            assert_told_twice(&installation, &spot, &phases).await;
+            return;
+        }
+    }
+    panic!("none of {SPOTS} that flapped was seen to");
+}
+
+async fn assert_told_twice(installation: &Installation, spot: &Life, phases: &[String]) {
     let down = phases.iter().position(|phase| phase == "Ready").unwrap() + 1;
-    assert_eq!(phases[down..], ["Provisioning", "Ready"], "{phases:?}");
+    assert_eq!(phases[down..down + 2], ["Provisioning", "Ready"], "{phases:?}");
     let ready = "broker.ProvisionedResourceReady";
-    let events = installation.events(&spot).await;
-    assert_eq!(events.iter().filter(|event| *event == ready).count(), 2, "{events:?}");
-    let tokens = installation.audit(&spot).await;
+    let events = installation.events(spot).await;
+    let crossings = phases.iter().filter(|phase| *phase == "Ready").count();
+    assert_eq!(events.iter().filter(|event| *event == ready).count(), crossings, "{events:?}");
+    let tokens = installation.audit(spot).await;
     let armed = tokens.iter().rposition(|line| line.starts_with("token_issue")).unwrap();
     let first_ready = tokens.iter().position(|line| line.ends_with(" Ready")).unwrap();
     assert!(armed < first_ready, "a Node that was lost gets no second token: {tokens:?}");

@@ -40,9 +40,41 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     assert_eq!(version(&shown), version(&before), "waiting writes nothing: {shown}");
     assert_eq!(shown["composed"][0]["name"], json!(composed.name_any()), "{shown}");
 
+    // Once it takes too long, it is told which object stays and whose it is.
+    installation.let_an_hour_pass(&machine).await;
+    let told = installation.explain(&machine).await;
+    assert_eq!(told["verdict"], "composed_remains", "{told}");
+    assert_names_provider(&told, &composed.name_any());
+
     installation.crossplane.provider().restart().await;
     installation.until(&machine, Phase::Deleted).await;
     assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// The same on the way up: the object that nobody makes says nothing, and is named with its provider.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let _replica = installation.replica();
+    installation.crossplane.provider().kill().await;
+    let bucket = installation.provision("sample-bucket", &[]).await;
+    let composed = until("the composed object", || async {
+        installation.composed(&bucket).await.pop().map(|object| object.name_any())
+    })
+    .await;
+    installation.until(&bucket, Phase::Provisioning).await;
+    installation.let_an_hour_pass(&bucket).await;
+    let told = until("the composed object to be known", || async {
+        let told = installation.explain(&bucket).await;
+        (told["verdict"] == "provider_silent").then_some(told)
+    })
+    .await;
+    assert_names_provider(&told, &composed);
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&bucket, Phase::Ready).await;
+    installation.deprovision(&bucket).await;
+    installation.until(&bucket, Phase::Deleted).await;
 }
 
 /// Somebody deletes the composite resource with background propagation, which lets the composed objects live for
@@ -170,6 +202,13 @@ async fn a_pause_blocks_the_deletion_until_it_ends() {
     composites.patch(&name, &by_hand, &pause(None)).await.unwrap();
     installation.until(&machine, Phase::Deleted).await;
     assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// An explanation says which object of which provider it is about.
+fn assert_names_provider(told: &Value, composed: &str) {
+    assert_eq!(told["blocker"]["object"]["kind"], "NopResource", "{told}");
+    assert_eq!(told["blocker"]["object"]["name"], composed, "{told}");
+    assert_eq!(told["blocker"]["provider"], "nop.crossplane.io", "{told}");
 }
 
 async fn ready(installation: &Installation) -> Life {

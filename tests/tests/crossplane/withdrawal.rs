@@ -1,0 +1,119 @@
+//! An XRD that is deleted while its objects are wanted, and comes back. What Crossplane does then depends on where
+//! the objects stand: it deletes those of the cluster itself, and of those in namespaces it only waits for the last.
+//! See decision 16.
+
+use broker_domain::Phase;
+use broker_tests::crossplane::{Blueprint, Installation, Life, wait_until_collected};
+use broker_tests::{TestCluster, until};
+use kube::ResourceExt;
+
+/// In namespaces nothing is lost: the kind is served until its last object is gone, and so long all goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xrd_of_namespaces_waits_for_its_last_object_and_costs_nothing_but_time() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let _agents = installation.boot_agents();
+    let (blueprint, admin) =
+        (Blueprint::named("withdrawn-machine"), &installation.crossplane.admin);
+    let kept = installation.provision("withdrawn-machine", &[]).await;
+    let leaving = installation.provision("withdrawn-machine", &[]).await;
+    installation.until(&kept, Phase::Ready).await;
+    installation.until(&leaving, Phase::Ready).await;
+    let uid = uid(&installation, &kept).await;
+
+    blueprint.delete_xrd(admin).await;
+    blueprint.wait_until_withdrawing(admin).await;
+    let late = installation.provision("withdrawn-machine", &[]).await;
+    installation.deprovision(&leaving).await;
+    installation.until(&late, Phase::Ready).await;
+    installation.until(&leaving, Phase::Deleted).await;
+    assert!(blueprint.is_defined(admin).await, "somebody uses it");
+    installation.pass(&kept).await;
+    assert_eq!(installation.phase(&kept).await, Phase::Ready);
+    assert_eq!(self::uid(&installation, &kept).await, uid, "nobody touched it");
+
+    // The last ones leave, and the kind after them.
+    installation.deprovision(&kept).await;
+    installation.deprovision(&late).await;
+    installation.until(&kept, Phase::Deleted).await;
+    installation.until(&late, Phase::Deleted).await;
+    blueprint.wait_until_withdrawn(admin).await;
+    let early = installation.provision("withdrawn-machine", &[]).await;
+    let given_up = installation.provision("withdrawn-machine", &[]).await;
+    assert_names_kind(&installation, &early, "WithdrawnMachine").await;
+    assert_eq!(installation.phase(&early).await, Phase::Pending);
+    installation.deprovision(&given_up).await;
+    installation.until(&given_up, Phase::Deleted).await;
+
+    blueprint.install_xrd(admin).await;
+    blueprint.wait_until_offered(admin).await;
+    installation.until(&early, Phase::Ready).await;
+    installation.deprovision(&early).await;
+    installation.until(&early, Phase::Deleted).await;
+    let lives = [kept, leaving, late, early, given_up];
+    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+}
+
+/// On the cluster itself Crossplane deletes what the broker makes again. Who is quicker wins; a pause lets the kind
+/// go.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_made_again() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    let _replica = installation.replica();
+    let (blueprint, admin) = (Blueprint::named("withdrawn-host"), &installation.crossplane.admin);
+    // Without its owner's kind the collector could not tell that what is composed has no owner any more.
+    wait_until_collected(admin, installation.namespace()).await;
+    let kept = installation.provision("withdrawn-host", &[]).await;
+    let leaving = installation.provision("withdrawn-host", &[]).await;
+    installation.until(&kept, Phase::Ready).await;
+    installation.until(&leaving, Phase::Ready).await;
+    let first = uid(&installation, &kept).await;
+
+    blueprint.delete_xrd(admin).await;
+    until("it to be made again, or the kind to be gone before", || async {
+        let standing = installation.composite(&kept).await;
+        let made_again = standing.is_some_and(|standing| standing.uid() != Some(first.clone()));
+        (made_again || !blueprint.is_defined(admin).await).then_some(())
+    })
+    .await;
+    installation.pause(&kept).await;
+    installation.pause(&leaving).await;
+    blueprint.wait_until_withdrawn(admin).await;
+
+    // Without its kind, what is wanted says so, and what is to go is gone.
+    installation.deprovision(&leaving).await;
+    installation.resume(&leaving).await;
+    installation.until(&leaving, Phase::Deleted).await;
+    installation.resume(&kept).await;
+    assert_names_kind(&installation, &kept, "WithdrawnHost").await;
+    assert_ne!(installation.phase(&kept).await, Phase::Failed);
+
+    blueprint.install_xrd(admin).await;
+    blueprint.wait_until_offered(admin).await;
+    until("it to be made again and Ready", || async {
+        let standing = installation.composite(&kept).await?;
+        standing.metadata.deletion_timestamp.is_none().then_some(())?;
+        (installation.phase(&kept).await == Phase::Ready).then_some(())
+    })
+    .await;
+    installation.deprovision(&kept).await;
+    installation.until(&kept, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[kept, leaving]).await, Vec::<String>::new());
+}
+
+/// A pass without the kind fails and says so; which one it is, an explanation tells.
+async fn assert_names_kind(installation: &Installation, life: &Life, kind: &str) {
+    let refused = until("a pass without the kind", || async {
+        let error = installation.last_error(life).await;
+        (!error.is_empty()).then_some(error)
+    })
+    .await;
+    assert!(refused.contains("is not installed on the cluster"), "{refused}");
+    let told = installation.explain(life).await;
+    assert_eq!(told["verdict"], "kind_missing", "{told}");
+    assert_eq!(told["blocker"]["object"]["kind"], kind, "{told}");
+}
+
+async fn uid(installation: &Installation, life: &Life) -> String {
+    installation.composite(life).await.unwrap().uid().unwrap()
+}
