@@ -49,6 +49,9 @@ pub const SIZED: u128 = 0xb3;
 /// How long a claimed resource belongs to a worker.
 pub const LEASE: Duration = Duration::from_mins(1);
 
+/// What the plaintexts of tokens are drawn from.
+const TOKENS: u32 = 7;
+
 /// A resource that never settles within this many rounds is stuck.
 const MOST_ROUNDS: usize = 12;
 
@@ -100,23 +103,29 @@ impl World {
     /// The same, with a reconciler in another mode.
     #[must_use]
     pub fn in_mode(mode: Mode) -> Self {
-        Self::built(mode, FaultPlan::none())
+        Self::built(mode, FaultPlan::none(), TOKENS)
     }
 
     /// The same, with a reconciler and a relay for which things go wrong. Callers of the service and other
     /// [replicas](Self::replica) are not affected.
     #[must_use]
     pub fn with_faults(plan: FaultPlan) -> Self {
-        Self::built(Mode::Live, plan)
+        Self::built(Mode::Live, plan, TOKENS)
     }
 
-    fn built(mode: Mode, plan: FaultPlan) -> Self {
+    /// The same, with tokens from another seed: no plaintext of this world is one of another.
+    #[must_use]
+    pub fn with_tokens(plan: FaultPlan, seed: u32) -> Self {
+        Self::built(Mode::Live, plan, seed)
+    }
+
+    fn built(mode: Mode, plan: FaultPlan, seed: u32) -> Self {
         let clock = ManualClock::at(second(0));
         let shared: Arc<ManualClock> = Arc::new(clock.clone());
         let store = MemoryStore::new(shared.clone());
         let identity = ClusterId::new("kube-system-uid").expect("a cluster's id");
         let cluster = MemoryCluster::new(shared.clone(), identity);
-        let tokens = MemoryTokens::seeded(7, shared.clone());
+        let tokens = MemoryTokens::seeded(seed, shared.clone());
         let mesh = MemoryMesh::of(&tokens);
         let neighbours = MemoryNeighbours::default();
         let ports = ServicePorts {

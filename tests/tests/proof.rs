@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+#[path = "proof/canaries.rs"]
+mod canaries;
 #[path = "proof/matrix.rs"]
 mod matrix;
 #[path = "proof/model.rs"]

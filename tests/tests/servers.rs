@@ -29,4 +29,6 @@ mod servers {
     mod app;
 
     mod cli;
+
+    mod oracle;
 }

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::{TaskError, one_line};
 use crate::progress::to_stderr;
 use crate::tools::{CrossplaneTools, Tools, provide_documents};
-use crate::{bench, docs, down, lint, simulate, test, tidy, up};
+use crate::{bench, docs, down, lint, prove, simulate, test, tidy, up};
 
 /// The workspace's tasks.
 ///
@@ -73,6 +73,14 @@ enum Task {
     /// A seed that fails is printed with the one command that repeats it and with the shortest story
     /// that still fails.
     Simulate(SimulateArguments),
+    /// Look for promises that do not hold, in all six ways and with their big counts.
+    ///
+    /// Prints one table: what was tried, how often, what was found, how long it took. Without the times it is written
+    /// into docs/proof.md.
+    ///
+    /// The last way, `sabotage`, copies the sources below target/sabotage, breaks them there in each of the ways that
+    /// stand in tests/sabotage, and looks whether the tests that each of them names notice.
+    Prove(ProveArguments),
     /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
     ///
     /// Every published library is also checked by itself, without features and with each of them,
@@ -135,6 +143,36 @@ pub(crate) struct SimulateArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ProveArguments {
+    /// Only these ways; without any, all of them.
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Vec<What>,
+    /// With the counts of a normal test run; the page is left as it is.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only the broken variants whose name contains this; the page is left as it is.
+    #[arg(long = "variant", value_name = "NAME")]
+    pub(crate) variants: Vec<String>,
+}
+
+/// A way to look for a promise that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Every order of events, over the real decisions.
+    Model,
+    /// Many lives of the whole broker in memory, with faults, by seed.
+    Simulation,
+    /// Each call that leaves the process, each fault, five workflows.
+    Matrix,
+    /// The same random histories through in-memory and real adapters.
+    Oracle,
+    /// Random secrets through all paths, searched for in all that is said and stored.
+    Canaries,
+    /// The product broken on purpose: does anybody notice?
+    Sabotage,
+}
+
+#[derive(Args, Debug)]
 struct BenchArguments {
     /// Run only these benchmarks; without any, all of them.
     #[arg(value_name = "NAME")]
@@ -173,6 +211,7 @@ fn perform(task: &Task) -> Result<(), TaskError> {
         Task::Down => down::run(),
         Task::Keep(arguments) => up::keeper::run(arguments),
         Task::Simulate(arguments) => simulate::run(arguments),
+        Task::Prove(arguments) => prove::run(arguments),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
         Task::Bench(arguments) => bench::run(&arguments.names, arguments.check),

@@ -2,6 +2,7 @@
 
 mod broker;
 mod metrics;
+mod sabotage;
 mod state_machine;
 
 use std::fs;
@@ -27,7 +28,8 @@ pub(crate) struct Generated {
 /// Every generated file.
 pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> {
     let mut all = broker::pages(workspace)?;
-    all.extend([commands(), metrics::page(), state_machine::page()]);
+    let sabotage = sabotage::page(workspace.root())?;
+    all.extend([commands(), metrics::page(), sabotage, state_machine::page()]);
     Ok(all)
 }
 

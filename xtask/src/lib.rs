@@ -22,6 +22,7 @@ mod bench;
 mod docs;
 mod down;
 mod lint;
+mod prove;
 mod simulate;
 mod test;
 mod tidy;

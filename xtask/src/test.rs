@@ -13,6 +13,7 @@ mod report;
 mod suite;
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::cli::TestArguments;
 use crate::error::TaskError;
@@ -23,7 +24,8 @@ use crate::workspace::Workspace;
 
 use plan::Plan;
 use report::{Report, Row};
-use suite::Suite;
+pub(crate) use suite::Outcome;
+use suite::{Suite, Tests};
 
 pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     let TestArguments { filters, tier, nightly } = arguments;
@@ -61,6 +63,27 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     print!("\n{report}");
     let complaints = report.complaints();
     if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
+}
+
+/// A test binary, and the target that it was built from.
+pub(crate) struct TestBinary {
+    pub(crate) target: String,
+    suite: Suite,
+}
+
+impl TestBinary {
+    /// Runs it, as cargo would.
+    pub(crate) fn command(&self) -> Command {
+        self.suite.command()
+    }
+}
+
+/// Every test binary, built as `cargo xtask test` builds them.
+pub(crate) fn binaries(workspace: &Workspace) -> Result<Vec<TestBinary>, TaskError> {
+    let plan = Plan::new(workspace.packages(), None)?;
+    let suites = build::suites(workspace, &plan)?.into_iter();
+    let suites = suites.filter(|suite| matches!(suite.tests, Tests::Binary { .. }));
+    Ok(suites.map(|suite| TestBinary { target: suite.tier.name.clone(), suite }).collect())
 }
 
 /// A program of the workspace, built as the tests are.

@@ -3,13 +3,16 @@
 //! A rule is a pure function from a [`Tree`] to findings, so that each can be broken in a test on a
 //! few lines of text.
 
+mod checks;
 mod commands;
 mod edges;
 mod generated;
+mod guarantees;
 mod manifests;
 mod reach;
 mod repeatable;
 mod runbook;
+mod sabotage;
 mod semver;
 mod sources;
 mod tree;
@@ -77,6 +80,8 @@ fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     findings.extend(generated::are_current(tree, generated));
     findings.extend(commands::ci_runs_the_test_command(tree));
     findings.extend(runbook::has_every_code(tree, &runbook::codes()));
+    findings.extend(guarantees::have_their_checks(tree));
+    findings.extend(sabotage::still_fits(tree));
     findings.sort();
     findings
 }
@@ -104,6 +109,7 @@ mod tests {
     fn check_reaches_every_rule() {
         let mut tree = Tree::of_files(&[
             ("README.md", "no command"),
+            ("tests/sabotage/act/a.patch", "no patch"),
             ("a/src/mod.rs", concat!("fn f() { to", "do!() } // see ../sha", "red")),
             ("a/Cargo.toml", "[package]"),
             ("broker-app/src/a.rs", "//! Why.\nuse std::collections::HashMap;"),
@@ -125,6 +131,7 @@ mod tests {
             [
                 "edges",
                 "generated",
+                "guarantees",
                 "header",
                 "lints",
                 "mod-rs",
@@ -132,6 +139,7 @@ mod tests {
                 "reach",
                 "repeatable",
                 "runbook",
+                "sabotage",
                 "semver",
                 "test-command",
                 "unfinished"

@@ -208,6 +208,23 @@ async fn background_deletion_leaves_the_part_behind() {
     assert!(resource.parts().is_empty());
 }
 
+/// Found by the differential oracle: an API server lets go of what waited in the foreground when somebody asks again
+/// in the background.
+#[tokio::test]
+async fn a_background_deletion_ends_the_wait_of_one_in_the_foreground() {
+    let resource = Resource::standalone(Behaviour::ready_after(0).finalizing_after(9));
+    resource.start().await;
+    resource.cluster.settle(20);
+    assert_eq!(resource.delete().await, Deleted::Accepted);
+    resource.cluster.tick();
+    assert_eq!(resource.finalizers(&resource.reference()), ["foregroundDeletion"]);
+    resource.cluster.delete_in_background(&resource.reference());
+    assert!(!resource.stands());
+    assert_eq!(resource.parts().len(), 1, "its part is still being deleted");
+    resource.cluster.settle(20);
+    assert!(resource.parts().is_empty());
+}
+
 #[tokio::test]
 async fn a_stopped_provider_holds_everything() {
     let resource = Resource::standalone(Behaviour::ready_after(0));

@@ -93,7 +93,7 @@ fn every_fault_of_every_call_is_survived() {
         failed.join("\n")
     );
     let fired = fired.into_inner().unwrap();
-    println!("{} worlds, {} cells", wanted.len(), fired.len());
+    println!("proof: {} worlds, {} cells", wanted.len(), fired.len());
     if !is_nightly() {
         compare(&page::written(&fired));
     }

@@ -15,11 +15,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{environment, is_nightly};
-pub(crate) use life::Declared;
+pub(crate) use life::{Declared, tell};
 use life::{Life, live};
 pub(crate) use promises::{at_rest, kept};
-pub(crate) use story::Kind;
-use story::Story;
+pub(crate) use story::{Kind, Story};
 
 const NORMAL: u64 = 1_000;
 const NIGHTLY: u64 = 10_000;
@@ -60,7 +59,7 @@ fn every_seed_comes_to_rest() {
         panic!("{}", in_words(seed));
     }
     let faults = faults.into_inner();
-    println!("{} seeds, {faults} faults", seeds.end - seeds.start);
+    println!("proof: {} seeds, {faults} faults", seeds.end - seeds.start);
     assert!(faults > seeds.end - seeds.start, "{faults} faults: hardly anything goes wrong");
 }
 

@@ -9,7 +9,7 @@ mod migrations;
 mod neighbours;
 mod plans;
 mod statements;
-mod store;
+pub(crate) mod store;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

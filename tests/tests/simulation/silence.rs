@@ -10,7 +10,7 @@ use broker_ports::memory::Behaviour;
 use broker_ports::testing::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{LEASE, NODE, World, declaration, operator, runner_config};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
 const DEAD: Fault = Fault::BeforeEffect;
@@ -113,6 +113,24 @@ async fn one_pass_ends_at_its_deadline_and_names_the_port() {
             assert_eq!(world.get(resource.id()).await.phase(), end, "{why}");
         }
     }
+}
+
+/// Nearly all of every deadline.
+const SLOW: Fault = Fault::Delay { by: Duration::from_millis(4_900), late: Late::Lands };
+
+/// Each call answers within its own deadline; together they would take longer than the lease.
+#[tokio::test(start_paused = true)]
+async fn an_act_ends_before_its_lease_does() {
+    let calls = CALLS.iter().filter(|(_, method, _)| *method != "release");
+    let plan = calls
+        .fold(FaultPlan::none(), |plan, (port, method, _)| plan.from_call(*port, method, 1, SLOW));
+    let world = World::with_faults(plan);
+    let resource = world.declare(&declaration(NODE)).await.unwrap();
+    let asked = Instant::now();
+    world.reconciler.reconcile(resource.id()).await.unwrap_err();
+    assert!(asked.elapsed() < LEASE, "{:?}", asked.elapsed());
+    let xr = world.cluster.object(&world.xr(&resource));
+    assert_eq!(xr, None, "nothing was begun that could not have been ended");
 }
 
 /// Everything that a replica says about its state.

@@ -36,12 +36,12 @@ pub(super) enum Tests {
 
 /// What the test harness says at its end, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) passed: usize,
-    pub(super) failed: usize,
-    pub(super) ignored: usize,
+pub(crate) struct Outcome {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) ignored: usize,
     /// Success means more than no failed test: a crash fails none.
-    pub(super) exited_well: bool,
+    pub(crate) exited_well: bool,
 }
 
 impl Suite {
@@ -76,7 +76,7 @@ impl Suite {
         Ok((outcome, started.elapsed()))
     }
 
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         match &self.tests {
             Tests::Binary { path, manifest } => {
                 let mut command = Command::new(path);
@@ -113,6 +113,13 @@ fn watch(command: &mut Command, mut screen: impl Write) -> io::Result<Outcome> {
 }
 
 impl Outcome {
+    /// Of a harness that has ended, from all that it said.
+    pub(crate) fn of(text: &str, status: ExitStatus) -> Self {
+        let mut outcome = Self { exited_well: status.success(), ..Self::default() };
+        text.lines().for_each(|line| outcome.add_summary(line));
+        outcome
+    }
+
     /// Adds the counts of a line `test result: ok. 3 passed; 0 failed; 0 ignored; …`; other lines
     /// have none.
     fn add_summary(&mut self, line: &str) {

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 /// Hidden directories are somebody's tools, except these.
 const OWN_HIDDEN_DIRECTORIES: [&str; 3] = [".cargo", ".ci", ".github"];
 /// What is text and written by people. Anything in `.ci` is as well.
-const EXTENSIONS: [&str; 8] = ["md", "rs", "sh", "sql", "svg", "toml", "yaml", "yml"];
+const EXTENSIONS: [&str; 9] = ["md", "patch", "rs", "sh", "sql", "svg", "toml", "yaml", "yml"];
 
 /// A checkout, read once.
 #[derive(Debug, Default)]
@@ -53,9 +53,7 @@ pub(super) struct Dependency {
 
 impl Tree {
     pub(super) fn load(workspace: &Workspace) -> Result<Self, TaskError> {
-        let mut tree = Self { reach: Reach::load(workspace)?, ..Self::default() };
-        tree.read_directory(workspace.root(), "")?;
-        tree.files.sort_by(|one, other| one.path.cmp(&other.path));
+        let mut tree = Self { reach: Reach::load(workspace)?, ..Self::texts(workspace.root())? };
         for package in workspace.packages() {
             let manifest = package.manifest_path.as_std_path();
             let manifest = manifest.strip_prefix(workspace.root()).unwrap_or(manifest);
@@ -65,6 +63,14 @@ impl Tree {
                 dependencies: package.dependencies.iter().map(Dependency::from).collect(),
             });
         }
+        Ok(tree)
+    }
+
+    /// The texts below a root, and nothing that cargo would have to be asked for.
+    pub(super) fn texts(root: &Path) -> Result<Self, TaskError> {
+        let mut tree = Self::default();
+        tree.read_directory(root, "")?;
+        tree.files.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(tree)
     }
 

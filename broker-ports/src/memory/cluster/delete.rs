@@ -40,7 +40,8 @@ impl State {
         Ok(Deleted::Accepted)
     }
 
-    /// Marks an object as being deleted; without a finalizer it goes at once.
+    /// Marks an object as being deleted; without a finalizer it goes at once. The last one to ask decides whether it
+    /// waits for its dependents.
     pub(super) fn begin_deletion(&mut self, target: &ObjectReference, propagation: Propagation) {
         let now = self.clock.now();
         self.change(target, |object| {
@@ -50,8 +51,10 @@ impl State {
                 object.generation += 1;
             }
             let waits = object.finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
-            if propagation == Propagation::Foreground && !waits {
-                object.finalizers.push(FOREGROUND.to_owned());
+            match propagation {
+                Propagation::Foreground if waits => {}
+                Propagation::Foreground => object.finalizers.push(FOREGROUND.to_owned()),
+                Propagation::Background => object.finalizers.retain(|held| held != FOREGROUND),
             }
         });
     }

@@ -101,7 +101,7 @@ fn every_order_of_events_keeps_every_promise() {
         states += checked.states;
     }
     let least = if is_nightly() { NIGHTLY } else { NORMAL };
-    println!("{states} distinct states in all");
+    println!("proof: {states} distinct states");
     assert!(states >= least, "{states} states in all, not {least}");
 }
 
@@ -112,7 +112,7 @@ fn two_in_a_project_do_not_meddle_with_one_another() {
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
     assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
-    println!("{} states", checked.states);
+    println!("proof: {} of two resources", checked.states);
     assert!(checked.states >= 20_000, "{} states", checked.states);
 }
 
@@ -152,6 +152,7 @@ fn every_rule_has_its_history() {
         let found = checked.found.iter().any(|(name, _)| expected.contains(name));
         assert!(found, "without {rule:?}: {}", in_words(&checked.found));
     }
+    println!("proof: {} histories of rules that were switched off", rows.len());
 }
 
 /// Decision 6: an arm that builds on its own shell as it reads it again, if that differs in its status alone.

@@ -15,18 +15,28 @@ use super::promises;
 use super::story::{Kind, REPLICAS, Step, Story};
 
 /// What became of a story.
-pub(super) struct Life {
-    pub(super) trace: String,
+pub(crate) struct Life {
+    pub(crate) trace: String,
     pub(super) faults: u64,
-    pub(super) complaint: Option<String>,
+    pub(crate) complaint: Option<String>,
 }
 
 /// Tells a story to its end.
 pub(super) fn live(story: &Story) -> Life {
+    tell(story, World::with_faults(story.faults()), async |_, _| ())
+}
+
+/// The same in a world of one's own, with a look at it in the end.
+pub(crate) fn tell(
+    story: &Story,
+    world: World,
+    look: impl AsyncFnOnce(&World, &[Declared]),
+) -> Life {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let mut stage = Stage::new(story);
+        let mut stage = Stage::new(world);
         let complaint = stage.play(story).await.err();
+        look(&stage.world, &stage.declared).await;
         let faults = stage.world.faults.log().entries().len() as u64;
         Life { trace: stage.trace, faults, complaint }
     })
@@ -56,9 +66,9 @@ const A_ROUND: Duration = Duration::from_secs(10);
 const A_BIT: Duration = Duration::from_secs(2);
 
 impl Stage {
-    fn new(story: &Story) -> Self {
+    fn new(world: World) -> Self {
         let mut stage = Self {
-            world: World::with_faults(story.faults()),
+            world,
             declared: Vec::new(),
             replicas: JoinSet::new(),
             handles: Vec::new(),

@@ -14,7 +14,7 @@ pub(super) const REPLICAS: usize = 3;
 const PATIENCE: u32 = 90;
 
 #[derive(Debug, Clone)]
-pub(super) struct Story {
+pub(crate) struct Story {
     pub(super) seed: u64,
     pub(super) steps: Vec<Step>,
     pub(super) patience: u32,
@@ -54,7 +54,7 @@ pub(super) enum Step {
 }
 
 impl Story {
-    pub(super) fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let mut steps = vec![Step::Declare(kind(&mut random))];
         for _ in 0..random.random_range(6..16) {
@@ -64,7 +64,7 @@ impl Story {
     }
 
     /// Which calls go wrong. Direct reads are never stale, as their contract says; what is only a hint may be.
-    pub(super) fn faults(&self) -> FaultPlan {
+    pub(crate) fn faults(&self) -> FaultPlan {
         let odds =
             Odds { stale_read: 0, ..Odds::evenly(u16::try_from(5 + self.seed % 4 * 10).unwrap()) };
         let mut random = StdRng::seed_from_u64(self.seed ^ 0x0057_411e);

@@ -25,21 +25,21 @@ use tokio::sync::OnceCell;
 use super::world::{api, fresh_id, plain_definition, uncached};
 
 /// Must never show anywhere.
-pub(super) const CANARY: &str = "canary-9c41e7-bootstrap-token";
+pub(crate) const CANARY: &str = "canary-9c41e7-bootstrap-token";
 
 /// Holds whatever a test wants to keep.
-pub(super) const FINALIZER: &str = "facts.plexsphere.io/held";
+pub(crate) const FINALIZER: &str = "facts.plexsphere.io/held";
 
 const GROUP: &str = "facts.plexsphere.io";
 
 /// The kinds of composite resources: what the platform installed for each differs in the type of its user
 /// data.
-pub(super) const MACHINE: (&str, &str) = ("Machine", "machines");
-pub(super) const PICKY: (&str, &str) = ("Picky", "pickies");
-pub(super) const COUNTING: (&str, &str) = ("Counting", "countings");
+pub(crate) const MACHINE: (&str, &str) = ("Machine", "machines");
+pub(crate) const PICKY: (&str, &str) = ("Picky", "pickies");
+pub(crate) const COUNTING: (&str, &str) = ("Counting", "countings");
 
 /// An XRD of a kind in some versions, all with the same schema.
-pub(super) fn document(
+pub(crate) fn document(
     (kind, plural): (&str, &str),
     versions: &[(&str, bool)],
     spec: &Value,
@@ -62,14 +62,14 @@ pub(super) fn document(
 }
 
 /// What the catalog claims of a kind: anything goes, so that a test can send what the platform refuses.
-pub(super) fn claimed(kind: (&str, &str)) -> Arc<Xrd> {
+pub(crate) fn claimed(kind: (&str, &str)) -> Arc<Xrd> {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let document = document(kind, &[("v1", true)], &anything);
     Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
 }
 
 /// What the platform installs.
-pub(super) fn spec(user_data: &Value) -> Value {
+pub(crate) fn spec(user_data: &Value) -> Value {
     json!({"type": "object", "properties": {
         "parameters": {"type": "object", "properties": {
             "size": {"type": "string", "enum": ["small", "large"]}, "note": {"type": "string"},
@@ -78,11 +78,11 @@ pub(super) fn spec(user_data: &Value) -> Value {
     }})
 }
 
-pub(super) fn part_kind() -> PlainKind {
+pub(crate) fn part_kind() -> PlainKind {
     plain(&format!("parts.{GROUP}/v1"), "Part", "parts")
 }
 
-pub(super) fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
+pub(crate) fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
     PlainKind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -112,23 +112,23 @@ async fn install(cluster: &TestCluster) {
 }
 
 /// A Project on the shared cluster, and the adapter.
-pub(super) struct Fixture {
-    pub(super) cluster: TestCluster,
-    pub(super) admin: Client,
-    pub(super) port: KubeCluster,
-    pub(super) project: ProjectId,
+pub(crate) struct Fixture {
+    pub(crate) cluster: TestCluster,
+    pub(crate) admin: Client,
+    pub(crate) port: KubeCluster,
+    pub(crate) project: ProjectId,
     _namespace: TestNamespace,
 }
 
 impl Fixture {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let cluster = TestCluster::shared().await;
         let admin = cluster.admin().await;
         Self::over(cluster, &admin).await
     }
 
     /// With the adapter over a client of the test's own.
-    pub(super) async fn over(cluster: TestCluster, client: &Client) -> Self {
+    pub(crate) async fn over(cluster: TestCluster, client: &Client) -> Self {
         install(&cluster).await;
         let project = ProjectId::new(fresh_id()).unwrap();
         let home = cluster.namespace_named(namespace(project).as_str()).await;
@@ -136,11 +136,11 @@ impl Fixture {
         Self { cluster, admin, port, project, _namespace: home }
     }
 
-    pub(super) fn machine(&self) -> Subject {
+    pub(crate) fn machine(&self) -> Subject {
         Subject::new(self.project, claimed(MACHINE))
     }
 
-    pub(super) async fn apply(
+    pub(crate) async fn apply(
         &self,
         manifest: Manifest,
         precondition: Precondition,
@@ -149,22 +149,22 @@ impl Fixture {
     }
 
     /// A shell of the subject, under epoch 1.
-    pub(super) async fn shell(&self, subject: &Subject) -> ObjectVersion {
+    pub(crate) async fn shell(&self, subject: &Subject) -> ObjectVersion {
         done(self.apply(subject.xr().shell(1), Precondition::Absent).await)
     }
 
-    pub(super) fn arming(&self, subject: &Subject, shell: &ObjectVersion) -> ApplyRequest {
+    pub(crate) fn arming(&self, subject: &Subject, shell: &ObjectVersion) -> ApplyRequest {
         ApplyRequest::sealed(self.project, subject.sealed(), shell.unchanged())
     }
 
     /// The subject, armed with the canary token.
-    pub(super) async fn armed(&self, subject: &Subject) -> ObjectVersion {
+    pub(crate) async fn armed(&self, subject: &Subject) -> ObjectVersion {
         let shell = self.shell(subject).await;
         done(self.port.apply(&self.arming(subject, &shell)).await)
     }
 
     /// The composite resource, which has to stand.
-    pub(super) async fn live(&self, subject: &Subject) -> LiveXr {
+    pub(crate) async fn live(&self, subject: &Subject) -> LiveXr {
         match self.port.read(&subject.target()).await.unwrap().xr {
             XrReading::Present(live) => *live,
             absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
@@ -174,13 +174,13 @@ impl Fixture {
     }
 
     /// An object past the adapter.
-    pub(super) async fn object(&self, target: &ObjectReference) -> Option<Value> {
+    pub(crate) async fn object(&self, target: &ObjectReference) -> Option<Value> {
         let found = api(&self.admin, target).get_opt(target.name()).await.unwrap();
         found.map(|object| serde_json::to_value(object).unwrap())
     }
 
     /// What somebody else does to an object.
-    pub(super) async fn patch(&self, manager: &str, target: &ObjectReference, patch: Value) {
+    pub(crate) async fn patch(&self, manager: &str, target: &ObjectReference, patch: Value) {
         let parameters =
             PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         api(&self.admin, target)
@@ -189,19 +189,72 @@ impl Fixture {
             .unwrap();
     }
 
-    pub(super) async fn patch_status(&self, target: &ObjectReference, conditions: Value) {
+    pub(crate) async fn patch_status(&self, target: &ObjectReference, conditions: Value) {
         let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
         let parameters = PatchParams::default();
         api(&self.admin, target).patch_status(target.name(), &parameters, &patch).await.unwrap();
     }
 
-    pub(super) async fn delete_in_background(&self, target: &ObjectReference) {
+    pub(crate) async fn delete_in_background(&self, target: &ObjectReference) {
         api(&self.admin, target).delete(target.name(), &DeleteParams::background()).await.unwrap();
     }
 
     /// An object that a composite resource composed, held by a provider.
-    pub(super) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
-        let (owner, kind) = (subject.reference(), part_kind());
+    pub(crate) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
+        let (part, object) = subject.composed(owner_uid);
+        let object = serde_json::from_value(object).unwrap();
+        api(&self.admin, &part).create(&PostParams::default(), &object).await.unwrap();
+        part
+    }
+}
+
+/// One resource, and what is rendered for it.
+pub(crate) struct Subject {
+    pub(crate) identity: Identity,
+    pub(crate) token_id: BootstrapTokenId,
+    xrd: Arc<Xrd>,
+    parameters: Parameters,
+    tags: CloudTags,
+}
+
+impl Subject {
+    pub(crate) fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
+        Self {
+            identity: Identity {
+                resource: fresh_id().try_into().unwrap(),
+                project,
+                blueprint_version: fresh_id().try_into().unwrap(),
+            },
+            token_id: fresh_id().try_into().unwrap(),
+            xrd,
+            parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap(),
+            tags: CloudTags::default(),
+        }
+    }
+
+    pub(crate) fn with_parameters(mut self, json: &str) -> Self {
+        self.parameters = Parameters::from_canonical_json(json).unwrap();
+        self
+    }
+
+    pub(crate) fn xr_target(&self) -> XrTarget {
+        let Identity { resource, project, .. } = self.identity;
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        let PlainKind { api_version, kind, .. } = part_kind();
+        Target::new(self.xr_target(), self.provider_config().reference().clone())
+            .composing([ComposedKind { api_version, kind }])
+    }
+
+    pub(crate) fn reference(&self) -> ObjectReference {
+        self.xr_target().reference().unwrap()
+    }
+
+    /// An object that it composed, as its provider holds it.
+    pub(crate) fn composed(&self, owner_uid: &str) -> (ObjectReference, Value) {
+        let (owner, kind) = (self.reference(), part_kind());
         let name = format!("{}-part", owner.name());
         let part =
             ObjectReference::new(kind.api_version, kind.kind, name, owner.namespace()).unwrap();
@@ -217,57 +270,10 @@ impl Fixture {
                 }],
             },
         });
-        let object = serde_json::from_value(object).unwrap();
-        api(&self.admin, &part).create(&PostParams::default(), &object).await.unwrap();
-        part
-    }
-}
-
-/// One resource, and what is rendered for it.
-pub(super) struct Subject {
-    pub(super) identity: Identity,
-    pub(super) token_id: BootstrapTokenId,
-    xrd: Arc<Xrd>,
-    parameters: Parameters,
-    tags: CloudTags,
-}
-
-impl Subject {
-    pub(super) fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
-        Self {
-            identity: Identity {
-                resource: fresh_id().try_into().unwrap(),
-                project,
-                blueprint_version: fresh_id().try_into().unwrap(),
-            },
-            token_id: fresh_id().try_into().unwrap(),
-            xrd,
-            parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap(),
-            tags: CloudTags::default(),
-        }
+        (part, object)
     }
 
-    pub(super) fn with_parameters(mut self, json: &str) -> Self {
-        self.parameters = Parameters::from_canonical_json(json).unwrap();
-        self
-    }
-
-    pub(super) fn xr_target(&self) -> XrTarget {
-        let Identity { resource, project, .. } = self.identity;
-        XrTarget::new(resource, project, Arc::clone(&self.xrd))
-    }
-
-    pub(super) fn target(&self) -> Target {
-        let PlainKind { api_version, kind, .. } = part_kind();
-        Target::new(self.xr_target(), self.provider_config().reference().clone())
-            .composing([ComposedKind { api_version, kind }])
-    }
-
-    pub(super) fn reference(&self) -> ObjectReference {
-        self.xr_target().reference().unwrap()
-    }
-
-    pub(super) fn xr(&self) -> Xr<'_> {
+    pub(crate) fn xr(&self) -> Xr<'_> {
         xr(&XrInput {
             xrd: &self.xrd,
             injection_strategy: InjectionStrategy::CloudInitUserData,
@@ -280,7 +286,7 @@ impl Subject {
     }
 
     /// Armed with the canary token.
-    pub(super) fn sealed(&self) -> SealedManifest {
+    pub(crate) fn sealed(&self) -> SealedManifest {
         let bootstrap = Bootstrap {
             token_id: self.token_id,
             token: &SecretString::from(CANARY),
@@ -290,7 +296,7 @@ impl Subject {
         inject_bootstrap(&self.xr(), &bootstrap).unwrap()
     }
 
-    pub(super) fn provider_config(&self) -> Manifest {
+    pub(crate) fn provider_config(&self) -> Manifest {
         provider_config(&ProviderConfigInput {
             profile: &ProviderProfile::of(&Provider::new("facts").unwrap()),
             identity: self.identity,
@@ -303,7 +309,7 @@ impl Subject {
 
 /// The version at which an apply was done.
 #[track_caller]
-pub(super) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
+pub(crate) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
     match applied.unwrap() {
         Applied::Done(version) => version,
         lost @ (Applied::Conflict | Applied::NameTaken) => {
@@ -314,7 +320,7 @@ pub(super) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
 
 /// Why the adapter failed.
 #[track_caller]
-pub(super) fn cause<T: std::fmt::Debug>(
+pub(crate) fn cause<T: std::fmt::Debug>(
     answer: Result<T, PortError>,
 ) -> (broker_kube::Cause, PortError) {
     let error = answer.expect_err("it went through");

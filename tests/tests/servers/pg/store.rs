@@ -3,7 +3,7 @@
 
 mod create_in;
 mod watermark;
-pub(super) mod world;
+pub(crate) mod world;
 
 use std::sync::Arc;
 

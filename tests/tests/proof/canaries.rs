@@ -1,0 +1,121 @@
+//! Canaries: random secrets through every path of the application, searched for in everything that is said or stored.
+//!
+//! Each life of the simulation issues tokens of its own, and in its end providers and webhooks repeat them, callers send
+//! literals where only a reference is taken, and somebody asks for explanations and plans. Then log, spans, metrics,
+//! errors, events, rows, audit and explanations are read for any of those secrets, as they are and as others would
+//! write them. What is on the cluster is not: a token belongs there.
+
+#[path = "canaries/ears.rs"]
+mod ears;
+#[path = "canaries/mischief.rs"]
+mod mischief;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use broker_tests::world::World;
+
+use super::is_nightly;
+use super::simulation::{Declared, Story, tell};
+use ears::{Net, listen};
+use mischief::Mischief;
+
+const NORMAL: usize = 500;
+const NIGHTLY: usize = 10_000;
+
+/// One life, and everything that was heard of it.
+fn sing(seed: u64) -> Net {
+    let story = Story::of(seed);
+    let number = u32::try_from(seed).unwrap();
+    let mut mischief = Mischief::new(number);
+    let mut net = Net::default();
+    let life = listen(&mut net, |net| {
+        let mut world = World::with_tokens(story.faults(), number);
+        mischief.furnish(&mut world);
+        let look = async |world: &World, declared: &[Declared]| {
+            mischief.make(world, declared, net).await;
+        };
+        tell(&story, world, look)
+    });
+    net.hear("the story", life.trace);
+    net.hear("a complaint", life.complaint.unwrap_or_default());
+    net.secrets.extend(mischief.issued());
+    net
+}
+
+#[test]
+fn no_secret_is_said_or_stored() {
+    let wanted = if is_nightly() { NIGHTLY } else { NORMAL };
+    let (seeds, sung) = (AtomicU64::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while sung.load(Ordering::Relaxed) < wanted {
+                    let seed = seeds.fetch_add(1, Ordering::Relaxed);
+                    let net = sing(seed);
+                    assert_eq!(net.found(), [""; 0], "seed {seed}");
+                    sung.fetch_add(net.secrets.len(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    // Two threads may go a life further than they had to, so that the very number is nobody's promise.
+    assert!(sung.into_inner() >= wanted);
+    println!("proof: {wanted} secrets in memory");
+}
+
+/// Every place was listened to while something was said there.
+#[test]
+fn every_place_is_listened_to() {
+    let (mut left, mut seed) = (PLACES.to_vec(), 0);
+    while !left.is_empty() {
+        assert!(seed < 50, "nothing was ever said at {left:?}");
+        let net = sing(seed);
+        left.retain(|(place, trace)| !net.at(place).contains(trace));
+        seed += 1;
+    }
+}
+
+/// Where somebody could find a secret, and what is found there in any case.
+const PLACES: [(&str, &str); 11] = [
+    ("the log", "broker.pass"),
+    ("a metric", "provisioning_broker_"),
+    ("an error", "hush"),
+    ("a declaration", "Declaration"),
+    ("a token", "BootstrapToken"),
+    ("an explanation", "cannot boot with █"),
+    ("a plan", "Plan"),
+    ("a row", "ProvisionedResource"),
+    ("the audit", "TokenIssue"),
+    ("an event", "specversion"),
+    ("the story", "is declared"),
+];
+
+/// A place, and somebody who gives a secret away there.
+type Leak = (&'static str, fn(&mut Net, &str));
+
+/// A net that catches nothing proves nothing.
+#[test]
+fn a_leak_is_found_wherever_it_is_planted() {
+    let secret = "pl4nted-\"s3cret\"-wïth-quotes";
+    let leaks: [Leak; 7] = [
+        ("the log", |_, secret| tracing::trace!(token = secret, "issued")),
+        ("the log", |_, secret| drop(tracing::debug_span!("issue", token = ?secret).entered())),
+        ("a metric", |_, secret| {
+            metrics::counter!("tokens", "of" => secret.to_owned()).increment(1);
+        }),
+        ("an error", |net, secret| {
+            let source = std::io::Error::other(secret.to_owned());
+            net.hear_error(&broker_ports::PortError::rejected("no").with_source(source));
+        }),
+        ("an event", |net, secret| net.hear("an event", format!("{:?}", [secret]))),
+        ("a row", |net, secret| net.hear("a row", serde_json::json!({"note": secret}).to_string())),
+        ("a plan", |net, secret| net.hear("a plan", ears::base64(format!("{secret}!")))),
+    ];
+    for (place, leak) in leaks {
+        let mut net = Net::default();
+        listen(&mut net, |net| leak(net, secret));
+        assert_eq!(net.found(), [""; 0], "nobody knows that it is one");
+        net.secrets.push(secret.to_owned());
+        assert_eq!(net.found(), [place]);
+    }
+}

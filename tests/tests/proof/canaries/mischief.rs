@@ -1,0 +1,178 @@
+//! What people and machines do with secrets that they should not do, and a look at all that came of it.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use broker_domain::{BootstrapTokenId, Phase, ProvisionedResourceId};
+use broker_ports::memory::Behaviour;
+use broker_ports::testing::builders::rows;
+use broker_ports::{
+    ClusterEvent, Issue, IssueRequest, ListQuery, PortError, Repository, SweepQuery, TokenIssuer,
+    TokenState, TtlWindow,
+};
+use broker_tests::world::{World, declaration, operator};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::ears::Net;
+use crate::simulation::Declared;
+
+/// A blueprint with a parameter that takes a reference to a Secret and nothing else.
+const HUSHED: u128 = 0xca;
+const HUSHED_SCHEMA: &str = r#"{"parameters":[{"name":"hush","type":"string","secret":true},{"name":"size","type":"string"}]}"#;
+
+/// An issuer that remembers what it gave away.
+struct Noting {
+    tokens: Arc<dyn TokenIssuer>,
+    issued: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl TokenIssuer for Noting {
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        let issue = self.tokens.issue(request).await?;
+        if let Issue::Issued(token) = &issue {
+            let plaintext = token.plaintext.secret().expose_secret().to_owned();
+            self.issued.lock().unwrap().push(plaintext);
+        }
+        Ok(issue)
+    }
+
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        self.tokens.close(resource).await
+    }
+
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        self.tokens.state(token).await
+    }
+
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.tokens.ttl_window().await
+    }
+}
+
+pub(super) struct Mischief {
+    random: StdRng,
+    issued: Arc<Mutex<Vec<String>>>,
+}
+
+impl Mischief {
+    pub(super) fn new(seed: u32) -> Self {
+        Self { random: StdRng::seed_from_u64(seed.into()), issued: Arc::default() }
+    }
+
+    /// Before the life begins.
+    pub(super) fn furnish(&self, world: &mut World) {
+        let issued = Arc::clone(&self.issued);
+        world.rewire(|ports| {
+            let tokens = Arc::clone(&ports.tokens);
+            ports.tokens = Arc::new(Noting { tokens, issued });
+        });
+        let role = broker_domain::MeshRole::Standalone;
+        world.publish(HUSHED, "Vault", "vaults", role, HUSHED_SCHEMA);
+    }
+
+    /// Every token that was given to a worker.
+    pub(super) fn issued(&self) -> Vec<String> {
+        self.issued.lock().unwrap().clone()
+    }
+
+    /// When everything is at rest.
+    pub(super) async fn make(&mut self, world: &World, declared: &[Declared], net: &mut Net) {
+        for _ in 0..4 {
+            self.send_literals(world, net).await;
+        }
+        for it in declared {
+            repeat_the_token(world, it.id, net).await;
+            look(world, it.id, net).await;
+            // What it says about one resource nobody can take out of its words about another.
+            world.cluster.stop_denying("Machine");
+        }
+        read_everything(world, net).await;
+    }
+
+    fn secret(&mut self) -> String {
+        let alphabet: Vec<char> = ('a'..='z').chain('0'..='9').chain("\"\\é/".chars()).collect();
+        let length = self.random.random_range(12..40);
+        let letters = (0..length).map(|_| alphabet[self.random.random_range(0..alphabet.len())]);
+        letters.collect()
+    }
+
+    /// A secret where only a reference is taken, in the shapes that people try.
+    async fn send_literals(&mut self, world: &World, net: &mut Net) {
+        let secret = self.secret();
+        let shapes: [Value; 5] = [
+            json!({"hush": secret}),
+            json!({"hush": {"value": secret}}),
+            json!({"hush": [secret]}),
+            json!({"hush": {"secretRef": {"name": "a", "key": secret.as_str(), "more": secret}}}),
+            json!({"hush": {"secretRef": secret}, "size": 3}),
+        ];
+        net.secrets.push(secret);
+        for shape in shapes {
+            let wanted = declaration(HUSHED).with_parameters(shape.to_string());
+            net.hear("a declaration", format!("{wanted:?} {wanted:#?}"));
+            let refused = world.declare(&wanted).await.expect_err("a literal is refused");
+            net.hear_error(&refused);
+            let refused = world.service.plan_declaration(&operator(), &wanted).await;
+            net.hear_error(&refused.expect_err("a literal is not planned, either"));
+        }
+    }
+}
+
+/// Providers, functions and webhooks say what they were given.
+async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Net) {
+    let row = world.get(id).await;
+    let Some(token) = world.cluster.bootstrap_token_of(id) else { return };
+    let plaintext = token.secret().expose_secret().to_owned();
+    net.hear("a token", format!("{token:?} {token:#?}"));
+    let words = format!("cannot boot with {plaintext}, says the provider");
+    world.cluster.behave_for(id, Behaviour::stuck(words.clone()));
+    let xr = world.xr(&row);
+    world.cluster.say(&xr, ClusterEvent::new(None, "Boot", words.clone()).as_warning());
+    let drift = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": plaintext}}});
+    world.cluster.patch_as("kubectl", &xr, &drift);
+    world.cluster.deny("Machine", words);
+    world.cluster.tick();
+    if row.phase() == Phase::Ready {
+        // It is looked at anew, and written, and refused in those words.
+        let passed = world.replica("careless").reconcile(id).await;
+        if let Err(error) = passed {
+            net.hear_error(&error);
+        }
+    }
+    net.secrets.push(plaintext);
+}
+
+/// What a person is told who asks.
+async fn look(world: &World, id: ProvisionedResourceId, net: &mut Net) {
+    match world.service.explain(&operator(), id).await {
+        Ok(told) => {
+            net.hear("an explanation", format!("{told} {told:?} {}", told.to_json()));
+        }
+        Err(error) => net.hear_error(&error),
+    }
+    match world.service.plan(&operator(), id).await {
+        Ok(plan) => net.hear("a plan", format!("{plan} {plan:?} {}", plan.to_json())),
+        Err(error) => net.hear_error(&error),
+    }
+}
+
+/// Rows, audit, events.
+async fn read_everything(world: &World, net: &mut Net) {
+    let page = world.store.list(&ListQuery::new(rows(500))).await.unwrap();
+    for row in &page.resources {
+        net.hear("a row", format!("{row:?} {:?}", row.snapshot()));
+        for line in world.store.history(row.id()).await.unwrap() {
+            net.hear("the audit", format!("{line:?}"));
+        }
+    }
+    let page = world.store.sweep_page(&SweepQuery::new(rows(500))).await.unwrap();
+    net.hear("a row", format!("{page:?}"));
+    for event in world.sink.deliveries() {
+        net.hear("an event", format!("{event:?}"));
+        net.hear("an event", String::from_utf8_lossy(&event.json));
+    }
+}

@@ -1,0 +1,162 @@
+//! `cargo xtask prove`: six ways to look for a promise that does not hold, and what they came to.
+//!
+//! Five of them are tests, which run here with their big counts and say how much they tried in lines that begin
+//! with `proof: `. The sixth breaks the product on purpose and looks whether anybody notices.
+
+mod page;
+mod sabotage;
+mod scratch;
+pub(crate) mod variant;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cli::{ProveArguments, What};
+use crate::error::TaskError;
+use crate::progress::{elapsed, step, to_stderr};
+use crate::servers::{SharedServers, start_shared};
+use crate::test::{Outcome, TestBinary, binaries};
+use crate::tools::{Tools, provide_documents};
+use crate::workspace::{Workspace, spawn_error};
+
+use page::Row;
+
+/// What a check says when it is done.
+const MARK: &str = "proof: ";
+
+impl What {
+    /// Every way, in the order in which they are told.
+    const ALL: [Self; 6] =
+        [Self::Model, Self::Simulation, Self::Matrix, Self::Oracle, Self::Canaries, Self::Sabotage];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Model => "model check",
+            Self::Simulation => "simulation",
+            Self::Matrix => "fault matrix",
+            Self::Oracle => "differential oracle",
+            Self::Canaries => "canaries",
+            Self::Sabotage => "sabotage",
+        }
+    }
+
+    /// The test target and a part of the names of its tests.
+    const fn tests(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Model => &[("proof", "model::")],
+            Self::Simulation => &[("proof", "simulation::")],
+            Self::Matrix => &[("proof", "matrix::")],
+            Self::Oracle => &[("servers", "servers::oracle::")],
+            Self::Canaries => &[("proof", "canaries::"), ("servers", "::canary::")],
+            Self::Sabotage => &[],
+        }
+    }
+}
+
+/// Runs what is wanted, prints a table and writes it down.
+pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
+    let ProveArguments { what, quick, variants } = arguments;
+    let wanted: Vec<_> =
+        What::ALL.into_iter().filter(|it| what.is_empty() || what.contains(it)).collect();
+    let workspace = Workspace::load()?;
+    let servers = servers(&wanted)?;
+    let environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
+
+    let mut rows = Vec::new();
+    let mut complaints = Vec::new();
+    let tests = if wanted == [What::Sabotage] { Vec::new() } else { binaries(&workspace)? };
+    for it in wanted {
+        let started = Instant::now();
+        let (cases, found) = if it == What::Sabotage {
+            let caught = sabotage::run(&workspace, variants, &environment)?;
+            let cases = format!("{} broken variants, each caught", caught.variants.len());
+            let found = caught.survived.len();
+            complaints.extend(caught.survived);
+            (cases, found)
+        } else {
+            let mut environment = environment.clone();
+            if !*quick {
+                environment.push(("BROKER_NIGHTLY".to_owned(), "1".to_owned()));
+            }
+            check(it, &tests, &environment)?
+        };
+        if found > 0 {
+            complaints.push(format!("{}: {found} found", it.title()));
+        }
+        rows.push((Row::new(it.title(), cases, found), started.elapsed()));
+    }
+    drop(servers);
+    print_table(&rows);
+    if !complaints.is_empty() {
+        return Err(TaskError::Tests { complaints });
+    }
+    if *quick || !variants.is_empty() {
+        return Ok(());
+    }
+    page::update(workspace.root(), rows.into_iter().map(|(row, _)| row))
+}
+
+/// The servers, if something needs them.
+fn servers(wanted: &[What]) -> Result<Option<SharedServers>, TaskError> {
+    let needed = |it: &What| {
+        *it == What::Sabotage || it.tests().iter().any(|(target, _)| *target == "servers")
+    };
+    if !wanted.iter().any(needed) {
+        return Ok(None);
+    }
+    let tools = Tools::find_or_build(&to_stderr)?;
+    provide_documents(&to_stderr)?;
+    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
+    Ok(Some(step(&to_stderr, what, || start_shared(&tools, &|_| {}))?))
+}
+
+/// Runs the tests of one way: what they tried, and how many of them found something.
+fn check(
+    it: What,
+    tests: &[TestBinary],
+    environment: &[(String, String)],
+) -> Result<(String, usize), TaskError> {
+    let (mut cases, mut found) = (Vec::new(), 0);
+    for (target, part) in it.tests() {
+        let Some(binary) = tests.iter().find(|binary| binary.target == *target) else {
+            let what = format!("looking for the tests of {target}");
+            return Err(TaskError::Command { what, how: "there are none".to_owned() });
+        };
+        let mut command = binary.command();
+        command.args([part, "--nocapture"]).envs(environment.iter().cloned());
+        let what = format!("{}: {target} {part}", it.title());
+        let (outcome, said) = step(&to_stderr, &what, || listen(&mut command))?;
+        cases.extend(said);
+        if outcome.passed == 0 && outcome.failed == 0 {
+            return Err(TaskError::Command { what, how: "no test was run".to_owned() });
+        }
+        found += outcome.failed.max(usize::from(!outcome.exited_well));
+    }
+    Ok((cases.join(", "), found))
+}
+
+/// Shows what a test says, and keeps what it says of itself.
+fn listen(command: &mut Command) -> Result<(Outcome, Vec<String>), TaskError> {
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(spawn_error(command))?;
+    let (mut text, mut said) = (String::new(), Vec::new());
+    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufReader::lines) {
+        let line = line.map_err(spawn_error(command))?;
+        println!("{line}");
+        // The harness may have begun a line of its own.
+        said.extend(line.split_once(MARK).map(|(_, cases)| cases.to_owned()));
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let status = child.wait().map_err(spawn_error(command))?;
+    said.sort();
+    Ok((Outcome::of(&text, status), said))
+}
+
+fn print_table(rows: &[(Row, Duration)]) {
+    println!("\n{:20} {:>5} {:>8}  cases", "what", "found", "time");
+    for (row, time) in rows {
+        println!("{:20} {:>5} {:>8}  {}", row.what, row.found, elapsed(*time), row.cases);
+    }
+}

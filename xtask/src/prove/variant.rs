@@ -1,0 +1,225 @@
+//! A broken variant of the product: a unified diff below `tests/sabotage`, with two kinds of lines above it.
+//!
+//! ```text
+//! Breaks: what is wrong with this variant, as a sentence.
+//! Caught by: SUITE TEST
+//! --- a/some/file.rs
+//! …
+//! ```
+//!
+//! `SUITE` is a test target of `broker-tests`, or a crate whose own unit tests are meant. Several lines `Caught by`
+//! mean that each of them has to notice. A hunk is found by its text and not by its line numbers, so that a variant
+//! lives on when something else in its file moves, and it has to be found exactly once.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::error::TaskError;
+
+/// Where the variants are, from the root.
+pub(crate) const DIRECTORY: &str = "tests/sabotage";
+
+/// A broken variant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// Directory and name, without the extension.
+    pub(crate) name: String,
+    pub(crate) breaks: String,
+    pub(crate) catches: Vec<Catch>,
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// A test that has to notice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Catch {
+    /// A test target of `broker-tests`, or a crate.
+    pub(crate) suite: String,
+    /// The test's whole name.
+    pub(crate) test: String,
+}
+
+/// What is changed in one file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Edit {
+    /// From the root.
+    pub(crate) path: String,
+    hunks: Vec<Hunk>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Hunk {
+    old: String,
+    new: String,
+}
+
+impl fmt::Display for Catch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.suite, self.test)
+    }
+}
+
+impl Variant {
+    /// Reads a patch. The error says what is wrong with it.
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let mut variant = Self {
+            name: name.to_owned(),
+            breaks: String::new(),
+            catches: Vec::new(),
+            edits: Vec::new(),
+        };
+        for line in text.lines() {
+            variant.take(line)?;
+        }
+        let edits = &variant.edits;
+        if edits.is_empty() || edits.iter().any(|edit| edit.hunks.is_empty()) {
+            return Err("it changes nothing".to_owned());
+        }
+        if variant.breaks.is_empty() {
+            return Err("it does not say what it breaks; begin with `Breaks: `".to_owned());
+        }
+        if variant.catches.is_empty() {
+            return Err("it names no test; add `Caught by: SUITE TEST`".to_owned());
+        }
+        Ok(variant)
+    }
+
+    fn take(&mut self, line: &str) -> Result<(), String> {
+        if let Some(file) = line.strip_prefix("--- a/") {
+            self.edits.push(Edit { path: file.to_owned(), hunks: Vec::new() });
+            return Ok(());
+        }
+        let Some(edit) = self.edits.last_mut() else { return self.take_header(line) };
+        if line.starts_with("+++ b/") && edit.hunks.is_empty() {
+            return Ok(());
+        }
+        if line.starts_with("@@") {
+            edit.hunks.push(Hunk::default());
+            return Ok(());
+        }
+        let Some(hunk) = edit.hunks.last_mut() else {
+            return Err(format!("{line:?} stands before the first hunk"));
+        };
+        let (mark, rest) = line.split_at_checked(1).unwrap_or((" ", ""));
+        for (marks, side) in [(" -", &mut hunk.old), (" +", &mut hunk.new)] {
+            if marks.contains(mark) {
+                side.push_str(rest);
+                side.push('\n');
+            }
+        }
+        if " -+".contains(mark) { Ok(()) } else { Err(format!("{line:?} is no line of a diff")) }
+    }
+
+    fn take_header(&mut self, line: &str) -> Result<(), String> {
+        if let Some(breaks) = line.strip_prefix("Breaks: ") {
+            breaks.clone_into(&mut self.breaks);
+            return Ok(());
+        }
+        let caught = line.strip_prefix("Caught by: ").and_then(|catch| catch.split_once(' '));
+        let Some((suite, test)) = caught else {
+            return Err(format!("{line:?} is neither `Breaks: …` nor `Caught by: SUITE TEST`"));
+        };
+        self.catches.push(Catch { suite: suite.to_owned(), test: test.to_owned() });
+        Ok(())
+    }
+}
+
+impl Edit {
+    /// The file as this variant has it.
+    pub(crate) fn apply(&self, text: &str) -> Result<String, String> {
+        let mut changed = text.to_owned();
+        for Hunk { old, new } in &self.hunks {
+            match changed.matches(old.as_str()).count() {
+                1 => changed = changed.replacen(old.as_str(), new, 1),
+                times => {
+                    let first = old.lines().find(|line| !line.trim().is_empty());
+                    let first = first.unwrap_or_default().trim();
+                    return Err(format!("a hunk that begins with {first:?} fits {times} times"));
+                }
+            }
+        }
+        if changed == text { Err("it changes nothing".to_owned()) } else { Ok(changed) }
+    }
+}
+
+/// A variant, or what is wrong with its patch.
+type Parsed = Result<Variant, String>;
+
+/// Every variant, by name, each read or with what is wrong with it.
+pub(crate) fn all(root: &Path) -> Result<Vec<(String, Parsed)>, TaskError> {
+    let mut variants = Vec::new();
+    let top = root.join(DIRECTORY);
+    for stage in entries(&top)? {
+        for file in entries(&stage)? {
+            let name = file.strip_prefix(&top).unwrap_or(&file).with_extension("");
+            let name = name.to_string_lossy().into_owned();
+            let text = fs::read_to_string(&file).map_err(refused("read", &file))?;
+            let variant = Variant::parse(&name, &text);
+            variants.push((name, variant));
+        }
+    }
+    Ok(variants)
+}
+
+fn entries(directory: &Path) -> Result<Vec<std::path::PathBuf>, TaskError> {
+    let entries = fs::read_dir(directory).map_err(refused("read", directory))?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<_> = paths.collect::<Result<_, _>>().map_err(refused("read", directory))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn refused(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> TaskError {
+    let path = path.to_owned();
+    move |source| TaskError::File { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATCH: &str = "Breaks: Two is three.
+Caught by: simulation counting::two_is_two
+--- a/src/a.rs
++++ b/src/a.rs
+@@ -7,3 +7,3 @@
+ one
+-two
++three
+
+";
+
+    #[test]
+    fn a_patch_is_read_and_finds_its_place_by_the_text() {
+        let variant = Variant::parse("act/two", PATCH).unwrap();
+        assert_eq!(variant.breaks, "Two is three.");
+        assert_eq!(variant.catches[0].to_string(), "simulation counting::two_is_two");
+        let [edit] = variant.edits.as_slice() else { panic!("one file") };
+        assert_eq!(edit.path, "src/a.rs");
+        assert_eq!(edit.apply("zero\none\ntwo\n\nfour\n").unwrap(), "zero\none\nthree\n\nfour\n");
+    }
+
+    #[test]
+    fn a_hunk_that_fits_nowhere_or_twice_is_refused() {
+        let variant = Variant::parse("act/two", PATCH).unwrap();
+        for (text, times) in [("one\nTWO\n\n", 0), ("one\ntwo\n\none\ntwo\n\n", 2)] {
+            let problem = variant.edits[0].apply(text).unwrap_err();
+            assert_eq!(problem, format!("a hunk that begins with \"one\" fits {times} times"));
+        }
+    }
+
+    #[test]
+    fn a_patch_that_does_not_say_enough_is_refused() {
+        for (text, problem) in [
+            (PATCH.replace("Breaks: Two is three.\n", ""), "it does not say what it breaks"),
+            (PATCH.replace("Caught by: simulation counting::two_is_two\n", ""), "it names no test"),
+            (PATCH.replace("Caught by", "Seen by"), "is neither"),
+            (PATCH.replace("-two", "*two"), "is no line of a diff"),
+            (PATCH.replace("@@ -7,3 +7,3 @@\n", ""), "before the first hunk"),
+            ("Breaks: Nothing.\n".to_owned(), "it changes nothing"),
+        ] {
+            let found = Variant::parse("act/two", &text).unwrap_err();
+            assert!(found.contains(problem), "{found}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which tests there are, for pages and patches that name some.
+//!
+//! A check is written `SUITE TEST`: a test target, or a crate whose own unit tests are meant, and the test's whole
+//! name. It exists if a file of that suite has the function, and if that file is the module which the name says.
+
+use super::tree::Tree;
+
+/// The suites that are no test targets of `broker-tests`, and where their sources are.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("broker-app", "broker-app/src/"),
+    ("broker-domain", "broker-domain/src/"),
+    ("broker-kube", "broker-kube/src/"),
+    ("broker-pg", "broker-pg/src/"),
+    ("broker-ports", "broker-ports/src/"),
+    ("broker-render", "broker-render/src/"),
+    ("cluster", "broker-ports/tests/cluster/"),
+    ("mesh", "broker-ports/tests/mesh/"),
+    ("provisioning-broker", "broker-app/cli/src/"),
+    ("render", "broker-render/tests/render/"),
+    ("secrets", "broker-ports/tests/secrets"),
+    ("store", "broker-ports/tests/store/"),
+];
+
+/// Paths that both the simulation and the real servers walk: they stand once, and a macro makes tests of them.
+const SHARED: &str = "tests/tests/paths/";
+
+/// What is wrong with a check that somebody names.
+pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
+    let Some((suite, test)) = check.split_once(' ') else {
+        return Some(format!("{check:?} is no check; write `SUITE TEST`"));
+    };
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == suite);
+    let place =
+        elsewhere.map_or_else(|| format!("tests/tests/{suite}"), |(_, at)| (*at).to_owned());
+    let mut segments = test.rsplit("::");
+    let function = format!("fn {}(", segments.next().unwrap_or(test));
+    let module = segments.next();
+    let mut homes = tree.rust_files().filter(|file| {
+        file.path.starts_with(&place) || (elsewhere.is_none() && file.path.starts_with(SHARED))
+    });
+    let root = tree.file(&format!("tests/tests/{suite}.rs")).map_or("", |root| &root.text);
+    let found = homes.any(|file| {
+        file.text.contains(&function)
+            && (file.path.starts_with(SHARED) || is_module(&file.path, module, root))
+    });
+    (!found).then(|| format!("there is no test {test} in {suite}"))
+}
+
+/// Unit tests stand in a module `tests` of the file that they are about. The root of a suite may call a file's module
+/// otherwise.
+fn is_module(path: &str, module: Option<&str>, root: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    match module {
+        None | Some("tests") => true,
+        Some(module) => {
+            file.strip_suffix(".rs") == Some(module)
+                || root.contains(&format!("/{file}\"]\nmod {module};"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_a_function_in_the_module_of_its_suite() {
+        let tree = Tree::of_files(&[
+            ("tests/tests/proof/model/checks.rs", "fn it_holds() {}"),
+            ("tests/tests/paths/up.rs", "async fn it_comes_up(stage: &S) {}"),
+            ("tests/tests/simulation.rs", "#[path = \"simulation/ways.rs\"]\nmod walking;"),
+            ("tests/tests/simulation/ways.rs", "fn it_brakes() {}"),
+            ("broker-domain/src/next/tests.rs", "fn sinks_stay() {}"),
+        ]);
+        for check in [
+            "proof model::checks::it_holds",
+            "simulation walking::it_comes_up",
+            "simulation walking::it_brakes",
+            "broker-domain next::tests::sinks_stay",
+        ] {
+            assert_eq!(problem(&tree, check), None, "{check}");
+        }
+        for check in [
+            "proof model::world::it_holds",
+            "proof model::checks::it_hold",
+            "simulation model::checks::it_holds",
+            "broker-domain next::tests::it_comes_up",
+            "it_holds",
+        ] {
+            assert!(problem(&tree, check).is_some(), "{check}");
+        }
+    }
+}
