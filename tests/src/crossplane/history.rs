@@ -147,8 +147,15 @@ impl Lifetime {
     fn condensed(requests: &Requests, asked: Vec<String>, seen: &[Version]) -> Self {
         let mut life = Self { requests: asked, ..Self::default() };
         let mut news = News::default();
+        let mut first = BTreeMap::new();
         for (object, gone) in seen {
             let name = role(requests, object);
+            // The collector may delete a part before Crossplane has heard that the whole is to go, which then makes
+            // it once more, for a moment: a race, and the second one goes too.
+            let uid = &object["metadata"]["uid"];
+            if *first.entry(name.clone()).or_insert(uid) != uid {
+                continue;
+            }
             if *gone {
                 life.gone.push(name);
                 continue;
