@@ -8,20 +8,22 @@ use broker_tests::real::{Behaviour, RealWorld};
 use broker_tests::world::{NODE, SIZED, STANDALONE, operator};
 use serde_json::json;
 
-/// Everything that Postgres was ever told to change in this database.
-async fn written(world: &RealWorld) -> i64 {
-    sqlx::query_scalar("SELECT pg_stat_force_next_flush()::text IS NOT NULL")
-        .fetch_one(world.pool())
-        .await
-        .map(|_: bool| ())
-        .unwrap();
-    sqlx::query_scalar(
-        "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint
-        FROM pg_stat_user_tables WHERE schemaname = 'plexsphere'",
-    )
-    .fetch_one(world.pool())
-    .await
-    .unwrap()
+/// What stands in each table: how many rows, and the transactions that wrote them. Whatever is inserted, changed or
+/// removed shows here at once, as the server's own statistics do not.
+async fn written(world: &RealWorld) -> Vec<(String, i64, i64)> {
+    let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+        WHERE schemaname = 'plexsphere' ORDER BY 1";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(world.pool()).await.unwrap();
+    let mut found = Vec::new();
+    for table in tables {
+        let count =
+            format!("SELECT count(*), coalesce(sum(xmin::text::bigint), 0)::bigint FROM {table}");
+        let count = sqlx::query_as(sqlx::AssertSqlSafe(count));
+        let (rows, writers): (i64, i64) = count.fetch_one(world.pool()).await.unwrap();
+        found.push((table, rows, writers));
+    }
+    assert!(found.len() > 5, "these are not all tables: {found:?}");
+    found
 }
 
 fn is_write(request: &broker_tests::cluster::AuditedRequest) -> bool {
