@@ -62,14 +62,17 @@ pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
     objections
 }
 
-/// S8: nothing is called Deleted whose objects were not looked for by name, last of all, and not found.
+/// S8: nothing is called Deleted whose objects were not looked for by name, last of all, and not found. A look that
+/// ended without an answer says nothing, neither for nor against: it may be that of a replica which was killed while
+/// it looked for orphans, after all was over. Whoever took it for an absence had found the object before.
 pub(super) fn unproven(asked: &[AuditedRequest], resource: &ProvisionedResource) -> Vec<String> {
     if resource.phase() != Phase::Deleted || resource.abandoned() {
         return Vec::new();
     }
     let mut last: BTreeMap<&str, u16> = BTreeMap::new();
     let own = asked.iter().filter(|it| it.name.as_deref() == Some(resource.xr_name().as_str()));
-    for request in own.filter(|request| request.verb == "get") {
+    let answered = |request: &&AuditedRequest| matches!(request.code, 200 | 404);
+    for request in own.filter(|request| request.verb == "get").filter(answered) {
         last.insert(&request.resource, request.code);
     }
     let found = last.iter().filter(|(_, code)| **code != 404);
