@@ -178,7 +178,10 @@ async fn what_is_done_after_a_dropped_call_is_committed() {
     let database = Arc::new(super::fresh_database().await);
     // One connection: whoever comes next gets what the dropped call left.
     let world = World::with_connections(&database, 1);
-    for polls in 1..100 {
+    let mut dropped = 0;
+    // How many polls it takes to the answer depends on how busy the machine is: so more than one call is dropped
+    // at every moment there is.
+    for polls in (1..=12).cycle().take(36) {
         let resource = World::new_resource();
         let token = world.issue(World::new_resource()).await.unwrap();
         let mut answered = false;
@@ -205,10 +208,7 @@ async fn what_is_done_after_a_dropped_call_is_committed() {
         let seen: Option<bool> =
             sqlx::query_scalar(seen).bind(id).fetch_optional(world.pool()).await.unwrap();
         assert_eq!(seen, Some(true), "lost after a call that was dropped at poll {polls}");
-        if answered {
-            assert!(polls > 3, "it was not dropped anywhere on its way");
-            return;
-        }
+        dropped += usize::from(!answered);
     }
-    panic!("no call was answered");
+    assert!(dropped > 3, "only {dropped} calls were dropped on their way");
 }
