@@ -10,13 +10,13 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Longer than anything takes on a machine that is busy with other builds. It only bounds a
 /// failure.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Asks again and again until there is an answer.
 ///
 /// # Panics
 ///
-/// When there is none for two minutes.
+/// When there is none for five minutes.
 pub async fn until<T, F>(what: impl Display, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -25,7 +25,7 @@ where
     answer.unwrap_or_else(|| panic!("waited {} s in vain for {what}", PATIENCE.as_secs()))
 }
 
-/// The same for who has more to say when there is none for two minutes: `None`.
+/// The same for who has more to say when there is none for five minutes: `None`.
 pub(crate) async fn until_or<T, F>(mut ask: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Option<T>>,

@@ -258,8 +258,18 @@ impl State {
 fn held(states: &[State]) -> Vec<State> {
     let bare = |state: &State| State { conditions: BTreeMap::new(), ..state.clone() };
     let mut held: Vec<_> = states.iter().map(bare).collect();
+    let_go_at_once(&mut held);
     held.dedup();
     held
+}
+
+/// Shows whatever is being deleted with the finalizers that it had when that began: whether Crossplane or the garbage
+/// collector lets go of it first is a race between the two.
+fn let_go_at_once(states: &mut [State]) {
+    let mut held = None;
+    for state in states.iter_mut().filter(|state| state.marks.iter().any(|it| it == "deleting")) {
+        state.finalizers.clone_from(held.get_or_insert_with(|| state.finalizers.clone()));
+    }
 }
 
 /// States that do not say which parts are not ready, only that some are not.
@@ -270,6 +280,7 @@ fn in_any_order(states: &[State]) -> Vec<State> {
             ready.truncate(UNREADY.len());
         }
     }
+    let_go_at_once(&mut states);
     states.dedup();
     states
 }
@@ -385,6 +396,15 @@ mod tests {
         let found = life(&[unready("a, b"), unready("a"), ready.clone()]);
         let other = life(&[unready("a, b"), unready("b"), ready.clone()]);
         assert_eq!(found.contradiction(&other), None, "another part was ready first");
+        let deleting = |finalizers: &[&str]| State {
+            marks: vec!["deleting".to_owned()],
+            ..state("True", finalizers)
+        };
+        let found = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["f"])]);
+        let other = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["g"])]);
+        assert_eq!(found.contradiction(&other), None, "another one let go first");
+        let bare = life(&[ready.clone(), deleting(&["f"])]);
+        assert!(found.contradiction(&bare).is_some(), "it was held by less");
         let gone = Lifetime { gone: vec!["composite resource".to_owned()], ..known.clone() };
         assert!(known.contradiction(&gone).is_some(), "another end");
         let more =
