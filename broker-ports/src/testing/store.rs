@@ -60,6 +60,8 @@ mod claim;
 mod create;
 mod dropping;
 mod guard;
+#[cfg(feature = "memory")]
+mod in_memory;
 mod list;
 mod moments;
 mod outage;
@@ -84,6 +86,9 @@ use crate::error::PortError;
 use crate::outbox::Outbox;
 use crate::repository::{AuditRecord, Created, Repository};
 use crate::schedule::{Backoff, Schedule};
+
+#[cfg(feature = "memory")]
+pub use in_memory::InMemory;
 
 type Outcome = Result<(), Violation>;
 

@@ -18,7 +18,8 @@ use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResource, ProvisionedResourceId, RequestId};
 use broker_ports::testing::Suite;
 use broker_ports::testing::store::{
-    OpenTransaction, StoreUnderTest, audit_suite, outbox_suite, repository_suite, schedule_suite,
+    InMemory, OpenTransaction, StoreUnderTest, audit_suite, outbox_suite, repository_suite,
+    schedule_suite,
 };
 use broker_ports::{
     Admitted, AuditAction, AuditEntry, AuditRecord, AuditSink, Backoff, ClaimedEvent, Lease,
@@ -27,11 +28,10 @@ use broker_ports::{
 
 use self::flaws::{FLAWS, Flaw};
 use crate::coverage::Coverage;
-use crate::world::World;
 
 /// The in-memory store behind a wrapper that breaks one promise.
 struct Broken {
-    world: World,
+    world: InMemory,
     flaw: Flaw,
     notes: Mutex<Notes>,
 }
@@ -58,7 +58,7 @@ struct Notes {
 
 impl Broken {
     fn new(flaw: Flaw) -> Self {
-        Self { world: World::new(), flaw, notes: Mutex::default() }
+        Self { world: InMemory::fresh(), flaw, notes: Mutex::default() }
     }
 
     fn note<T>(&self, take: impl FnOnce(&mut Notes) -> T) -> T {

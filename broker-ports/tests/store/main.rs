@@ -7,13 +7,13 @@ mod coverage;
 #[path = "../common/half_way.rs"]
 mod half_way;
 mod linearizability;
-mod world;
 
-use broker_ports::testing::store::{audit_suite, outbox_suite, repository_suite, schedule_suite};
-use world::World;
+use broker_ports::testing::store::{
+    InMemory, audit_suite, outbox_suite, repository_suite, schedule_suite,
+};
 
-async fn fresh() -> World {
-    World::new()
+async fn fresh() -> InMemory {
+    InMemory::fresh()
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use std::{
 };
 
 use serde::Deserialize;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{failure::OrFail, wait::until};
 
@@ -46,6 +47,8 @@ pub struct AuditedRequest {
     pub uri: String,
     /// The HTTP status of the answer. An apply that created is a `patch` with 201.
     pub code: u16,
+    /// When it arrived, by the API server's clock.
+    pub at: OffsetDateTime,
 }
 
 impl AuditedRequest {
@@ -136,6 +139,7 @@ struct Event {
     #[serde(rename = "requestURI")]
     request_uri: String,
     verb: String,
+    request_received_timestamp: String,
     user: EventUser,
     #[serde(default)]
     object_ref: ObjectRef,
@@ -181,6 +185,8 @@ impl Event {
             name,
             uri: self.request_uri,
             code: self.response_status.code,
+            at: OffsetDateTime::parse(&self.request_received_timestamp, &Rfc3339)
+                .or_fail("a time of the audit log"),
         }
     }
 }
@@ -195,6 +201,7 @@ mod tests {
             "stage": stage,
             "requestURI": "/api/v1/pods/p/status",
             "verb": "get",
+            "requestReceivedTimestamp": "2026-11-17T03:00:00.123456Z",
             "user": { "username": user },
             "objectRef": { "resource": "pods", "subresource": "status" },
             "responseStatus": { "code": code },

@@ -115,7 +115,8 @@ impl Lifetime {
 
     /// What of another life of the same blueprint does not agree with this one; nothing if all does.
     ///
-    /// Requests, order of deletion, references, finalizers and marks are the same, in the same order. Conditions come
+    /// Requests, order of deletion, references, finalizers and marks are the same, in the same order, but for which
+    /// finalizer goes first of those that something had when its deletion began. Conditions come
     /// in the same order, and none is new; but one that passes quickly may not have been seen: a provider counts the
     /// age of its object in whole seconds, so that it finds it ready at its first look or at its second, and a
     /// composite resource may be gone before Crossplane says that it is deleting it. Which of several parts is ready
@@ -266,9 +267,12 @@ fn held(states: &[State]) -> Vec<State> {
 /// Shows whatever is being deleted with the finalizers that it had when that began: whether Crossplane or the garbage
 /// collector lets go of it first is a race between the two.
 fn let_go_at_once(states: &mut [State]) {
-    let mut held = None;
+    let mut held: Option<Vec<String>> = None;
     for state in states.iter_mut().filter(|state| state.marks.iter().any(|it| it == "deleting")) {
-        state.finalizers.clone_from(held.get_or_insert_with(|| state.finalizers.clone()));
+        let held = held.get_or_insert_with(|| state.finalizers.clone());
+        if state.finalizers.iter().all(|finalizer| held.contains(finalizer)) {
+            state.finalizers.clone_from(held);
+        }
     }
 }
 
@@ -405,6 +409,8 @@ mod tests {
         assert_eq!(found.contradiction(&other), None, "another one let go first");
         let bare = life(&[ready.clone(), deleting(&["f"])]);
         assert!(found.contradiction(&bare).is_some(), "it was held by less");
+        let more = life(&[ready.clone(), deleting(&["f", "g"]), deleting(&["f", "h"])]);
+        assert!(found.contradiction(&more).is_some(), "somebody took hold of it meanwhile");
         let gone = Lifetime { gone: vec!["composite resource".to_owned()], ..known.clone() };
         assert!(known.contradiction(&gone).is_some(), "another end");
         let more =

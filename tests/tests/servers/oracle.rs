@@ -5,7 +5,6 @@
 //! to be equal, line by line. What the simulation proves about in-memory adapters is worth as much as this is true.
 
 mod cluster;
-mod memory;
 mod store;
 
 /// How many histories.

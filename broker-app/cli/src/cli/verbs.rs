@@ -119,6 +119,7 @@ pub(crate) struct Wait {
         value_name = "TIME",
         default_value = "30m",
         requires = "wait",
+        allow_negative_numbers = true,
         value_parser = values::timeout
     )]
     pub(crate) timeout: Duration,
@@ -248,6 +249,7 @@ pub(crate) struct ListArguments {
         value_name = "TIME",
         default_value = "2s",
         requires = "watch",
+        allow_negative_numbers = true,
         value_parser = values::interval
     )]
     pub(crate) interval: Duration,

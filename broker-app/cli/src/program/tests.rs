@@ -326,6 +326,7 @@ fn what_is_wrong_is_said_in_one_line() {
             vec!["deprovision", ID, "--timeout=1s"],
             usage("the following required arguments were not provided: --wait"),
         ),
+        (vec!["deprovision", ID, "--wait", "--timeout", "-1"], bad("--timeout <TIME>", "-1", WAIT)),
         (vec!["deprovision", ID, "--wait", "--timeout=0s"], bad("--timeout <TIME>", "0s", WAIT)),
         (
             vec!["deprovision", ID, "--wait", "--timeout=8days"],
@@ -477,7 +478,7 @@ fn what_is_wrong_is_said_in_one_line() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(rows.len(), 48, "with the variables of the environment, far more than forty");
+    assert_eq!(rows.len(), 49, "with the variables of the environment, far more than forty");
 }
 
 #[test]

@@ -62,17 +62,16 @@ pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
     objections
 }
 
-/// S8: nothing is called Deleted whose objects were not looked for by name, last of all, and not found. A look that
-/// ended without an answer says nothing, neither for nor against: it may be that of a replica which was killed while
-/// it looked for orphans, after all was over. Whoever took it for an absence had found the object before.
+/// S8: nothing is called Deleted whose objects were not looked for by name, last of all, and not found. Whoever looks
+/// afterwards, for orphans, proves nothing about that.
 pub(super) fn unproven(asked: &[AuditedRequest], resource: &ProvisionedResource) -> Vec<String> {
     if resource.phase() != Phase::Deleted || resource.abandoned() {
         return Vec::new();
     }
     let mut last: BTreeMap<&str, u16> = BTreeMap::new();
     let own = asked.iter().filter(|it| it.name.as_deref() == Some(resource.xr_name().as_str()));
-    let answered = |request: &&AuditedRequest| matches!(request.code, 200 | 404);
-    for request in own.filter(|request| request.verb == "get").filter(answered) {
+    let before = own.filter(|request| request.at < resource.phase_entered_at());
+    for request in before.filter(|request| request.verb == "get") {
         last.insert(&request.resource, request.code);
     }
     let found = last.iter().filter(|(_, code)| **code != 404);

@@ -13,7 +13,7 @@ use broker_ports::testing::builders::{
     ResourceBuilder, attribution, cluster, composed, declaration, id, resource, rows, second,
     stamp, worker,
 };
-use broker_ports::testing::store::StoreUnderTest;
+use broker_ports::testing::store::{InMemory, StoreUnderTest};
 use broker_ports::{
     AuditAction, AuditEntry, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Created, Due,
     EventClaim, Lane, Lease, ListQuery, PassOutcome, PortError, PurgeRequest, Resume, SweepQuery,
@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use time::OffsetDateTime;
 
-use super::{compare, histories, memory};
+use super::{compare, histories};
 use crate::servers::pg::{self, fresh_database};
 
 /// How many calls a history has.
@@ -42,7 +42,7 @@ async fn a_store_in_memory_answers_as_postgres_does() {
     let seeds = histories(25, 1_000);
     let mut calls = 0;
     for seed in seeds.clone() {
-        let memory = Player::new(&memory::Store::new(), seed).play().await;
+        let memory = Player::new(&InMemory::fresh(), seed).play().await;
         let real = pg::store::world::World::emptied(&database).await;
         let real = Player::new(&real, seed).play().await;
         compare(seed, &memory, &real);

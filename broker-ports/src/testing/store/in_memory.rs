@@ -1,22 +1,28 @@
-//! The in-memory store as the suites want it.
+//! The in-memory store as the suites want it: for its own tests, and for whoever compares another store with it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResourceId};
-use broker_ports::memory::{ManualClock, MemoryStore};
-use broker_ports::testing::builders::second;
-use broker_ports::testing::store::StoreUnderTest;
-use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
 
-pub(crate) struct World {
-    pub(crate) store: MemoryStore,
-    pub(crate) clock: ManualClock,
+use super::StoreUnderTest;
+use crate::memory::{ManualClock, MemoryStore};
+use crate::testing::builders::second;
+use crate::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
+
+/// A store in memory, and the clock that it goes by.
+pub struct InMemory {
+    /// The store, which checks references as a database does.
+    pub store: MemoryStore,
+    /// Its time.
+    pub clock: ManualClock,
 }
 
-impl World {
-    pub(crate) fn new() -> Self {
+impl InMemory {
+    /// An empty one.
+    #[must_use]
+    pub fn fresh() -> Self {
         let clock = ManualClock::at(second(10_000));
         let store = MemoryStore::new(Arc::new(clock.clone())).checking_references();
         Self { store, clock }
@@ -24,7 +30,7 @@ impl World {
 }
 
 #[async_trait]
-impl StoreUnderTest for World {
+impl StoreUnderTest for InMemory {
     fn repository(&self) -> &dyn Repository {
         &self.store
     }
