@@ -101,6 +101,11 @@ impl Cluster for KubeCluster {
         inspect::inspect(&self.objects, target).await
     }
 
+    #[instrument(name = "kube.inspect_many", level = "debug", skip_all, fields(targets = targets.len()))]
+    async fn inspect_many(&self, targets: &[Target]) -> Vec<Result<Inspection, PortError>> {
+        inspect::inspect_many(&self.objects, targets).await
+    }
+
     #[instrument(name = "kube.apply", level = "debug", skip_all, fields(object = %request.target()))]
     async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError> {
         apply::apply(&self.objects, request).await

@@ -1,5 +1,7 @@
 //! Stage 3, observe: whatever helps to explain one resource, every fact by itself.
 
+mod common;
+
 use std::collections::BTreeSet;
 
 use broker_domain::ObjectReference;
@@ -15,19 +17,40 @@ use time::format_description::well_known::Rfc3339;
 use crate::call::Extent;
 use crate::error::Failure;
 use crate::objects::{Lookup, Objects, Selection};
-use crate::read::{AT_ONCE, identity, namespace_state, read_labelled};
+use crate::read::{AT_ONCE, read_labelled};
+use common::Common;
 
 /// Where events about objects without a namespace are kept.
 const CLUSTER_EVENTS: &str = "default";
 
+/// How many resources are looked at side by side.
+const RESOURCES_AT_ONCE: usize = 4;
+
 pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspection, PortError> {
     objects.kinds().learn(&target.xr.xrd);
+    inspect_with(objects, &Common::default(), target).await
+}
+
+pub(crate) async fn inspect_many(
+    objects: &Objects,
+    targets: &[Target],
+) -> Vec<Result<Inspection, PortError>> {
+    let common = Common::of(objects, targets).await;
+    let each: Vec<_> = targets.iter().map(|it| inspect_with(objects, &common, it)).collect();
+    stream::iter(each).buffered(RESOURCES_AT_ONCE).collect().await
+}
+
+async fn inspect_with(
+    objects: &Objects,
+    common: &Common,
+    target: &Target,
+) -> Result<Inspection, PortError> {
     let reference = target.xr.reference()?;
     let home = namespace(target.xr.project);
     let (cluster, namespace, xr, labelled) = join4(
-        identity(objects),
-        namespace_state(objects, home.as_str()),
-        objects.get(&reference, Extent::Whole),
+        common.cluster(objects),
+        common.namespace(objects, home.as_str()),
+        common.get(objects, &reference),
         read_labelled(objects, target),
     )
     .await;
@@ -39,7 +62,7 @@ pub(crate) async fn inspect(objects: &Objects, target: &Target) -> Result<Inspec
     names.extend(labelled.unwrap_or_default());
     names.remove(&target.provider_config);
     let (provider_config, composed, events) = join3(
-        report_on(objects, &target.provider_config, &hidden),
+        async { report(common.get(objects, &target.provider_config).await, &hidden) },
         report_on_all(objects, names, &hidden),
         events_about(objects, &reference, &hidden),
     )

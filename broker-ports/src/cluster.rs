@@ -90,6 +90,18 @@ pub trait Cluster: Send + Sync {
     /// See the trait; only when nothing at all could be asked.
     async fn inspect(&self, target: &Target) -> Result<Inspection, PortError>;
 
+    /// Inspects many: one answer each, in their order, as [`inspect`](Self::inspect) would give it.
+    ///
+    /// **Implementer**: what several of them need is asked for once, composite resources and ProviderConfigs by the
+    /// page; whoever cannot do that may leave it at asking for one after the other.
+    async fn inspect_many(&self, targets: &[Target]) -> Vec<Result<Inspection, PortError>> {
+        let mut answers = Vec::with_capacity(targets.len());
+        for target in targets {
+            answers.push(self.inspect(target).await);
+        }
+        answers
+    }
+
     /// Server-side-applies an object under our field manager, forced, on a precondition.
     ///
     /// **Guarantees**: [`Precondition::Absent`](broker_render::Precondition::Absent) creates onto a free name and never touches what stands

@@ -16,7 +16,7 @@ use crate::cli::{ProveArguments, What};
 use crate::error::TaskError;
 use crate::progress::{elapsed, step, to_stderr};
 use crate::servers::{SharedServers, start_shared};
-use crate::test::{Outcome, TestBinary, binaries};
+use crate::test::{Build, Outcome, TestBinary, binaries};
 use crate::tools::{Tools, provide_documents};
 use crate::workspace::{Workspace, spawn_error};
 
@@ -52,6 +52,10 @@ impl What {
             Self::Sabotage => &[],
         }
     }
+
+    fn need(self, target: &str) -> bool {
+        self.tests().iter().any(|(name, _)| *name == target)
+    }
 }
 
 /// Runs what is wanted, prints a table and writes it down.
@@ -65,7 +69,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
 
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
-    let tests = if wanted == [What::Sabotage] { Vec::new() } else { binaries(&workspace)? };
+    let tests = tests_of(&workspace, &wanted, *quick)?;
     for it in wanted {
         let started = Instant::now();
         let (cases, found) = if it == What::Sabotage {
@@ -97,11 +101,25 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     page::update(workspace.root(), rows.into_iter().map(|(row, _)| row))
 }
 
+/// The tests of what is wanted. What runs in memory and for long is optimised.
+fn tests_of(
+    workspace: &Workspace,
+    wanted: &[What],
+    quick: bool,
+) -> Result<Vec<TestBinary>, TaskError> {
+    let mut tests = Vec::new();
+    if !quick && wanted.iter().any(|it| it.need("proof")) {
+        tests.extend(binaries(workspace, Build::Proof)?);
+    }
+    if wanted.iter().any(|it| it.need("servers") || (quick && it.need("proof"))) {
+        tests.extend(binaries(workspace, Build::Everything)?);
+    }
+    Ok(tests)
+}
+
 /// The servers, if something needs them.
 fn servers(wanted: &[What]) -> Result<Option<SharedServers>, TaskError> {
-    let needed = |it: &What| {
-        *it == What::Sabotage || it.tests().iter().any(|(target, _)| *target == "servers")
-    };
+    let needed = |it: &What| *it == What::Sabotage || it.need("servers");
     if !wanted.iter().any(needed) {
         return Ok(None);
     }

@@ -22,6 +22,7 @@ use crate::servers::{ServersError, SharedServers, start_shared};
 use crate::tools::{CrossplaneTools, Tools, provide_documents};
 use crate::workspace::Workspace;
 
+pub(crate) use build::Build;
 use plan::Plan;
 use report::{Report, Row};
 pub(crate) use suite::Outcome;
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
         CrossplaneTools::find_or_build(&to_stderr)?;
     }
 
-    let suites = build::suites(&workspace, &plan)?;
+    let suites = build::suites(&workspace, &plan, Build::Everything)?;
     let mut listed = Vec::new();
     for suite in suites {
         let promised = suite.list(filters)?;
@@ -78,10 +79,10 @@ impl TestBinary {
     }
 }
 
-/// Every test binary, built as `cargo xtask test` builds them.
-pub(crate) fn binaries(workspace: &Workspace) -> Result<Vec<TestBinary>, TaskError> {
+/// Every test binary of a build.
+pub(crate) fn binaries(workspace: &Workspace, build: Build) -> Result<Vec<TestBinary>, TaskError> {
     let plan = Plan::new(workspace.packages(), None)?;
-    let suites = build::suites(workspace, &plan)?.into_iter();
+    let suites = build::suites(workspace, &plan, build)?.into_iter();
     let suites = suites.filter(|suite| matches!(suite.tests, Tests::Binary { .. }));
     Ok(suites.map(|suite| TestBinary { target: suite.tier.name.clone(), suite }).collect())
 }

@@ -48,11 +48,78 @@ impl Service {
 
     /// Everything that is known about a resource.
     pub async fn facts(&self, resource: ProvisionedResource) -> Facts {
+        let (references, cluster) = (self.resolved(&resource).await, &self.ports().cluster);
+        let inspection = match &references.target {
+            Ok(target) => {
+                let patience = self.config().deadlines.cluster_read;
+                let inspection = cluster.inspect(target);
+                Some(call(PortName::Cluster, Kind::Read, patience, inspection).await)
+            }
+            Err(_) => None,
+        };
+        self.completed(resource, references, inspection).await
+    }
+
+    /// The same of many, where the cluster is asked once for what they have in common.
+    pub(super) async fn facts_of_many(&self, resources: Vec<ProvisionedResource>) -> Vec<Facts> {
+        let mut resolved = Vec::with_capacity(resources.len());
+        for resource in &resources {
+            resolved.push(self.resolved(resource).await);
+        }
+        let targets: Vec<_> = resolved.iter().filter_map(|it| it.target.as_ref().ok()).collect();
+        let mut inspections = self.inspections(targets.into_iter().cloned().collect()).await;
+        let mut all = Vec::with_capacity(resources.len());
+        for (resource, references) in resources.into_iter().zip(resolved) {
+            let inspection = match references.target {
+                Ok(_) => inspections.next(),
+                Err(_) => None,
+            };
+            all.push(self.completed(resource, references, inspection).await);
+        }
+        all
+    }
+
+    /// One answer for each target. So many may take as long as they would one by one.
+    async fn inspections(
+        &self,
+        targets: Vec<Target>,
+    ) -> impl Iterator<Item = Result<Inspection, Error>> + use<> {
+        let (port, many) = (PortName::Cluster, u32::try_from(targets.len()).unwrap_or(u32::MAX));
+        let patience = self.config().deadlines.cluster_read.saturating_mul(many);
+        let cluster = &self.ports().cluster;
+        let asked = async { Ok(cluster.inspect_many(&targets).await) };
+        let (mut answers, silence) = match call(port, Kind::Read, patience, asked).await {
+            Ok(answers) => (answers.into_iter(), "gave fewer answers than it was asked for".into()),
+            Err(error) => (Vec::new().into_iter(), in_words(&error)),
+        };
+        (0..targets.len()).map(move |_| {
+            let unanswered = || Err(PortError::transient(silence.clone()));
+            let answer = answers.next().unwrap_or_else(unanswered);
+            answer.map_err(|source| Error::Port { port, source })
+        })
+    }
+
+    /// What a resource refers to, and so what is asked about it.
+    async fn resolved(&self, resource: &ProvisionedResource) -> Resolved {
+        let ports = ReconcilerPorts::from(self.ports());
+        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
+        let asked = Asked { service: self, resource, resolvers };
+        let (blueprint, views, references) = asked.references().await;
+        let target = asked.target(blueprint.as_ref(), views.as_ref());
+        Resolved { views, references, target }
+    }
+
+    /// The rest, and everything together.
+    async fn completed(
+        &self,
+        resource: ProvisionedResource,
+        Resolved { views, references, target }: Resolved,
+        inspection: Option<Result<Inspection, Error>>,
+    ) -> Facts {
         let ports = ReconcilerPorts::from(self.ports());
         let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
         let asked = Asked { service: self, resource: &resource, resolvers };
-        let (blueprint, views, references) = asked.references().await;
-        let (target, cluster) = asked.cluster(blueprint.as_ref(), views.as_ref()).await;
+        let cluster = asked.cluster(target, inspection);
         let brake = asked.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
             Some(token) => (Some(asked.token(token).await), Some(asked.node(token).await)),
@@ -67,7 +134,6 @@ impl Service {
             let armed = armed.unwrap_or(Armed::Standalone);
             Ok(xr.armed(&armed).digest())
         });
-        drop(target);
         Facts {
             now: self.ports().clock.now(),
             mode: self.config().mode,
@@ -85,6 +151,14 @@ impl Service {
             resource,
         }
     }
+}
+
+/// What a resource refers to, as far as it could be had.
+struct Resolved {
+    views: Option<Views>,
+    references: Vec<(ReferenceKind, Reference)>,
+    /// What stands on the cluster for it, or why that cannot be said.
+    target: Result<Target, String>,
 }
 
 /// Whom to ask about one resource.
@@ -194,29 +268,32 @@ impl Asked<'_> {
 
 /// What the cluster knows.
 impl Asked<'_> {
-    async fn cluster(
+    fn target(
         &self,
         blueprint: Option<&Arc<BlueprintVersionView>>,
         views: Option<&Views>,
-    ) -> (Option<Target>, ClusterFacts) {
-        let Some(blueprint) = blueprint else {
-            return (None, ClusterFacts::unknown("the kind follows from the blueprint"));
+    ) -> Result<Target, String> {
+        let blueprint = blueprint.ok_or("the kind follows from the blueprint")?;
+        Ok(target(self.resource, blueprint, self.provider_config(views)?))
+    }
+
+    fn cluster(
+        &self,
+        target: Result<Target, String>,
+        inspection: Option<Result<Inspection, Error>>,
+    ) -> ClusterFacts {
+        let target = match target {
+            Ok(target) => target,
+            Err(because) => return ClusterFacts::unknown(&because),
         };
-        let config = match self.provider_config(views) {
-            Ok(config) => config,
-            Err(because) => return (None, ClusterFacts::unknown(&because)),
-        };
-        let target = target(self.resource, blueprint, config.clone());
-        let inspection = self.service.ports().cluster.inspect(&target);
-        let patience = self.service.config().deadlines.cluster_read;
-        let inspection = call(PortName::Cluster, Kind::Read, patience, inspection).await;
         let mut cluster = match inspection {
-            Ok(inspection) => taken_in(inspection, self.resource),
-            Err(error) => outage(&error),
+            Some(Ok(inspection)) => taken_in(inspection, self.resource),
+            Some(Err(error)) => outage(&error),
+            None => ClusterFacts::unknown("nobody asked"),
         };
         cluster.xr_reference = target.xr.reference().ok();
-        cluster.provider_config_reference = Some(config);
-        (Some(target), cluster)
+        cluster.provider_config_reference = Some(target.provider_config);
+        cluster
     }
 
     fn provider_config(&self, views: Option<&Views>) -> Result<ObjectReference, String> {

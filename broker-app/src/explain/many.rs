@@ -1,6 +1,7 @@
 //! Explaining many at once, for no more than a sweep costs: what is well is answered from rows and the cache.
 //!
-//! Only what is not Ready and settled is looked at closely, one by one, as [`Service::explain`] does it.
+//! Only what is not Ready and settled is looked at closely, as [`Service::explain`] does it: composite resources and
+//! ProviderConfigs by the page, composed objects and events one by one.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,9 @@ use broker_ports::{
 use super::chain::{FactLine, Standing};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
-use super::{Explanation, NextAttempt};
+use super::{Explanation, NextAttempt, explain, without_row};
 use crate::call::{Kind, call};
-use crate::error::Error;
+use crate::error::{Error, in_words};
 use crate::service::Service;
 use crate::sweep::settled;
 
@@ -57,22 +58,27 @@ impl Service {
         // What cannot be learnt at once is asked for one by one, and each says why it is not known.
         let well = settled(&ports, self.config().deadlines, &page).await.unwrap_or_default();
         let aside = self.aside().await;
-        let mut explanations = Vec::with_capacity(page.rows.len());
-        for row in &page.rows {
-            let is_well =
-                well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row);
-            if is_well {
-                explanations.push(of_row(row));
-                continue;
-            }
-            match self.explain(context, row.id).await {
-                Ok(explanation) => explanations.push(explanation),
+        let is_well = |row: &CompactRow| {
+            well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row)
+        };
+        let mut explained: BTreeMap<_, _> =
+            page.rows.iter().filter(|row| is_well(row)).map(|row| (row.id, of_row(row))).collect();
+        let mut blocked = Vec::new();
+        for row in page.rows.iter().filter(|row| !is_well(row)) {
+            match self.get(context, row.id).await {
+                Ok(resource) => blocked.push(resource),
                 // It was purged since the page was read.
                 Err(Error::Domain(broker_domain::Error::ProvisionedResourceNotFound(_))) => {}
+                Err(error) if error.is_infrastructure() => {
+                    explained.insert(row.id, without_row(row.id, &in_words(&error)));
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(ExplainedPage { explanations, next })
+        for facts in self.facts_of_many(blocked).await {
+            explained.insert(facts.resource.id(), explain(&facts));
+        }
+        Ok(ExplainedPage { explanations: explained.into_values().collect(), next })
     }
 
     async fn rows(

@@ -319,6 +319,7 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         every_fact_is_reported,
         absent_things_are_reported_as_absent,
         a_forbidden_fact_is_unknown,
+        many_are_inspected_as_each_by_itself,
         a_rival_manager_is_named,
         a_condition_repeats_no_token,
         a_pause_and_a_deletion_are_reported,

@@ -83,6 +83,14 @@ impl Cluster for Flawed {
         self.flawed_inspection(target).await
     }
 
+    async fn inspect_many(&self, targets: &[Target]) -> Vec<Result<Inspection, PortError>> {
+        let mut answers = self.inner.inspect_many(targets).await;
+        if self.flaw == Flaw::ShufflesInspections {
+            answers.reverse();
+        }
+        answers
+    }
+
     async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError> {
         if self.flaw == Flaw::LeavesHalfAnApply {
             half_way(|| self.apply_half(request)).await;

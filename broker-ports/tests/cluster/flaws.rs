@@ -80,6 +80,7 @@ flaws! {
     // Inspecting.
     InventsAbsenceWhenInspecting => "a_forbidden_fact_is_unknown",
     InspectsAnOutageAsAbsence => "an_inspection_that_is_cut_off_knows_nothing",
+    ShufflesInspections => "many_are_inspected_as_each_by_itself",
     NamesNoRivals => "a_rival_manager_is_named",
     HidesPauses => "a_pause_and_a_deletion_are_reported",
     HidesDeletions => "a_pause_and_a_deletion_are_reported",

@@ -16,9 +16,31 @@ use crate::workspace::{Workspace, spawn_error};
 use super::plan::Plan;
 use super::suite::{Suite, Tests};
 
+/// What is built, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// Everything, as quickly as possible.
+    Everything,
+    /// The tests that try millions of histories in memory, optimised.
+    Proof,
+}
+
+impl Build {
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Everything => &[],
+            Self::Proof => &["--profile", "proof", "--test", "proof"],
+        }
+    }
+}
+
 /// The suites of the plan's tiers, in the plan's order.
-pub(super) fn suites(workspace: &Workspace, plan: &Plan) -> Result<Vec<Suite>, TaskError> {
-    let artifacts = step(&to_stderr, "building the tests", || compile(workspace))?;
+pub(super) fn suites(
+    workspace: &Workspace,
+    plan: &Plan,
+    build: Build,
+) -> Result<Vec<Suite>, TaskError> {
+    let artifacts = step(&to_stderr, "building the tests", || compile(workspace, build))?;
     let mut suites: Vec<Suite> =
         artifacts.iter().filter_map(|artifact| suite(workspace, plan, artifact)).collect();
     suites.sort_by(|one, other| one.title.cmp(&other.title));
@@ -37,7 +59,8 @@ pub(super) fn suites(workspace: &Workspace, plan: &Plan) -> Result<Vec<Suite>, T
 /// A program of the workspace, as the tests run it: built with the same features as they are, so that
 /// no crate is compiled a second time for it.
 pub(super) fn program(workspace: &Workspace, name: &str) -> Result<PathBuf, TaskError> {
-    let artifacts = step(&to_stderr, &format!("building {name}"), || compile(workspace))?;
+    let artifacts =
+        step(&to_stderr, &format!("building {name}"), || compile(workspace, Build::Everything))?;
     let is_it = |artifact: &Artifact| {
         artifact.target.name == name && artifact.target.is_kind(TargetKind::Bin)
     };
@@ -51,14 +74,11 @@ pub(super) fn program(workspace: &Workspace, name: &str) -> Result<PathBuf, Task
     })
 }
 
-fn compile(workspace: &Workspace) -> Result<Vec<Artifact>, TaskError> {
-    let mut command = workspace.cargo(&[
-        "test",
-        "--workspace",
-        "--all-features",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
+fn compile(workspace: &Workspace, build: Build) -> Result<Vec<Artifact>, TaskError> {
+    let mut arguments = vec!["test", "--workspace", "--all-features", "--no-run"];
+    arguments.push("--message-format=json-render-diagnostics");
+    arguments.extend(build.arguments());
+    let mut command = workspace.cargo(&arguments);
     let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(spawn_error(&command))?;
     let output = cargo.stdout.take().map(BufReader::new);
     let mut artifacts = Vec::new();

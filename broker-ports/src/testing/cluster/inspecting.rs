@@ -96,6 +96,28 @@ pub(super) async fn a_forbidden_fact_is_unknown(world: &dyn ClusterUnderTest) ->
     require(unknown, "a forbidden composed object is a known fact")
 }
 
+pub(super) async fn many_are_inspected_as_each_by_itself(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (shell, composing, nobody) = (scene.machine()?, scene.machine()?, scene.machine()?);
+    scene.shell(&shell).await?;
+    scene.composed(&composing).await?;
+    done(scene.apply(composing.provider_config()?, Precondition::Absent).await?)?;
+    let targets = [nobody.target()?, composing.target()?, shell.target()?];
+    let limited = world.limited_to(&[core_namespace()]).await?;
+    for cluster in [&*scene.cluster, &*limited] {
+        let answers = cluster.inspect_many(&targets).await;
+        require(answers.len() == targets.len(), "there is not one answer each")?;
+        for (target, answer) in targets.iter().zip(answers) {
+            let alone = cluster.inspect(target).await?;
+            require(
+                format!("{:?}", answer?) == format!("{alone:?}"),
+                "among many another thing is said of a resource than by itself",
+            )?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn a_rival_manager_is_named(world: &dyn ClusterUnderTest) -> Outcome {
     let scene = Scene::new(world).await?;
     let subject = scene.machine()?;

@@ -209,6 +209,8 @@ impl Stage {
         }
         self.look().await;
         wrong?;
+        // A sweep that began before may still ask for the deletion of an orphan that is gone: what it saw is from then.
+        self.let_pass(config().sweep_interval).await;
         // And there it stays.
         let before = promises::picture(&self.world, &self.declared).await;
         self.let_pass(Duration::from_secs(40)).await;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use broker_domain::{MeshRole, Phase, ProvisionedResource};
 use broker_ports::Repository;
+use broker_ports::memory::Verb;
 use broker_render::ARMED_ANNOTATION;
 use broker_tests::world::World;
 
@@ -80,7 +81,9 @@ pub(super) async fn picture(world: &World, declared: &[Declared]) -> String {
         let _ = write!(picture, "{} {} ", row.version(), row.phase());
     }
     // An event may be delivered again when its acknowledgement was lost; a new one would be a new version.
-    let _ = write!(picture, "{} writes", world.cluster.writes());
+    let (applied, deleted) = (Verb::Patch, Verb::Delete);
+    let [applied, deleted] = [applied, deleted].map(|verb| world.cluster.requests(verb));
+    let _ = write!(picture, "{applied} applied {deleted} deleted");
     picture
 }
 

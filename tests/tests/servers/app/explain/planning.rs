@@ -3,7 +3,9 @@
 use broker_app::explain::Verdict;
 use broker_domain::Phase;
 use broker_ports::PageSize;
+use broker_render::namespace;
 use broker_tests::TestCluster;
+use broker_tests::cluster::AuditedRequest;
 use broker_tests::real::{Behaviour, RealWorld};
 use broker_tests::world::{NODE, SIZED, STANDALONE, operator};
 use serde_json::json;
@@ -26,7 +28,7 @@ async fn written(world: &RealWorld) -> Vec<(String, i64, i64)> {
     found
 }
 
-fn is_write(request: &broker_tests::cluster::AuditedRequest) -> bool {
+fn is_write(request: &AuditedRequest) -> bool {
     let changes = ["create", "update", "patch", "delete", "deletecollection"];
     changes.contains(&request.verb.as_str()) && !request.uri.contains("dryRun=All")
 }
@@ -116,4 +118,40 @@ async fn explaining_many_asks_the_api_server_for_no_more_than_a_sweep() {
     assert_eq!(page.explanations.len(), CROWD);
     assert!(page.explanations.iter().all(|explained| explained.verdict == Verdict::Ready));
     assert!(asked <= swept, "{asked} requests, a sweep makes {swept}");
+}
+
+/// Each of them is stuck, and nothing of Crossplane is cached: what they have in common is asked for by the page.
+#[tokio::test]
+async fn explaining_many_that_are_stuck_asks_one_by_one_only_for_what_was_composed() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let mut ids = Vec::new();
+    for _ in 0..CROWD {
+        ids.push(world.declare(&world.declaration(STANDALONE)).await.unwrap().id());
+    }
+    for id in &ids {
+        world.reconciler.reconcile(*id).await.unwrap();
+    }
+    let audit = world.cluster.audit_log();
+    let mark = audit.mark();
+    world.sweep().await;
+    let swept = audit.since(mark, &world.user).await.len();
+    let mark = audit.mark();
+    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
+    let asked = audit.since(mark, &world.user).await;
+    assert_eq!(page.explanations.len(), CROWD);
+    assert!(page.explanations.iter().all(|explained| explained.verdict != Verdict::Ready));
+    let of_each = |request: &&AuditedRequest| ["events", "parts"].contains(&&*request.resource);
+    let (own, common): (Vec<_>, Vec<_>) = asked.iter().partition(of_each);
+    assert!(own.len() >= CROWD, "events are asked for by each: {own:?}");
+    // The namespace, which no sweep asks for, may itself be what blocks: one read for all of a Project.
+    let home = namespace(world.project);
+    let is_home = |request: &&AuditedRequest| request.name.as_deref() == Some(home.as_str());
+    let (homes, common): (Vec<_>, Vec<_>) = common.into_iter().partition(is_home);
+    assert_eq!(homes.len(), 1, "{homes:?}");
+    assert!(common.len() <= swept, "{} requests, a sweep makes {swept}: {common:?}", common.len());
+    // As each would be explained by itself, but for the moment.
+    for explained in &page.explanations {
+        let alone = world.service.explain(&operator(), explained.resource).await.unwrap();
+        assert_eq!((alone.verdict, &alone.blocker), (explained.verdict, &explained.blocker));
+    }
 }
