@@ -36,13 +36,17 @@ pub trait NodeDeregistrar: Send + Sync {
     /// Whether the token was consumed and its Node has not been deregistered. A Peer that is not there yet
     /// does not change that.
     ///
+    /// **Implementer**: as it is now, from no cache and no replica that may be behind. Asked after the tokens of a
+    /// resource were closed, the answer decides whether its substrate may go.
+    ///
     /// # Errors
     ///
     /// Any, when the answer is not known: it is never guessed.
     async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError>;
 
     /// The same for many, one answer each, in their order. **Implementer**: one question to the mesh where it
-    /// can be; a sweep asks for thousands.
+    /// can be; a sweep asks for thousands. **Caller**: takes it as a hint of what needs attention, and asks for one
+    /// Node before it acts.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ mod ports;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,6 +63,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     calls: BTreeMap<(PortName, &'static str), u64>,
+    stale: BTreeSet<(PortName, &'static str, u64)>,
     log: Vec<Fired>,
     adrift: VecDeque<(Fired, BoxFuture<'static, ()>)>,
     healed: bool,
@@ -104,6 +105,13 @@ impl Faults {
     /// How often each method was called so far, whether or not something went wrong with it.
     pub fn calls(&self) -> BTreeMap<(PortName, &'static str), u64> {
         self.lock().calls.clone()
+    }
+
+    /// The calls so far, counted from one, to which something else would have been answered before. They are
+    /// noted under a plan that has [`Fault::StaleRead`]s or [asks for them](FaultPlan::remembering), and nowhere
+    /// else can one fire.
+    pub fn stale_calls(&self) -> BTreeSet<(PortName, &'static str, u64)> {
+        self.lock().stale.clone()
     }
 
     /// From now on nothing goes wrong. What is under way still is.

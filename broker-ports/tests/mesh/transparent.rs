@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, Declaration, ProvisionedResourceId};
 use broker_ports::memory::{ManualClock, MemoryStore};
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
+use broker_ports::testing::faults::{FaultPlan, Faults};
 use broker_ports::testing::node_deregistrar::{
     self, MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest,
 };
@@ -15,16 +15,14 @@ use broker_ports::testing::store::{self, StoreUnderTest};
 use broker_ports::testing::token_issuer::{self, TokenIssuerUnderTest};
 use broker_ports::{
     AuditRecord, AuditSink, Backoff, BootstrapToken, NodeDeregistrar, Outbox, PeerCommander,
-    PeerResolver, PortError, PortName, Repository, Schedule, TokenIssuer, TokenReader,
+    PeerResolver, PortError, Repository, Schedule, TokenIssuer, TokenReader,
 };
 
 use super::worlds::{MeshWorld, start};
 
 /// Every answer is kept for a stale read that never comes.
 fn faults() -> Faults {
-    let never = u64::MAX;
-    let plan = FaultPlan::none().on(PortName::TokenIssuer, "state", never, Fault::StaleRead);
-    Faults::new(plan)
+    Faults::new(FaultPlan::none().remembering())
 }
 
 struct WrappedMesh {

@@ -4,6 +4,8 @@
 //! a world of its own, and everything has to come out as if nothing had happened. That every fault fired is
 //! asserted, and the counts are a page: `docs/fault-matrix.md`.
 
+#[path = "matrix/mishap.rs"]
+mod mishap;
 #[path = "matrix/page.rs"]
 mod page;
 #[path = "matrix/workflow.rs"]
@@ -18,7 +20,8 @@ use broker_ports::PortName;
 use tokio::runtime::Builder;
 
 use super::{environment, is_nightly};
-use workflow::{Mishap, Workflow};
+use mishap::Mishap;
+use workflow::{Made, Workflow};
 
 /// Of a method that is called more often than that, only the first calls go wrong in the normal run.
 const FIRST_CALLS: u64 = 3;
@@ -41,11 +44,9 @@ struct Cell {
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workflow in Workflow::ALL {
-        for (call, nths) in on_one_thread(workflow.calls()) {
-            for nth in nths {
-                let of = |mishap: &Mishap| Cell { workflow, call, nth, mishap: *mishap };
-                cells.extend(Mishap::ALL.iter().filter(|mishap| mishap.can_befall(call)).map(of));
-            }
+        for made @ Made { call, nth, .. } in on_one_thread(workflow.calls()) {
+            let mishaps = Mishap::ALL.into_iter().filter(|mishap| mishap.can_befall(made));
+            cells.extend(mishaps.map(|mishap| Cell { workflow, call, nth, mishap }));
         }
     }
     cells
@@ -97,6 +98,19 @@ fn every_fault_of_every_call_is_survived() {
     if !is_nightly() {
         compare(&page::written(&fired));
     }
+}
+
+/// A check that cannot fail is none, and a contract that nothing needs is none either: of a Node that is live, and that
+/// an old answer does not know of yet, the substrate is deleted.
+#[test]
+fn what_has_to_be_fresh_cannot_be_stale() {
+    let asked = (PortName::NodeDeregistrar, "node_registered");
+    let calls = on_one_thread(Workflow::Delete.calls());
+    let stale = calls.iter().filter(|made| made.call == asked && made.could_be_stale);
+    let lived =
+        stale.map(|made| on_one_thread(Workflow::Delete.survive(asked, made.nth, Mishap::Stale)));
+    let harmed: Vec<_> = lived.filter_map(Result::err).collect();
+    assert!(harmed.iter().any(|wrong| wrong.starts_with("S5")), "{harmed:?}");
 }
 
 /// The page is committed, so that a call or a fault that is not tried any more is seen in a review.

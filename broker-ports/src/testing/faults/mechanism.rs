@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,8 +42,15 @@ pub struct Method {
 pub(super) struct Faulty<P: ?Sized> {
     inner: Arc<P>,
     faults: Faults,
-    /// The last answer to each question, where a stale one may be wanted.
+    /// The [`Past`] of each question, where a stale answer may be wanted.
     answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
+}
+
+/// What was true, as far as anybody asked.
+struct Past<T> {
+    latest: T,
+    /// What was true before that.
+    before: Option<T>,
 }
 
 type Answer<T> = Result<T, PortError>;
@@ -107,28 +115,27 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
     ) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send,
-        T: Send + 'static,
+        T: Debug + Send + 'static,
     {
         if !self.faults.0.plan.has_stale_reads() {
             return self.ask(method, now).await;
         }
         let key = (method.name, question());
-        let fired = self.faults.next_call(P::PORT, method);
+        let (nth, fired) = self.faults.count(P::PORT, method);
         let answer = match fired {
-            Some(fired) if fired.fault == Fault::StaleRead => {
-                if let Some(answer) = self.recall(&key, copy) {
-                    self.faults.record(fired);
-                    return Ok(answer);
-                }
-                now().await
-            }
-            Some(fired) => self.answer(fired, now).await,
-            None => now().await,
+            Some(fired) if fired.fault != Fault::StaleRead => self.answer(fired, now).await,
+            Some(_) | None => now().await,
         };
-        if let Ok(answer) = &answer {
-            self.remember(key, copy(answer));
+        let Ok(truth) = &answer else { return answer };
+        let Some(stale) = self.remember(key, truth, copy) else { return answer };
+        self.faults.lock().stale.insert((P::PORT, method.name, nth));
+        match fired {
+            Some(fired) if fired.fault == Fault::StaleRead => {
+                self.faults.record(fired);
+                Ok(stale)
+            }
+            Some(_) | None => answer,
         }
-        answer
     }
 
     /// A call that changes nothing.
@@ -171,14 +178,22 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         }
     }
 
-    fn recall<T: 'static>(&self, key: &Question, copy: fn(&T) -> T) -> Option<T> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(key)?.downcast_ref().map(copy)
-    }
-
-    fn remember<T: Send + 'static>(&self, key: Question, answer: T) {
+    /// Remembers an answer; answers what was true before it.
+    fn remember<T: Debug + Send + 'static>(
+        &self,
+        key: Question,
+        truth: &T,
+        copy: fn(&T) -> T,
+    ) -> Option<T> {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.insert(key, Box::new(answer));
+        let past = answers.entry(key).or_insert_with(|| {
+            Box::new(Past { latest: copy(truth), before: None }) as Box<dyn Any + Send>
+        });
+        let past = past.downcast_mut::<Past<T>>()?;
+        if format!("{:?}", past.latest) != format!("{truth:?}") {
+            past.before = Some(std::mem::replace(&mut past.latest, copy(truth)));
+        }
+        past.before.as_ref().map(copy)
     }
 }
 
@@ -196,17 +211,19 @@ where
 }
 
 impl Faults {
-    /// Counts a call, and says what should go wrong with it.
+    /// What should go wrong with a call.
     fn next_call(&self, port: PortName, method: Method) -> Option<Fired> {
+        self.count(port, method).1
+    }
+
+    /// Counts a call, and says which it is and what should go wrong with it.
+    fn count(&self, port: PortName, method: Method) -> (u64, Option<Fired>) {
         let mut state = self.lock();
         let calls = state.calls.entry((port, method.name)).or_default();
         *calls += 1;
         let nth = *calls;
-        if state.healed {
-            return None;
-        }
-        let fault = self.0.plan.decide(port, method, nth)?;
-        Some(Fired { port, method: method.name, nth, fault })
+        let fault = if state.healed { None } else { self.0.plan.decide(port, method, nth) };
+        (nth, fault.map(|fault| Fired { port, method: method.name, nth, fault }))
     }
 
     fn record(&self, fired: Fired) {

@@ -31,7 +31,8 @@ pub enum Fault {
         /// Which of the two the caller is told of.
         answered: Answered,
     },
-    /// A read is answered with the answer before, to the same question. It cannot fire before there is one.
+    /// A read is answered with what was true before the last change of the answer to that question. It cannot fire
+    /// where nobody asked before that change.
     StaleRead,
 }
 
@@ -107,6 +108,7 @@ impl Odds {
 pub struct FaultPlan {
     script: Vec<Line>,
     seeded: Option<(u64, Odds)>,
+    remembers: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -139,7 +141,7 @@ impl FaultPlan {
     pub fn seeded(seed: u64, odds: Odds) -> Self {
         let sum = odds.of_a_thousand();
         assert!(sum <= 1_000, "the odds come to {sum} of 1,000 calls; use 1,000 at the most");
-        Self { script: Vec::new(), seeded: Some((seed, odds)) }
+        Self { seeded: Some((seed, odds)), ..Self::none() }
     }
 
     /// One call of a method goes wrong: its nth, counted from one.
@@ -167,6 +169,13 @@ impl FaultPlan {
         self.with(Line { port, method, calls: Calls::From(nth), fault })
     }
 
+    /// Answers are remembered although no stale one is wanted, to learn
+    /// [where one could be given](super::Faults::stale_calls).
+    #[must_use]
+    pub fn remembering(self) -> Self {
+        Self { remembers: true, ..self }
+    }
+
     fn with(mut self, line: Line) -> Self {
         self.script.push(line);
         self
@@ -174,7 +183,8 @@ impl FaultPlan {
 
     /// Whether an answer may be wanted again.
     pub(super) fn has_stale_reads(&self) -> bool {
-        self.script.iter().any(|line| line.fault == Fault::StaleRead)
+        self.remembers
+            || self.script.iter().any(|line| line.fault == Fault::StaleRead)
             || self.seeded.is_some_and(|(_, odds)| odds.stale_read > 0)
     }
 

@@ -158,8 +158,13 @@ async fn a_duplicate_is_performed_twice() {
 }
 
 #[tokio::test]
-async fn a_stale_read_repeats_the_last_answer_to_the_same_question() {
-    let plan = FaultPlan::none().on(PortName::TokenIssuer, "state", 3, Fault::StaleRead);
+async fn a_stale_read_answers_what_was_true_before() {
+    let plan = FaultPlan::none().on(PortName::TokenIssuer, "state", 3, Fault::StaleRead).on(
+        PortName::TokenIssuer,
+        "state",
+        5,
+        Fault::StaleRead,
+    );
     let bench = Bench::with(plan);
     let (token, nobodys) = (bench.issue().await, SequentialIds::seeded(3).uuid());
     let nobodys = BootstrapTokenId::new(nobodys).unwrap();
@@ -168,16 +173,38 @@ async fn a_stale_read_repeats_the_last_answer_to_the_same_question() {
     assert_eq!(bench.issuer.state(nobodys).await.unwrap(), None, "another question");
     bench.truth.close(bench.resource).await.unwrap();
     assert_eq!(bench.issuer.state(token).await.unwrap(), Some(live), "stale");
-    assert_eq!(bench.log(), "token_issuer.state call 3: stale read\n");
     assert_eq!(bench.issuer.state(token).await.unwrap(), Some(TokenState::Invalidated));
+    assert_eq!(bench.issuer.state(token).await.unwrap(), Some(live), "stale once more");
+    assert_eq!(
+        bench.log(),
+        "token_issuer.state call 3: stale read\ntoken_issuer.state call 5: stale read\n"
+    );
 }
 
 #[tokio::test]
-async fn a_stale_read_needs_an_answer_before() {
-    let bench = Bench::first("state", Fault::StaleRead);
+async fn a_stale_read_needs_a_change() {
+    let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
+    let bench = Bench::with(plan);
     let token = bench.issue().await;
-    assert!(bench.issuer.state(token).await.unwrap().is_some(), "the truth, for want of a lie");
+    for _ in 0..2 {
+        assert!(bench.issuer.state(token).await.unwrap().is_some(), "the truth, for want of a lie");
+    }
     assert_eq!(bench.log(), "", "it did not fire");
+}
+
+#[tokio::test]
+async fn it_is_known_which_calls_could_be_stale() {
+    let bench = Bench::with(FaultPlan::none().remembering());
+    let token = bench.issue().await;
+    for _ in 0..2 {
+        bench.issuer.state(token).await.unwrap();
+    }
+    assert!(bench.faults.stale_calls().is_empty(), "nothing has changed");
+    bench.truth.close(bench.resource).await.unwrap();
+    assert_eq!(bench.issuer.state(token).await.unwrap(), Some(TokenState::Invalidated));
+    let third = (PortName::TokenIssuer, "state", 3);
+    assert_eq!(bench.faults.stale_calls().into_iter().collect::<Vec<_>>(), [third]);
+    assert_eq!(bench.log(), "", "and nothing went wrong");
 }
 
 #[tokio::test]
@@ -224,6 +251,7 @@ async fn one_plan_counts_the_calls_of_each_port_by_itself() {
 async fn run_seeded(seed: u64, odds: Odds) -> Faults {
     let bench = Bench::with(FaultPlan::seeded(seed, odds));
     let token = bench.issue().await;
+    let _ = timeout(DEADLINE, bench.issuer.state(token)).await;
     for _ in 0..500 {
         let _ = timeout(DEADLINE, bench.issuer.issue(&bench.request())).await;
         let _ = timeout(DEADLINE, bench.issuer.state(token)).await;

@@ -1,6 +1,5 @@
 //! Five workflows, each of which can be lived through with one call going wrong.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,12 +7,13 @@ use broker_app::{Passed, Reconciler};
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
 use broker_ports::PortName;
 use broker_ports::memory::Behaviour;
-use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, World, declaration, operator};
 use tokio::time::timeout;
 
 use super::Call;
-use crate::simulation::{Declared, Kind, at_rest, kept};
+use super::mishap::{AN_HOUR, Mishap};
+use crate::simulation::{Declared, Kind, at_rest, kept, unharmed};
 
 /// One constant for every check of this repository, and what a fault may cost beside it.
 const MOST_ROUNDS: usize = 12 + 3;
@@ -27,64 +27,17 @@ pub(super) enum Workflow {
     TakeOver,
 }
 
-/// What befalls a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mishap {
-    Before,
-    After,
-    TwiceFirst,
-    TwiceSecond,
-    /// It hangs, and never arrives.
-    Hangs,
-    /// Its worker dies, and it never arrives.
-    CrashBefore,
-    /// It arrives, and its worker dies before it hears of it.
-    CrashAfter,
-    /// Its worker is cut off; it arrives when the lease is over and another worker has been at it.
-    PastTheLease,
+/// A call that a workflow makes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Made {
+    pub(super) call: Call,
+    pub(super) nth: u64,
+    /// Something else would have been answered before.
+    pub(super) could_be_stale: bool,
 }
 
 /// Shorter than any deadline.
 const A_MOMENT: Duration = Duration::from_secs(1);
-/// Longer than anybody waits.
-const AN_HOUR: Duration = Duration::from_hours(1);
-
-impl Mishap {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Before,
-        Self::After,
-        Self::TwiceFirst,
-        Self::TwiceSecond,
-        Self::Hangs,
-        Self::CrashBefore,
-        Self::CrashAfter,
-        Self::PastTheLease,
-    ];
-
-    /// A relay is no pass: nobody cuts it off here.
-    pub(super) fn can_befall(self, call: Call) -> bool {
-        let relayed = matches!(call.0, PortName::Outbox | PortName::EventSink);
-        !(relayed && self.cuts_off())
-    }
-
-    const fn cuts_off(self) -> bool {
-        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::PastTheLease)
-    }
-
-    const fn fault(self) -> Fault {
-        match self {
-            Self::Before => Fault::BeforeEffect,
-            Self::After => Fault::AfterEffect,
-            Self::TwiceFirst => Fault::Duplicate { answered: Answered::First },
-            Self::TwiceSecond => Fault::Duplicate { answered: Answered::Second },
-            Self::Hangs | Self::CrashBefore => Fault::Delay { by: AN_HOUR, late: Late::Never },
-            Self::CrashAfter | Self::PastTheLease => {
-                Fault::Delay { by: AN_HOUR, late: Late::Lands }
-            }
-        }
-    }
-}
-
 impl Workflow {
     pub(super) const ALL: [Self; 5] =
         [Self::Create, Self::CreateAndRollBack, Self::Delete, Self::ReProvision, Self::TakeOver];
@@ -97,13 +50,20 @@ impl Workflow {
     }
 
     /// Which calls it makes once it has begun.
-    pub(super) async fn calls(self) -> BTreeMap<Call, Vec<u64>> {
-        let mut run = Run::begin(self, self.plan()).await;
+    pub(super) async fn calls(self) -> Vec<Made> {
+        let mut run = Run::begin(self, self.plan().remembering()).await;
         let before = run.world.faults.calls();
         run.go_on(Mishap::Before).await.expect("nothing goes wrong");
-        let after = run.world.faults.calls();
-        let count = |call: &Call| before.get(call).copied().unwrap_or(0);
-        after.iter().map(|(call, last)| (*call, (count(call) + 1..=*last).collect())).collect()
+        let (after, stale) = (run.world.faults.calls(), run.world.faults.stale_calls());
+        let mut made = Vec::new();
+        for (call @ (port, method), last) in after {
+            let first = before.get(&call).copied().unwrap_or(0) + 1;
+            made.extend((first..=last).map(|nth| {
+                let could_be_stale = stale.contains(&(port, method, nth));
+                Made { call, nth, could_be_stale }
+            }));
+        }
+        made
     }
 
     /// Lives through it while one call goes wrong.
@@ -180,15 +140,18 @@ impl Run {
         run
     }
 
-    /// Without the plan's faults: nothing of the workflow itself has begun.
+    /// Before the calls that the plan means: nothing of the workflow itself has begun.
     async fn reach(&mut self, phase: Phase) {
-        let honest = self.world.replica("replica-0");
         for _ in 0..MOST_ROUNDS {
-            honest.reconcile(self.resource.id()).await.unwrap();
+            self.worker.reconcile(self.resource.id()).await.unwrap();
+            self.world.sweeper.sweep().await.unwrap();
             self.outside();
+            self.resource = self.world.get(self.resource.id()).await;
+            if self.resource.phase() == phase {
+                return;
+            }
         }
-        self.resource = self.world.get(self.resource.id()).await;
-        assert_eq!(self.resource.phase(), phase);
+        panic!("{} is in {}, not in {phase}", self.resource.id(), self.resource.phase());
     }
 
     fn outside(&self) {
@@ -214,6 +177,11 @@ impl Run {
         for _ in 0..MOST_ROUNDS {
             let passed = timeout(patience, self.worker.reconcile(id)).await;
             if matches!(passed, Err(_) | Ok(Err(_) | Ok(Passed::NotClaimed))) {
+                self.recover(mishap).await;
+            }
+            unharmed(&self.world, &declared).await?;
+            let swept = timeout(patience, self.world.sweeper.sweep()).await;
+            if matches!(swept, Err(_) | Ok(Err(_))) {
                 self.recover(mishap).await;
             }
             // An event that could not be delivered is delivered by the next batch.
@@ -251,21 +219,6 @@ impl fmt::Display for Workflow {
             Self::Delete => "delete",
             Self::ReProvision => "re-provision",
             Self::TakeOver => "take over",
-        })
-    }
-}
-
-impl fmt::Display for Mishap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Before => "fails before it happens",
-            Self::After => "its answer is lost",
-            Self::TwiceFirst => "twice, first answer",
-            Self::TwiceSecond => "twice, second answer",
-            Self::Hangs => "hangs",
-            Self::CrashBefore => "crash before",
-            Self::CrashAfter => "crash after",
-            Self::PastTheLease => "past the lease",
         })
     }
 }

@@ -73,6 +73,26 @@ fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
     }
 }
 
+/// S5, at any moment of a world in which nobody but the broker deletes what is torn down: what goes, or is gone, has
+/// no live Node.
+pub(crate) async fn unharmed(world: &World, declared: &[Declared]) -> Result<(), String> {
+    for (number, it) in declared.iter().enumerate() {
+        let row = world.get(it.id).await;
+        let leaving = row.phase().is_teardown() || row.phase() == Phase::Deleted;
+        let xr = world.cluster.object(&world.xr(&row));
+        let goes = xr.is_none_or(|xr| xr.pointer("/metadata/deletionTimestamp").is_some());
+        if leaving && goes && has_live_node(world, &row) {
+            return Err(format!("S5: substrate of #{number} goes, and its Node is live"));
+        }
+    }
+    Ok(())
+}
+
+fn has_live_node(world: &World, row: &ProvisionedResource) -> bool {
+    let consumer = row.bootstrap_token_id().and_then(|token| world.mesh.consumer(token));
+    consumer.is_some_and(|node| !node.deregistered)
+}
+
 /// What a world at rest must not change in.
 pub(super) async fn picture(world: &World, declared: &[Declared]) -> String {
     let mut picture = String::new();
@@ -113,6 +133,9 @@ pub(crate) async fn kept(world: &World, declared: &[Declared]) -> Result<(), Str
         }
         if !first_told.iter().copied().eq(1..=row.event_sequence()) {
             return Err(format!("S3: the events of #{number} came as {first_told:?}"));
+        }
+        if row.phase() == Phase::Deleted && has_live_node(world, &row) {
+            return Err(format!("S5: #{number} is Deleted and its Node is live"));
         }
         if row.phase() == Phase::Deleted && world.tokens.live_token(row.id()).is_some() {
             return Err(format!("S4: #{number} is Deleted and has a live token"));
