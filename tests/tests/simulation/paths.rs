@@ -6,7 +6,7 @@ use broker_app::{Error, Passed, Reconciler, Service, SweepReport, Work};
 use broker_domain::{
     Declaration, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
 };
-use broker_ports::memory::{Behaviour as Simulated, Part};
+use broker_ports::memory::{Behaviour as Simulated, Part, Verb};
 use broker_ports::testing::builders::id;
 use broker_ports::{AuditAction, ReconcilerPorts};
 use broker_tests::real::Behaviour;
@@ -169,4 +169,28 @@ async fn another_cluster_proves_nothing() {
     let error = world.round(ready.id()).await.unwrap_err();
     assert!(error.is_infrastructure(), "{error}");
     assert_eq!(world.get(ready.id()).await.phase(), Phase::Ready);
+}
+
+/// Not being allowed to look is no answer: what stands is neither made anew nor given up, on the way up or down.
+#[tokio::test]
+async fn a_forbidden_look_proves_nothing() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let leaving = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.service.deprovision(&operator(), leaving.id()).await.unwrap();
+    let before = (world.standing(), world.cluster.writes());
+
+    world.cluster.forbid(Verb::Get, "Machine");
+    for (resource, phase) in [(&ready, Phase::Ready), (&leaving, Phase::Deregistering)] {
+        let error = world.round(resource.id()).await.unwrap_err();
+        assert_eq!(error.reason(), "cluster_rejected", "{error}");
+        assert_eq!(world.get(resource.id()).await.phase(), phase);
+        let node = world.mesh.consumer(resource.bootstrap_token_id().unwrap()).unwrap();
+        assert!(!node.deregistered, "a Node was told to leave in {phase}");
+    }
+    assert_eq!((world.standing(), world.cluster.writes()), before);
+
+    world.cluster.allow_everything();
+    world.until(ready.id(), Phase::Ready).await;
+    world.until(leaving.id(), Phase::Deleted).await;
 }

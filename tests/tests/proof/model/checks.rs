@@ -69,6 +69,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
     let everything = Left { deletions: 1, failures: 1, drifts: 1, pauses: 0 };
     let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
     let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
+    let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
     let mut all = vec![
         ("a node", a_node(), 30_000),
         ("a node, everything twice", Setting { twice: true, ..a_node() }, 30_000),
@@ -76,6 +77,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("a node that somebody deletes", deleted_by_somebody(), 140_000),
         ("a node that somebody pauses", paused_by_somebody(), 10_000),
         ("something without a node that somebody deletes", alone, 45_000),
+        ("something without a node that drifts", drifting_alone, 3_500),
     ];
     if is_nightly() {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
