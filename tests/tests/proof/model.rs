@@ -5,17 +5,23 @@
 //! its ports are the model's own, and each of them is written once, small enough to be read.
 //!
 //! ```text
+//! words ─ what the model speaks in; row, sight ─ how rows and readings are put before the product
 //! book ─ asks the product, once per question, and keeps the answer under a number
-//! world ─ what is outside, and what may happen there by itself
-//! pass ─ a worker, from claim to end or to the moment at which it is cut off
+//! world ─ what is outside; moves ─ what may happen there by itself
+//! pass ─ a worker, from claim to end; adrift ─ what is left of one that was cut off
 //! deed ─ what an effect does outside, and whether it should have
+//! canonical ─ which states are one
 //! continuation ─ from here on nothing goes wrong: is everything settled after twelve passes?
 //! protocol ─ all of it, as the checker walks through it
 //! checks ─ what is checked, and which histories come back without which rule
 //! ```
 
+#[path = "model/adrift.rs"]
+mod adrift;
 #[path = "model/book.rs"]
 mod book;
+#[path = "model/canonical.rs"]
+mod canonical;
 #[path = "model/checks.rs"]
 mod checks;
 #[path = "model/continuation.rs"]
@@ -24,11 +30,19 @@ mod continuation;
 mod deed;
 #[path = "model/memo.rs"]
 mod memo;
+#[path = "model/moves.rs"]
+mod moves;
 #[path = "model/pass.rs"]
 mod pass;
 #[path = "model/protocol.rs"]
 mod protocol;
+#[path = "model/row.rs"]
+mod row;
 #[path = "model/rule.rs"]
 mod rule;
+#[path = "model/sight.rs"]
+mod sight;
+#[path = "model/words.rs"]
+mod words;
 #[path = "model/world.rs"]
 mod world;

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use super::moves::Move;
 use super::pass::{At, Law, Times};
 use super::rule::Wrongs;
-use super::world::{Left, Move, Resource, World};
+use super::world::{Left, Resource, World};
 
 /// One constant for every check of this repository.
 pub(super) const MOST_PASSES: u8 = 12;

@@ -2,10 +2,11 @@
 
 use broker_domain::Phase;
 
-use super::book::{Deed, Reply, RowId};
+use super::moves::Changed;
 use super::pass::{Law, Memory};
 use super::rule::{Rule, Wrong, Wrongs};
-use super::world::{Changed, Resource, With, Xr};
+use super::words::{Deed, Reply, RowId};
+use super::world::{Resource, With, Xr};
 
 impl Resource {
     /// Does it; `None` when it is refused, which ends a pass.
@@ -70,7 +71,7 @@ impl Resource {
         if crossing && after.phase == Phase::Deleted && self.something_is_left(place) {
             wrongs.add(Wrong::LeftBehind);
         }
-        let mistaken = pass.mistaken().filter(|_| crossing && after.phase == Phase::Ready);
+        let mistaken = pass.mistaken.filter(|_| crossing && after.phase == Phase::Ready);
         for wrong in wrong.into_iter().chain(mistaken) {
             wrongs.add(wrong);
         }
@@ -85,7 +86,7 @@ impl Resource {
         let armed = world.xr.is_some_and(|xr| xr.armed.is_some());
         let stands = world.xr.is_some() || world.config;
         let in_the_mesh = world.issuer.has_live_node() || world.issuer.open.is_some();
-        world.has_machine() || armed || in_the_mesh || (stands && !self.passes[place].surprised())
+        world.has_machine() || armed || in_the_mesh || (stands && !self.passes[place].surprised)
     }
 
     fn issue(&mut self, law: Law<'_>, place: usize, ordinal: u8) -> Option<Reply> {

@@ -2,9 +2,11 @@
 
 use broker_domain::{MeshRole, Phase};
 
-use super::book::{Book, Deed, MomentId, Reply, RowId, Said, SeenId, View, XrView};
+use super::book::Book;
+use super::moves::Changed;
 use super::rule::{Rule, Wrong, Wrongs};
-use super::world::{Changed, Readiness, Resource, World};
+use super::words::{Deed, MomentId, Reply, RowId, Said, SeenId, View, XrView};
+use super::world::{Readiness, Resource, Xr};
 
 /// Whether an object is still as somebody remembers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,9 +30,9 @@ pub(super) struct Pass {
     pub(super) xr: Memory,
     pub(super) config: Memory,
     /// Something of its decision was not so.
-    mistaken: Option<Wrong>,
+    pub(super) mistaken: Option<Wrong>,
     /// Somebody's late request arrived after it had read.
-    surprised: bool,
+    pub(super) surprised: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -205,66 +207,11 @@ impl Resource {
         self.follow(law, place, law.book.reply(moment, reply), stage);
     }
 
-    /// The worker is gone, and its lease ends.
-    pub(super) fn crash(&mut self, place: usize) {
-        self.passes.remove(place);
-    }
-
-    /// The worker is cut off, and what it waits for is still under way. Only what that request carries can
-    /// still matter.
-    pub(super) fn cut_off(&mut self, place: usize) -> bool {
-        let pass = &mut self.passes[place];
-        let At::Talking { deed, .. } = pass.at else { return false };
-        pass.holds = false;
-        pass.at = At::Adrift(deed);
-        match deed {
-            Deed::Commit { .. } => {}
-            Deed::Unchanged(_)
-            | Deed::Refused
-            | Deed::Close
-            | Deed::ApplyConfig { .. }
-            | Deed::ApplyShell { .. }
-            | Deed::Issue { .. }
-            | Deed::Deregister(_)
-            | Deed::Arm(_)
-            | Deed::Reapply
-            | Deed::DeleteXr
-            | Deed::DeleteConfig => {
-                pass.row_fresh = false;
-                pass.mistaken = None;
-                pass.surprised = false;
-            }
-        }
-        if !matches!(deed, Deed::ApplyShell { .. } | Deed::Arm(_) | Deed::Reapply | Deed::DeleteXr)
-        {
-            pass.xr = Memory::Gone;
-        }
-        if !matches!(deed, Deed::ApplyConfig { .. } | Deed::DeleteConfig) {
-            pass.config = Memory::Gone;
-        }
-        true
-    }
-
-    /// The lease ends, and its worker goes on as if nothing had happened.
-    pub(super) fn overstay(&mut self, place: usize) {
-        self.passes[place].holds = false;
-    }
-
-    /// A request arrives that nobody waits for.
-    pub(super) fn land(&mut self, law: Law<'_>, place: usize, wrongs: &mut Wrongs) {
-        let At::Adrift(deed) = self.passes[place].at else { return };
-        self.do_deed(law, place, deed, wrongs);
-        self.passes.remove(place);
-        for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
-            pass.surprised = true;
-        }
-    }
-
     /// Reads the own shell again before it is armed: what differs in its status alone is still ours.
     pub(super) fn read_shell_again(&mut self, place: usize) -> bool {
         let pass = &mut self.passes[place];
         let arms = matches!(pass.at, At::Talking { deed: Deed::Arm(_), .. });
-        let ours = |xr: &super::world::Xr| xr.own_epoch && xr.armed.is_none() && !xr.deleting;
+        let ours = |xr: &Xr| xr.own_epoch && xr.armed.is_none() && !xr.deleting;
         let may = arms && pass.xr == Memory::Changed && self.world.xr.as_ref().is_some_and(ours);
         if may {
             pass.xr = Memory::Same;
@@ -295,53 +242,6 @@ impl Resource {
             }
         }
     }
-
-    /// A number that no token has that anybody still speaks of.
-    pub(super) fn fresh_token(&self, book: &Book) -> u8 {
-        let world = &self.world;
-        let mut spoken_of = 0_u64;
-        let mut speak = |token: Option<u8>| spoken_of |= token.map_or(0, |token| 1 << token);
-        speak(book.facts(world.row).token);
-        speak(world.issuer.open.map(|(token, _)| token));
-        speak(world.xr.and_then(|xr| xr.armed?.token()));
-        for node in world.issuer.consumed.iter().flatten() {
-            speak(Some(node.token));
-        }
-        for machine in world.machines.iter().flatten() {
-            speak(machine.with.token());
-        }
-        for pass in &self.passes {
-            match pass.at {
-                At::Reading { row, xr, .. } => {
-                    speak(book.facts(row).token);
-                    speak(xr.and_then(|xr| xr.armed?.token()));
-                }
-                At::Talking { moment, deed, .. } => {
-                    speak(book.facts(book.row_of(moment)).token);
-                    speak(deed.token(book));
-                }
-                At::Adrift(deed) => speak(deed.token(book)),
-            }
-        }
-        u8::try_from(spoken_of.trailing_ones()).unwrap()
-    }
-
-    /// States that differ in nothing but the numbers of epochs, in the order of requests, or in requests that
-    /// can do nothing any more, are one.
-    pub(super) fn make_canonical(&mut self, law: Law<'_>) {
-        let world = self.world;
-        self.passes.retain(|pass| pass.holds || !pass.is_in_vain(law, &world));
-        let mut epochs = 1_u64 << self.world.epoch | 1 << self.world.issuer.seen | 1;
-        self.passes.iter().for_each(|pass| epochs |= 1 << pass.epoch);
-        let below = |epoch: u8| epochs & ((1 << epoch) - 1);
-        let rank = |epoch: u8| u8::try_from(below(epoch).count_ones()).unwrap();
-        self.world.epoch = rank(self.world.epoch);
-        self.world.issuer.seen = rank(self.world.issuer.seen);
-        for pass in &mut self.passes {
-            pass.epoch = rank(pass.epoch);
-        }
-        self.passes.sort_unstable();
-    }
 }
 
 /// How often a request is performed, and which answer is told.
@@ -350,68 +250,4 @@ pub(super) enum Times {
     Once,
     TwiceFirst,
     TwiceSecond,
-}
-
-impl Pass {
-    /// It has read that nothing is left.
-    fn expects_nothing(&self) -> bool {
-        match self.at {
-            At::Reading { .. } | At::Adrift(Deed::Commit { .. }) => true,
-            At::Talking { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
-                to == Phase::Deleted
-            }
-            At::Talking { stage: Stage::Prepare, .. } | At::Adrift(_) => false,
-        }
-    }
-
-    /// Whatever happens, its request will find that it came too late.
-    fn is_in_vain(&self, law: Law<'_>, world: &World) -> bool {
-        let At::Adrift(deed) = self.at else { return false };
-        let issuer = &world.issuer;
-        match deed {
-            Deed::Unchanged(_) | Deed::Refused => true,
-            Deed::Commit { .. } => {
-                let stale = !self.row_fresh && !law.lacks(Rule::VersionGuard);
-                stale || (self.epoch != world.epoch && !law.lacks(Rule::LeaseGuard))
-            }
-            Deed::Close => issuer.closed,
-            Deed::Issue { .. } => {
-                issuer.closed || (self.epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch))
-            }
-            Deed::Deregister(token) => issuer.node(token).is_none_or(|node| node.left),
-            Deed::ApplyConfig { first } => !first && self.config != Memory::Same,
-            Deed::ApplyShell { first } => !first && self.xr != Memory::Same,
-            Deed::Arm(_) => self.xr != Memory::Same && !law.lacks(Rule::Shell),
-            Deed::Reapply => self.xr != Memory::Same,
-            Deed::DeleteXr => self.xr == Memory::Gone,
-            Deed::DeleteConfig => self.config == Memory::Gone,
-        }
-    }
-
-    pub(super) const fn mistaken(&self) -> Option<Wrong> {
-        self.mistaken
-    }
-
-    pub(super) const fn surprised(&self) -> bool {
-        self.surprised
-    }
-}
-
-impl Deed {
-    fn token(self, book: &Book) -> Option<u8> {
-        match self {
-            Self::Commit { to, .. } => book.facts(to).token,
-            Self::Deregister(token) => Some(token),
-            Self::Arm(with) => with.token(),
-            Self::Unchanged(_)
-            | Self::Refused
-            | Self::Close
-            | Self::ApplyConfig { .. }
-            | Self::ApplyShell { .. }
-            | Self::Issue { .. }
-            | Self::Reapply
-            | Self::DeleteXr
-            | Self::DeleteConfig => None,
-        }
-    }
 }

@@ -5,9 +5,10 @@ use stateright::{Model, Property};
 
 use super::book::Book;
 use super::continuation::{Continuations, MOST_PASSES, Pace};
+use super::moves::Move;
 use super::pass::{At, Law, Times};
 use super::rule::{Rule, Wrong, Wrongs};
-use super::world::{Left, Move, Resource, World};
+use super::world::{Left, Resource, World};
 
 /// What is checked.
 #[derive(Clone)]

@@ -1,0 +1,78 @@
+//! The end of a worker: it dies, or is cut off, and what it asked for arrives when nobody waits for it any more.
+
+use broker_domain::Phase;
+
+use super::pass::{At, Law, Memory, Pass, Stage};
+use super::rule::Wrongs;
+use super::words::Deed;
+use super::world::Resource;
+
+impl Resource {
+    /// The worker is gone, and its lease ends.
+    pub(super) fn crash(&mut self, place: usize) {
+        self.passes.remove(place);
+    }
+
+    /// The worker is cut off, and what it waits for is still under way. Only what that request carries can
+    /// still matter.
+    pub(super) fn cut_off(&mut self, place: usize) -> bool {
+        let pass = &mut self.passes[place];
+        let At::Talking { deed, .. } = pass.at else { return false };
+        pass.holds = false;
+        pass.at = At::Adrift(deed);
+        match deed {
+            Deed::Commit { .. } => {}
+            Deed::Unchanged(_)
+            | Deed::Refused
+            | Deed::Close
+            | Deed::ApplyConfig { .. }
+            | Deed::ApplyShell { .. }
+            | Deed::Issue { .. }
+            | Deed::Deregister(_)
+            | Deed::Arm(_)
+            | Deed::Reapply
+            | Deed::DeleteXr
+            | Deed::DeleteConfig => {
+                pass.row_fresh = false;
+                pass.mistaken = None;
+                pass.surprised = false;
+            }
+        }
+        if !matches!(deed, Deed::ApplyShell { .. } | Deed::Arm(_) | Deed::Reapply | Deed::DeleteXr)
+        {
+            pass.xr = Memory::Gone;
+        }
+        if !matches!(deed, Deed::ApplyConfig { .. } | Deed::DeleteConfig) {
+            pass.config = Memory::Gone;
+        }
+        true
+    }
+
+    /// The lease ends, and its worker goes on as if nothing had happened.
+    pub(super) fn overstay(&mut self, place: usize) {
+        self.passes[place].holds = false;
+    }
+
+    /// A request arrives that nobody waits for.
+    pub(super) fn land(&mut self, law: Law<'_>, place: usize, wrongs: &mut Wrongs) {
+        let At::Adrift(deed) = self.passes[place].at else { return };
+        self.do_deed(law, place, deed, wrongs);
+        self.passes.remove(place);
+        for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
+            pass.surprised = true;
+        }
+    }
+}
+
+impl Pass {
+    /// It has read that nothing is left.
+    fn expects_nothing(&self) -> bool {
+        match self.at {
+            At::Reading { .. } | At::Adrift(Deed::Commit { .. }) => true,
+            At::Talking { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
+                to == Phase::Deleted
+            }
+            At::Talking { stage: Stage::Prepare, .. } | At::Adrift(_) => false,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What may happen outside by itself. What a real part may do at any time is one move here; the order is the
+//! checker's.
+
+use broker_domain::Phase;
+
+use super::book::Book;
+use super::rule::{Wrong, Wrongs};
+use super::world::{MACHINES, Machine, Node, Readiness, World};
+
+/// Something that happens outside, without us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Move {
+    /// Crossplane writes onto a shell that it is paused.
+    Note,
+    /// Crossplane names what it is going to compose.
+    Refer,
+    /// Crossplane creates it.
+    Compose,
+    /// The agent on it enrols.
+    Enrol(u8),
+    /// The provider has made it, and Crossplane says that everything is ready.
+    Report,
+    /// The provider deletes a machine that nobody owns any more, or whose owner goes.
+    Finalise(u8),
+    /// The composite resource is gone, now that nothing is left that it waited for.
+    Vanish,
+    /// A sweep finds what belongs to a row that is Deleted.
+    RemoveOrphan,
+    /// The Composition gives up for good.
+    Fail,
+    /// Somebody deletes the composite resource, and what it composed with it.
+    DeleteForeground,
+    /// Somebody deletes the composite resource, and what it composed lives on.
+    DeleteBackground,
+    /// Somebody changes a field of ours.
+    Drift,
+    /// Somebody pauses the composite resource.
+    Pause,
+    /// They let it go on.
+    Unpause,
+}
+
+impl Move {
+    /// What happens by itself when nothing goes wrong.
+    pub(super) const ORDINARY: [Self; 11] = [
+        Self::Note,
+        Self::Refer,
+        Self::Compose,
+        Self::Enrol(0),
+        Self::Enrol(1),
+        Self::Enrol(2),
+        Self::Report,
+        Self::Finalise(0),
+        Self::Finalise(1),
+        Self::Finalise(2),
+        Self::Unpause,
+    ];
+    /// The same, for what is over.
+    pub(super) const ENDING: [Self; 2] = [Self::Vanish, Self::RemoveOrphan];
+    /// What happens when somebody meddles or something breaks.
+    pub(super) const MISHAPS: [Self; 5] =
+        [Self::Fail, Self::DeleteForeground, Self::DeleteBackground, Self::Drift, Self::Pause];
+}
+
+/// What of the objects changed, for everybody who remembers a version of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    Xr,
+    XrGone,
+    ConfigGone,
+    Elsewhere,
+}
+
+impl World {
+    fn owner_goes(&self, machine: u8) -> bool {
+        let owner = self.xr.as_ref().filter(|xr| xr.refers_to == Some(machine));
+        owner.is_none_or(|xr| xr.deleting)
+    }
+
+    /// Makes a move, if it can be made; answers what of the composite resource changed.
+    pub(super) fn make(
+        &mut self,
+        which: Move,
+        book: &Book,
+        wrongs: &mut Wrongs,
+    ) -> Option<Changed> {
+        let over = book.facts(self.row).phase == Phase::Deleted;
+        match which {
+            Move::Enrol(name) => {
+                self.enrol(name)?;
+                if over {
+                    wrongs.add(Wrong::LifeAfterDeleted);
+                }
+                Some(Changed::Elsewhere)
+            }
+            Move::Finalise(name) => {
+                self.machines[usize::from(name)]?;
+                // A provider needs its configuration to delete anything.
+                (self.owner_goes(name) && self.config).then_some(())?;
+                self.machines[usize::from(name)] = None;
+                Some(Changed::Elsewhere)
+            }
+            Move::Compose => {
+                let xr = self.xr.as_ref().filter(|xr| !xr.deleting && !xr.paused)?;
+                let (name, with) = (usize::from(xr.refers_to?), xr.armed?);
+                self.machines[name].is_none().then_some(())?;
+                self.machines[name] = Some(Machine { with });
+                if over {
+                    wrongs.add(Wrong::LifeAfterDeleted);
+                }
+                Some(Changed::Elsewhere)
+            }
+            Move::Vanish => {
+                // What is paused is not let go either.
+                let xr = self.xr.as_ref().filter(|xr| xr.deleting && !xr.paused)?;
+                let waits = xr.refers_to.is_some_and(|it| self.machines[usize::from(it)].is_some());
+                (!waits).then_some(())?;
+                self.xr = None;
+                Some(Changed::XrGone)
+            }
+            Move::RemoveOrphan => self.remove_orphan(over, wrongs),
+            Move::DeleteBackground => {
+                self.xr?;
+                self.left.deletions = self.left.deletions.checked_sub(1)?;
+                self.xr = None;
+                Some(Changed::XrGone)
+            }
+            Move::Note
+            | Move::Refer
+            | Move::Report
+            | Move::Fail
+            | Move::DeleteForeground
+            | Move::Drift
+            | Move::Pause
+            | Move::Unpause => self.change_xr(which),
+        }
+    }
+
+    fn change_xr(&mut self, which: Move) -> Option<Changed> {
+        let machines = self.machines;
+        let Self { xr, left, named, .. } = self;
+        let xr = xr.as_mut().filter(|xr| !xr.deleting || which == Move::Unpause)?;
+        match which {
+            Move::Pause => {
+                (xr.armed.is_some() && !xr.paused).then_some(())?;
+                left.pauses = left.pauses.checked_sub(1)?;
+                xr.paused = true;
+            }
+            Move::Unpause => {
+                xr.paused.then_some(())?;
+                xr.paused = false;
+            }
+            Move::Refer | Move::Report if xr.paused => return None,
+            Move::Note => {
+                (xr.armed.is_none() && !xr.noted).then_some(())?;
+                xr.noted = true;
+            }
+            Move::Refer => {
+                (xr.armed.is_some() && xr.refers_to.is_none()).then_some(())?;
+                // The checker's bounds leave room for every machine that can come to be.
+                assert!(usize::from(*named) < MACHINES, "a machine too many");
+                xr.refers_to = Some(*named);
+                *named += 1;
+                xr.changed_spec();
+            }
+            Move::Report => {
+                let made = machines[usize::from(xr.refers_to?)].is_some();
+                (made && xr.ready != Readiness::Live).then_some(())?;
+                xr.ready = Readiness::Live;
+            }
+            Move::Fail => {
+                (xr.armed.is_some() && !xr.failed).then_some(())?;
+                left.failures = left.failures.checked_sub(1)?;
+                xr.failed = true;
+            }
+            Move::Drift => {
+                (xr.armed.is_some() && !xr.drifted).then_some(())?;
+                left.drifts = left.drifts.checked_sub(1)?;
+                xr.drifted = true;
+                xr.changed_spec();
+            }
+            Move::DeleteForeground => {
+                left.deletions = left.deletions.checked_sub(1)?;
+                xr.deleting = true;
+            }
+            Move::Compose
+            | Move::Enrol(_)
+            | Move::Finalise(_)
+            | Move::Vanish
+            | Move::RemoveOrphan
+            | Move::DeleteBackground => return None,
+        }
+        Some(Changed::Xr)
+    }
+
+    fn enrol(&mut self, name: u8) -> Option<()> {
+        let token = self.machines[usize::from(name)]?.with.token()?;
+        let (open, ordinal) = self.issuer.open?;
+        (open == token).then_some(())?;
+        let node = Node { token, machine: name, left: false };
+        self.issuer.consumed[usize::from(ordinal) - 1] = Some(node);
+        self.issuer.open = None;
+        Some(())
+    }
+
+    /// The composite resource first, the ProviderConfig when nothing is left that needs it.
+    fn remove_orphan(&mut self, over: bool, wrongs: &mut Wrongs) -> Option<Changed> {
+        over.then_some(())?;
+        if let Some(xr) = &mut self.xr {
+            (!xr.deleting).then_some(())?;
+            if self.issuer.has_live_node() {
+                wrongs.add(Wrong::DeletedUnderNode);
+            }
+            xr.deleting = true;
+            return Some(Changed::Xr);
+        }
+        (self.config && !self.has_machine()).then_some(())?;
+        self.config = false;
+        Some(Changed::ConfigGone)
+    }
+}

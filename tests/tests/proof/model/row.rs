@@ -1,0 +1,48 @@
+//! Rows: brought to one version and one moment, and what every single change of one has to keep.
+
+use broker_domain::{Change, Phase, ProvisionedResource};
+use broker_ports::testing::builders::second;
+
+use super::rule::Wrong;
+
+/// Every row is brought here, so that only what it says tells it from another.
+const VERSION: u64 = 100;
+const EVENTS: u64 = 3;
+
+/// The row at the one version and the one moment at which all rows of the model are.
+pub(super) fn at_rest_in_time(resource: &ProvisionedResource) -> ProvisionedResource {
+    let mut row = resource.snapshot();
+    let now = second(0);
+    row.version = VERSION;
+    row.event_sequence = EVENTS;
+    row.created_at = now;
+    row.updated_at = now;
+    row.phase_entered_at = now;
+    row.deletion_requested_at = row.deletion_requested_at.map(|_| now);
+    let was_ready = row.phase == Phase::Ready.as_str()
+        || row.failure_step.as_deref() == Some(Phase::Ready.as_str());
+    row.first_ready_at = was_ready.then_some(now);
+    ProvisionedResource::hydrate(row).unwrap()
+}
+
+/// What every single change has to keep.
+pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> Option<Wrong> {
+    let after = change.resource();
+    let (from, to) = (before.phase(), after.phase());
+    if from != to && !from.can_become(to) {
+        return Some(Wrong::IllegalEdge);
+    }
+    let tells = from != to
+        && (matches!(to, Phase::Ready | Phase::Failed | Phase::Deleted)
+            || (to == Phase::Deregistering && !from.is_teardown()));
+    if tells != change.event().is_some() {
+        return Some(Wrong::EventMismatch);
+    }
+    let numbered = change.event().is_none_or(|event| {
+        event.sequence() == before.event_sequence() + 1
+            && after.event_sequence() == event.sequence()
+    });
+    let counted =
+        after.version() == before.version().next() && change.expected_version() == before.version();
+    (!numbered || !counted).then_some(Wrong::BrokenSequence)
+}

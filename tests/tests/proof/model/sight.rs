@@ -1,0 +1,87 @@
+//! What a worker reads, put before the product's own sight.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_app::step::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
+use broker_domain::{NodeObservation, ObjectReference, ProvisionedResource};
+use broker_ports::testing::builders::{cluster, composed};
+use broker_ports::{ConditionStatus, ObjectVersion, Standing, XrStatus};
+use broker_render::references_digest;
+
+use super::rule::Rule;
+use super::words::{View, XrView};
+use super::world::Readiness;
+
+/// What the product makes of a view; a rule that is switched off shows it something else.
+pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view: View) -> Seen {
+    let View { mut xr, config, composed: standing, registered, gate_open } = view;
+    if without == Some(Rule::ArmedTells)
+        && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
+    {
+        paused.armed = None;
+    }
+    let stands = |name: &u8| standing & (1 << *name) != 0;
+    let recorded = resource.substrate().composed().iter().map(|reference| {
+        let stands = (0..8).any(|name| stands(&name) && composed_name(name) == *reference);
+        (reference.clone(), if stands { Standing::Present } else { Standing::Gone })
+    });
+    let labelled = (0..8).filter(stands).map(composed_name);
+    let labelled: BTreeSet<_> =
+        if without == Some(Rule::LabelList) { BTreeSet::new() } else { labelled.collect() };
+    let registered = resource.bootstrap_token_id().map(|_| registered);
+    let sight = Sight {
+        cluster: cluster(1),
+        xr: xr.map(xr_sight),
+        config_stands: config,
+        config_reference: composed("config"),
+        recorded: recorded.collect::<BTreeMap<_, _>>(),
+        labelled,
+        node: NodeObservation::of(resource.mesh_role(), registered),
+    };
+    let around = Around {
+        xr: xr.map_or(XrSeen::Absent, xr_seen),
+        config: if config {
+            ConfigSeen::Stands { at: seen_version(), deleting: false, applied: true }
+        } else {
+            ConfigSeen::Absent
+        },
+        gate: if gate_open { Gate::Open } else { Gate::Closed },
+        braked: false,
+    };
+    let mut seen = sight.seen(resource, around);
+    if without == Some(Rule::ConfigLast) {
+        seen.composed_left = false;
+    }
+    seen
+}
+
+fn xr_sight(view: XrView) -> XrSight {
+    let mut status = XrStatus::new(2);
+    status.deleting = view.deleting;
+    (status.ready, status.ready_generation) = match view.ready {
+        Readiness::No => (None, None),
+        Readiness::Stale => (Some(ConditionStatus::True), Some(1)),
+        Readiness::Live => (Some(ConditionStatus::True), Some(2)),
+    };
+    status.provisioning_failed = view.failed.then(|| "out of quota".to_owned());
+    let references: BTreeSet<_> = view.refers_to.map(composed_name).into_iter().collect();
+    XrSight { status, references_digest: references_digest(&references), references }
+}
+
+fn xr_seen(view: XrView) -> XrSeen {
+    let (at, deleting) = (seen_version(), view.deleting);
+    match view.armed {
+        None => XrSeen::Shell { at, deleting },
+        Some(with) => {
+            XrSeen::Armed { at, with: Some(with.armed()), deleting, applied: !view.drifted }
+        }
+    }
+}
+
+fn seen_version() -> ObjectVersion {
+    ObjectVersion::new("uid", "seen")
+}
+
+fn composed_name(name: u8) -> ObjectReference {
+    composed(&format!("composed-{name}"))
+}

@@ -1,0 +1,118 @@
+//! The words that the book and the model speak in: numbers of rows and moments, what is read, asked for and answered.
+
+use broker_domain::{BootstrapTokenId, MeshRole, Phase};
+use broker_ports::testing::builders::id;
+
+use super::rule::Wrong;
+use super::world::{Readiness, With};
+
+/// Tokens are numbered from here on.
+const FIRST_TOKEN: u128 = 0x70;
+
+/// The number of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct RowId(pub(super) u32);
+/// The number of what a pass saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct SeenId(pub(super) u32);
+/// The number of a moment in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct MomentId(pub(super) u32);
+
+/// What the model needs to know of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct RowFacts {
+    pub(super) phase: Phase,
+    pub(super) role: MeshRole,
+    pub(super) token: Option<u8>,
+    pub(super) closed: bool,
+    pub(super) at_rest: bool,
+}
+
+/// What a conversation asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Said {
+    Perform(Deed),
+    Continue,
+    End,
+}
+
+/// An effect, with what it carries in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Deed {
+    /// A write of the row: what it is then.
+    Commit {
+        to: RowId,
+        wrong: Option<Wrong>,
+    },
+    /// A write that there is nothing to in.
+    Unchanged(RowId),
+    /// The aggregate refuses it: the pass fails.
+    Refused,
+    Close,
+    ApplyConfig {
+        first: bool,
+    },
+    ApplyShell {
+        first: bool,
+    },
+    Issue {
+        ordinal: u8,
+    },
+    Deregister(u8),
+    Arm(With),
+    Reapply,
+    DeleteXr,
+    DeleteConfig,
+}
+
+/// What became of a deed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Reply {
+    Committed(RowId),
+    LostRace,
+    Done,
+    Applied,
+    Issued(u8),
+    Consumed(u8),
+}
+
+/// What was read of a composite resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that can be read by itself")]
+pub(super) struct XrView {
+    pub(super) armed: Option<With>,
+    pub(super) deleting: bool,
+    pub(super) refers_to: Option<u8>,
+    pub(super) ready: Readiness,
+    pub(super) failed: bool,
+    pub(super) drifted: bool,
+    pub(super) paused: bool,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct View {
+    pub(super) xr: Option<XrView>,
+    pub(super) config: bool,
+    /// One bit for each composed object that stands.
+    pub(super) composed: u8,
+    pub(super) registered: bool,
+    pub(super) gate_open: bool,
+}
+
+/// What follows from a view of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Plan {
+    pub(super) seen: SeenId,
+    pub(super) to: Phase,
+    pub(super) begin: MomentId,
+}
+
+pub(super) fn token_id(token: u8) -> BootstrapTokenId {
+    id(FIRST_TOKEN + u128::from(token))
+}
+
+pub(super) fn token_number(token: BootstrapTokenId) -> u8 {
+    u8::try_from(token.as_uuid().as_u128() - FIRST_TOKEN).unwrap()
+}
