@@ -3,24 +3,18 @@
 //! There is no Crossplane on either side, so that nothing happens which the history does not say. Both have a garbage
 //! collector, which a history waits for where it knows what has to come of it.
 
-use std::sync::Arc;
+mod meddling;
+mod side;
+mod writing;
 
-use async_trait::async_trait;
-use broker_domain::{ClusterId, ObjectReference};
-use broker_ports::memory::{KindScope, ManualClock, MemoryCluster, Part};
-use broker_ports::testing::builders::second;
-use broker_ports::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, DryRun, LiveObject, ObjectVersion, OwnedKinds,
-    OwnedQuery, PortError, XrReading,
-};
-use broker_render::{Precondition, Xrd, namespace};
-use broker_tests::until;
+use broker_domain::ObjectReference;
+use broker_ports::{LiveObject, ObjectVersion, OwnedKinds, OwnedQuery, PortError, XrReading};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
 
 use super::{compare, histories};
-use crate::servers::kube::fixture::{Fixture, MACHINE, Subject, document, part_kind, spec};
+use crate::servers::kube::fixture::{Fixture, Subject};
+use side::{Memory, Side};
 
 /// How many calls a history has.
 const STEPS: usize = 40;
@@ -40,111 +34,6 @@ async fn a_cluster_in_memory_answers_as_an_api_server_does() {
         calls += memory.len();
     }
     println!("proof: {} histories of a cluster, {calls} answers", seeds.end);
-}
-
-/// A cluster, and what others do there.
-#[async_trait]
-trait Side: Sync {
-    fn port(&self) -> &dyn Cluster;
-    async fn object(&self, target: &ObjectReference) -> Option<Value>;
-    async fn patch(&self, target: &ObjectReference, patch: Value);
-    async fn delete_by_hand(&self, target: &ObjectReference);
-    async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference;
-    /// Waits until an object is gone, or, where something holds it, until its deletion was accepted.
-    async fn settle(&self, target: &ObjectReference, held: bool);
-}
-
-#[async_trait]
-impl Side for Fixture {
-    fn port(&self) -> &dyn Cluster {
-        &self.port
-    }
-
-    async fn object(&self, target: &ObjectReference) -> Option<Value> {
-        Fixture::object(self, target).await
-    }
-
-    async fn patch(&self, target: &ObjectReference, patch: Value) {
-        Fixture::patch(self, "somebody", target, patch).await;
-    }
-
-    async fn delete_by_hand(&self, target: &ObjectReference) {
-        self.delete_in_background(target).await;
-    }
-
-    async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
-        Fixture::compose(self, subject, owner_uid).await
-    }
-
-    async fn settle(&self, target: &ObjectReference, held: bool) {
-        until(format!("{target} to go"), || async {
-            is_settled(Fixture::object(self, target).await.as_ref(), held).then_some(())
-        })
-        .await;
-    }
-}
-
-/// The simulated cluster without Crossplane.
-struct Memory(MemoryCluster);
-
-impl Memory {
-    fn new(subject: &Subject) -> Self {
-        let clock = Arc::new(ManualClock::at(second(10_000)));
-        let cluster = MemoryCluster::new(clock, ClusterId::new("kube-system-uid").unwrap());
-        let installed = document(MACHINE, &[("v1", true)], &spec(&json!({"type": "string"})));
-        let installed = Xrd::parse(installed.to_string().as_bytes()).unwrap();
-        cluster.install_xrd(&Arc::new(installed));
-        let config = subject.provider_config().reference().clone();
-        for (api_version, kind) in [
-            (part_kind().api_version, part_kind().kind),
-            (config.api_version().to_owned(), config.kind().to_owned()),
-        ] {
-            cluster.install_kind(&api_version, &kind, KindScope::Namespaced);
-        }
-        cluster.create_namespace(namespace(subject.identity.project).as_str());
-        cluster.stop(Part::Crossplane);
-        Self(cluster)
-    }
-}
-
-#[async_trait]
-impl Side for Memory {
-    fn port(&self) -> &dyn Cluster {
-        &self.0
-    }
-
-    async fn object(&self, target: &ObjectReference) -> Option<Value> {
-        self.0.object(target)
-    }
-
-    async fn patch(&self, target: &ObjectReference, patch: Value) {
-        self.0.patch_as("somebody", target, &patch);
-    }
-
-    async fn delete_by_hand(&self, target: &ObjectReference) {
-        self.0.delete_in_background(target);
-    }
-
-    async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
-        let (part, object) = subject.composed(owner_uid);
-        self.0.create_as("crossplane", &part, &object);
-        part
-    }
-
-    async fn settle(&self, target: &ObjectReference, held: bool) {
-        for _ in 0..10 {
-            self.0.tick();
-        }
-        assert!(is_settled(self.0.object(target).as_ref(), held), "{target} in memory");
-    }
-}
-
-/// Gone, or, where something holds it, on its way out.
-fn is_settled(object: Option<&Value>, held: bool) -> bool {
-    match object {
-        None => true,
-        Some(object) => held && object.pointer("/metadata/deletionTimestamp").is_some(),
-    }
 }
 
 /// Somebody who plays a history on one cluster.
@@ -230,182 +119,11 @@ impl<'s> Player<'s> {
         format!("object {uid} at {version}")
     }
 
-    /// On nothing, on the newest version that somebody remembers, or on an older one.
-    fn precondition(&mut self, which: usize) -> Precondition {
-        let known = &self.known[which];
-        let Some(newest) = known.last() else { return Precondition::Absent };
-        match self.random.random_range(0..6) {
-            0 => Precondition::Absent,
-            1 => known[self.random.random_range(0..known.len())].unchanged(),
-            _ => newest.unchanged(),
-        }
-    }
-
-    fn words(precondition: &Precondition) -> &'static str {
-        match precondition {
-            Precondition::Absent => "onto a free name",
-            Precondition::Unchanged { .. } => "onto what was seen",
-        }
-    }
-
-    async fn apply(&mut self, what: &str, which: usize, request: ApplyRequest) {
-        let what = format!("{what} {}", Self::words(request.precondition()));
-        let applied = self.side.port().apply(&request).await;
-        let applied = applied.map(|applied| match applied {
-            Applied::Done(version) => {
-                self.known[which].push(version.clone());
-                format!("done, {}", self.number(&version))
-            }
-            Applied::Conflict => "conflict".to_owned(),
-            Applied::NameTaken => "name taken".to_owned(),
-        });
-        self.tell(&what, applied);
-    }
-
-    async fn apply_shell(&mut self) {
-        let precondition = self.precondition(XR);
-        let epoch = self.random.random_range(1..4);
-        let shell = self.subject.xr().shell(epoch);
-        let request = ApplyRequest::open(self.subject.identity.project, shell, precondition);
-        self.apply(&format!("shell of epoch {epoch}"), XR, request).await;
-    }
-
-    async fn arm(&mut self) {
-        let precondition = self.precondition(XR);
-        let armed = self.subject.sealed();
-        let request = ApplyRequest::sealed(self.subject.identity.project, armed, precondition);
-        self.apply("arm", XR, request).await;
-    }
-
-    async fn apply_config(&mut self) {
-        let precondition = self.precondition(CONFIG);
-        let config = self.subject.provider_config();
-        let request = ApplyRequest::open(self.subject.identity.project, config, precondition);
-        self.apply("ProviderConfig", CONFIG, request).await;
-    }
-
-    async fn rehearse(&mut self) {
-        let precondition = self.precondition(XR);
-        let shell = self.subject.xr().shell(9);
-        let what = format!("rehearse {}", Self::words(&precondition));
-        let request = ApplyRequest::open(self.subject.identity.project, shell, precondition);
-        let rehearsed = self.side.port().dry_run(&request).await;
-        self.tell(
-            &what,
-            rehearsed.map(|rehearsed| match rehearsed {
-                DryRun::Accepted(object) => format!("accepted, {}", content(&object)),
-                DryRun::Conflict => "conflict".to_owned(),
-            }),
-        );
-    }
-
     fn reference(&self, which: usize) -> ObjectReference {
         if which == XR {
             self.subject.reference()
         } else {
             self.subject.provider_config().reference().clone()
-        }
-    }
-
-    async fn delete(&mut self, which: usize) {
-        let target = self.reference(which);
-        let known = &self.known[which];
-        let uid = match known.last() {
-            Some(newest) if self.random.random_range(0..4) > 0 => newest.uid.clone(),
-            Some(_) => known[self.random.random_range(0..known.len())].uid.clone(),
-            None => "00000000-0000-0000-0000-000000000001".to_owned(),
-        };
-        let stood = self.side.object(&target).await;
-        let request = DeleteRequest::new(self.subject.identity.project, &target, &uid);
-        let deleted = self.side.port().delete(&request).await;
-        let hit = stood.is_some_and(|object| object.pointer("/metadata/uid") == Some(&json!(uid)));
-        if hit && deleted.is_ok() {
-            let held = which == XR && self.part.is_some();
-            self.side.settle(&target, held).await;
-            if held {
-                self.settle_part().await;
-            }
-        }
-        self.tell(&format!("delete {}", target.kind()), deleted.map(|it| format!("{it:?}")));
-    }
-
-    async fn delete_by_hand(&mut self) {
-        let target = self.reference(XR);
-        if self.side.object(&target).await.is_some() {
-            self.side.delete_by_hand(&target).await;
-            self.side.settle(&target, false).await;
-            if self.part.is_some() {
-                self.settle_part().await;
-            }
-            self.tell("somebody deletes it", Ok(String::new()));
-        }
-    }
-
-    /// The garbage collector has been at what was composed; its finalizer holds it.
-    async fn settle_part(&self) {
-        if let Some(part) = &self.part {
-            self.side.settle(part, true).await;
-        }
-    }
-
-    async fn change_by_hand(&mut self) {
-        let target = self.reference(XR);
-        if self.side.object(&target).await.is_none() {
-            return;
-        }
-        let step = self.step.to_string();
-        let (what, patch) = match self.random.random_range(0..3) {
-            0 => ("a label", json!({"metadata": {"labels": {"team": step}}})),
-            1 => ("a field of its own", json!({"spec": {"parameters": {"note": step}}})),
-            _ => ("a field of ours", json!({"spec": {"parameters": {"size": "large"}}})),
-        };
-        self.side.patch(&target, patch).await;
-        self.tell(&format!("somebody writes {what}"), Ok(String::new()));
-    }
-
-    async fn say_ready(&mut self) {
-        let target = self.reference(XR);
-        if self.side.object(&target).await.is_none() {
-            return;
-        }
-        let references = json!({"spec": {"crossplane": {"resourceRefs": [
-            {"apiVersion": part_kind().api_version, "kind": part_kind().kind, "name": "named"},
-        ]}}});
-        self.side.patch(&target, references).await;
-        self.tell("somebody names what it refers to", Ok(String::new()));
-    }
-
-    async fn compose_or_let_go(&mut self) {
-        let owner = self.side.object(&self.reference(XR)).await;
-        match (self.part.take(), owner) {
-            (None, Some(owner)) if owner.pointer("/metadata/deletionTimestamp").is_none() => {
-                let uid = owner["metadata"]["uid"].as_str().unwrap().to_owned();
-                self.part = Some(self.side.compose(self.subject, &uid).await);
-                self.tell("a part is composed", Ok(String::new()));
-            }
-            (None, _) => {}
-            (Some(part), _) => {
-                // Unless its owner leaves, it stands where it is; then nothing would ever remove it.
-                let leaving = self
-                    .side
-                    .object(&part)
-                    .await
-                    .is_none_or(|part| part.pointer("/metadata/deletionTimestamp").is_some());
-                if !leaving {
-                    self.part = Some(part);
-                    return;
-                }
-                self.side.patch(&part, json!({"metadata": {"finalizers": []}})).await;
-                self.side.settle(&part, false).await;
-                let xr = self.reference(XR);
-                let goes = self.side.object(&xr).await;
-                let goes =
-                    goes.is_some_and(|xr| xr.pointer("/metadata/deletionTimestamp").is_some());
-                if goes {
-                    self.side.settle(&xr, false).await;
-                }
-                self.tell("a part is let go", Ok(String::new()));
-            }
         }
     }
 

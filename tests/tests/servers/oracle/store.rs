@@ -1,23 +1,22 @@
 //! The store: random lives of a few resources, with several workers, stale callers, relays and purges.
 
+mod outbox;
+mod resources;
+mod schedule;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_domain::{
-    Change, FailureReason, Phase, ProvisionedResource, ReferencesDigest, Snapshot, Stamp,
-    TokenOrdinal,
-};
+use broker_domain::{Phase, ProvisionedResource, Snapshot, Stamp};
 use broker_ports::testing::builders::{
-    ResourceBuilder, attribution, cluster, composed, declaration, id, resource, rows, second,
-    stamp, worker,
+    ResourceBuilder, attribution, declaration, id, resource, rows, second, stamp,
 };
 use broker_ports::testing::store::{InMemory, StoreUnderTest};
 use broker_ports::{
-    AuditAction, AuditEntry, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Created, Due,
-    EventClaim, Lane, Lease, ListQuery, PassOutcome, PortError, PurgeRequest, Resume, SweepQuery,
-    Write, WriteKind, Written,
+    AuditAction, AuditEntry, ClaimTarget, EventClaim, Lane, Lease, ListQuery, PortError,
+    PurgeRequest, SweepQuery,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -150,213 +149,6 @@ impl<'w> Player<'w> {
 
     fn at(&self) -> OffsetDateTime {
         second(far_ahead(self.step))
-    }
-
-    async fn create(&mut self, number: u128) {
-        let wording = self.random.random_range(0..3).min(1);
-        let admitted = declared(number, wording).admitted();
-        let created = self.world.repository().create(&admitted).await;
-        let created = created.map(|created| match created {
-            Created::Stored => "stored".to_owned(),
-            Created::Replayed(first) => format!("replayed {}", words(&first)),
-            Created::Conflict => "conflict".to_owned(),
-        });
-        self.tell(&format!("create {number} as {wording}"), created);
-    }
-
-    /// What is read is what somebody remembers from then on.
-    async fn read(&mut self, number: u128) {
-        let found = self.world.repository().get_by_id(id(number)).await;
-        if let Ok(Some(row)) = &found {
-            self.known.insert(number, row.clone());
-        }
-        self.tell(&format!("get {number}"), found.map(|row| row.as_ref().map(words)));
-    }
-
-    /// A write from what somebody remembers, by a caller or by a worker with the lease that it has or had.
-    async fn write(&mut self, number: u128) {
-        let Some(known) = self.known.get(&number).cloned() else { return self.read(number).await };
-        let (kind, change) = self.change(&known);
-        let what = format!("{kind:?} of {number} at {}", known.version());
-        let change = match change {
-            Ok(Some(change)) => change,
-            Ok(None) => return self.tell(&what, Ok("nothing to do")),
-            Err(error) => return self.tell::<()>(&what, Err(error.into())),
-        };
-        let epoch = self.leases.get(&number).map(|lease| lease.epoch);
-        let by = attribution();
-        let write = match epoch.filter(|_| self.random.random_range(0..4) > 0) {
-            Some(epoch) => Write::by_worker(&change, epoch, &by),
-            None => Write::by_caller(&change, &by),
-        };
-        let repository = self.world.repository();
-        let written = match kind {
-            WriteKind::Phase => repository.update_phase(&write).await,
-            WriteKind::Token => repository.record_token(&write).await,
-            WriteKind::Closed => repository.record_closed(&write).await,
-            WriteKind::Substrate => repository.record_substrate(&write).await,
-            WriteKind::DeletionIntent => repository.record_deletion_intent(&write).await,
-        };
-        if matches!(written, Ok(Written::Committed)) && self.random.random_range(0..4) > 0 {
-            self.known.insert(number, change.into_resource());
-        }
-        self.tell(&what, written);
-    }
-
-    fn change(
-        &mut self,
-        known: &ProvisionedResource,
-    ) -> (WriteKind, Result<Option<Change>, broker_domain::Error>) {
-        let (at, stamp) = (self.at(), self.stamp());
-        match self.random.random_range(0..10) {
-            0 => (WriteKind::DeletionIntent, Ok(known.request_deletion(stamp))),
-            1 => {
-                let token = id(2_000_000 + self.step);
-                (WriteKind::Token, known.record_token(token, TokenOrdinal::FIRST, at).map(Some))
-            }
-            2 => (WriteKind::Closed, known.record_closed(at)),
-            3 | 4 => {
-                let seen = known.substrate().clone();
-                let seen = seen.about_to_apply(cluster(1), composed("config"));
-                let part = composed(&format!("part-{}", self.random.random_range(0..3)));
-                let seen = if known.phase().is_teardown() {
-                    let gone = seen.composed().iter().cloned().chain([composed("config")]);
-                    seen.clone().without(&gone.collect())
-                } else {
-                    seen.observed([part], ReferencesDigest::new([1; 32]))
-                };
-                (WriteKind::Substrate, known.record_substrate(seen, at))
-            }
-            5 if !known.phase().is_teardown() => {
-                let reason = FailureReason::from_message("out of quota");
-                (WriteKind::Phase, known.fail(reason, stamp))
-            }
-            _ => {
-                let phases = [
-                    Phase::Pending,
-                    Phase::Provisioning,
-                    Phase::Ready,
-                    Phase::Deprovisioning,
-                    Phase::Deleted,
-                ];
-                let legal = phases.into_iter().filter(|to| known.phase().can_become(*to));
-                let legal: Vec<_> = legal.filter(|to| *to != known.phase()).collect();
-                let Some(count) = std::num::NonZeroUsize::new(legal.len()) else {
-                    return (WriteKind::Phase, Ok(None));
-                };
-                let to = legal[self.random.random_range(0..count.get())];
-                (WriteKind::Phase, known.advance(to, stamp))
-            }
-        }
-    }
-
-    async fn claim(&mut self, target: ClaimTarget) {
-        let name = worker(if self.random.random() { "one" } else { "other" });
-        let claimed = self.world.schedule().claim(&ClaimRequest::new(name, target, LEASE)).await;
-        for lease in claimed.iter().flatten() {
-            self.leases.insert(lease.resource.as_uuid().as_u128(), lease.clone());
-        }
-        let claimed = claimed.map(|leases| {
-            let words = |it: &Lease| (it.resource, it.epoch, it.attempts, it.takeover);
-            leases.iter().map(words).collect::<Vec<_>>()
-        });
-        self.tell(&format!("claim {target:?}"), claimed);
-    }
-
-    async fn release(&mut self, number: u128) {
-        let (Some(lease), Some(known)) = (self.leases.get(&number), self.known.get(&number)) else {
-            return self.place(number).await;
-        };
-        let outcome = match self.random.random_range(0..4) {
-            0 => PassOutcome::Succeeded { due_in: None },
-            1 => PassOutcome::Succeeded { due_in: Some(LEASE) },
-            2 => PassOutcome::Succeeded { due_in: Some(Duration::ZERO) },
-            _ => PassOutcome::Failed {
-                reason: "cluster_transient".to_owned(),
-                message: "the API server is away".to_owned(),
-                retry_after: Some(LEFT_ALONE),
-            },
-        };
-        let released = self.world.schedule().release(lease, known.version(), &outcome).await;
-        self.tell(&format!("release {number}, {outcome:?}"), released);
-    }
-
-    async fn steer(&mut self, number: u128) {
-        let (schedule, by) = (self.world.schedule(), attribution());
-        match self.random.random_range(0..4) {
-            0 => {
-                let there = schedule.schedule(id(number), Due::Now).await;
-                self.tell(&format!("schedule {number} now"), there);
-            }
-            1 => {
-                let there = schedule.schedule(id(number), Due::After(LEASE)).await;
-                self.tell(&format!("schedule {number} later"), there);
-            }
-            2 => {
-                let paused = self.random.random();
-                let there = schedule.set_paused(id(number), paused, &by).await;
-                self.tell(&format!("pause {number}: {paused}"), there);
-            }
-            _ => {
-                let brake = Brake::new(9, 10, second(7));
-                let brake = self.random.random::<bool>().then_some(brake);
-                let set = schedule.set_brake(&cluster(1), brake.as_ref(), &by).await;
-                self.tell(&format!("brake {}", brake.is_some()), set);
-                let now = schedule.brake(&cluster(1)).await;
-                self.tell("the brake", now);
-            }
-        }
-    }
-
-    /// Of times only whether they have come.
-    async fn place(&mut self, number: u128) {
-        let entry = self.world.schedule().entry(id(number)).await;
-        let entry = entry.map(|entry| {
-            entry.map(|it| {
-                let due = it.due_at.map(|due| due <= it.now);
-                let lease = it.lease.map(|(worker, until)| (worker, until > it.now));
-                (due, it.attempts, it.last_error, it.paused, it.epoch, lease)
-            })
-        });
-        self.tell(&format!("the place of {number}"), entry);
-    }
-
-    async fn claim_events(&mut self) {
-        let limit = rows(self.random.random_range(1..4));
-        let request = ClaimEvents::new(worker("relay"), limit, LEASE);
-        let claimed = self.world.outbox().claim_events(&request).await;
-        self.claims.extend(claimed.iter().flatten().map(|event| event.claim.clone()));
-        let claimed = claimed.map(|events| {
-            let words = events.iter().map(|it| {
-                let payload = String::from_utf8_lossy(&it.payload).into_owned();
-                (it.resource, it.sequence, it.event_type, it.attempt, it.occurred_at, payload)
-            });
-            words.collect::<Vec<_>>()
-        });
-        self.tell("claim events", claimed);
-    }
-
-    async fn settle_event(&mut self) {
-        if self.claims.is_empty() {
-            return self.claim_events().await;
-        }
-        let claim = self.claims.remove(self.random.random_range(0..self.claims.len()));
-        let outbox = self.world.outbox();
-        if self.random.random_range(0..4) > 0 {
-            let done = outbox.acknowledge_event(&claim).await;
-            self.tell("acknowledge", done);
-        } else {
-            let done = outbox.set_aside_event(&claim, "nobody takes it").await;
-            self.tell("set aside", done);
-        }
-    }
-
-    async fn resume(&mut self, number: u128) {
-        let how = if self.random.random() { Resume::Retry } else { Resume::Skip };
-        let resumed = self.world.outbox().resume_events(id(number), how, &attribution()).await;
-        self.tell(&format!("resume {number}, {how:?}"), resumed);
-        let aside = self.world.outbox().set_aside_events(None, rows(10)).await;
-        self.tell("set aside are", aside);
     }
 
     async fn purge(&mut self) {

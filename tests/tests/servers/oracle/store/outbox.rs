@@ -1,0 +1,47 @@
+//! The outbox: relays claim, acknowledge and set aside, people resume.
+
+use broker_ports::testing::builders::{attribution, id, rows, worker};
+use broker_ports::{ClaimEvents, Resume};
+use rand::RngExt;
+
+use super::{LEASE, Player};
+
+impl Player<'_> {
+    pub(super) async fn claim_events(&mut self) {
+        let limit = rows(self.random.random_range(1..4));
+        let request = ClaimEvents::new(worker("relay"), limit, LEASE);
+        let claimed = self.world.outbox().claim_events(&request).await;
+        self.claims.extend(claimed.iter().flatten().map(|event| event.claim.clone()));
+        let claimed = claimed.map(|events| {
+            let words = events.iter().map(|it| {
+                let payload = String::from_utf8_lossy(&it.payload).into_owned();
+                (it.resource, it.sequence, it.event_type, it.attempt, it.occurred_at, payload)
+            });
+            words.collect::<Vec<_>>()
+        });
+        self.tell("claim events", claimed);
+    }
+
+    pub(super) async fn settle_event(&mut self) {
+        if self.claims.is_empty() {
+            return self.claim_events().await;
+        }
+        let claim = self.claims.remove(self.random.random_range(0..self.claims.len()));
+        let outbox = self.world.outbox();
+        if self.random.random_range(0..4) > 0 {
+            let done = outbox.acknowledge_event(&claim).await;
+            self.tell("acknowledge", done);
+        } else {
+            let done = outbox.set_aside_event(&claim, "nobody takes it").await;
+            self.tell("set aside", done);
+        }
+    }
+
+    pub(super) async fn resume(&mut self, number: u128) {
+        let how = if self.random.random() { Resume::Retry } else { Resume::Skip };
+        let resumed = self.world.outbox().resume_events(id(number), how, &attribution()).await;
+        self.tell(&format!("resume {number}, {how:?}"), resumed);
+        let aside = self.world.outbox().set_aside_events(None, rows(10)).await;
+        self.tell("set aside are", aside);
+    }
+}
