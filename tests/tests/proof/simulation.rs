@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{environment, is_nightly};
 pub(crate) use life::{Declared, tell};
 use life::{Life, live};
-pub(crate) use promises::{at_rest, kept, unharmed};
+pub(crate) use promises::{at_rest, kept, nothing_left, unharmed};
 pub(crate) use story::{Kind, Story};
 
 const NORMAL: u64 = 1_000;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Call;
 use super::mishap::{AN_HOUR, Mishap};
-use crate::simulation::{Declared, Kind, at_rest, kept, unharmed};
+use crate::simulation::{Declared, Kind, at_rest, kept, nothing_left, unharmed};
 
 /// One constant for every check of this repository, and what a fault may cost beside it.
 const MOST_ROUNDS: usize = 12 + 3;
@@ -176,6 +176,10 @@ impl Run {
         let patience = if mishap.cuts_off() { A_MOMENT } else { AN_HOUR / 2 };
         for _ in 0..MOST_ROUNDS {
             let passed = timeout(patience, self.worker.reconcile(id)).await;
+            if matches!(passed, Ok(Ok(Passed::Through { to: Phase::Deleted, .. }))) {
+                // Before a sweep finds it: that would remove what a teardown has missed.
+                nothing_left(&self.world, &declared).await?;
+            }
             if matches!(passed, Err(_) | Ok(Err(_) | Ok(Passed::NotClaimed))) {
                 self.recover(mishap).await;
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use broker_domain::{MeshRole, Phase, ProvisionedResource};
+use broker_domain::{MeshRole, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::Repository;
 use broker_ports::memory::Verb;
 use broker_render::ARMED_ANNOTATION;
@@ -71,6 +71,18 @@ fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
         }
         (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("it is armed with {armed:?}")),
     }
+}
+
+/// S7, at the moment at which Deleted was written.
+pub(crate) async fn nothing_left(world: &World, declared: &[Declared]) -> Result<(), String> {
+    for (number, it) in declared.iter().enumerate() {
+        let name = world.get(it.id).await.xr_name();
+        let stands = |object: &ObjectReference| object.name().starts_with(name.as_str());
+        if let Some(left) = world.standing().into_iter().find(stands) {
+            return Err(format!("S7: #{number} is Deleted and {left} stands"));
+        }
+    }
+    Ok(())
 }
 
 /// S5, at any moment of a world in which nobody but the broker deletes what is torn down: what goes, or is gone, has
