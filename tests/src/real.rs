@@ -6,6 +6,7 @@
 //! [`RealWorld::keep_turning`] play meanwhile.
 
 mod adapters;
+mod bulk;
 mod crossplane;
 mod explaining;
 mod furniture;
@@ -34,6 +35,7 @@ use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 pub use adapters::{Adapters, SystemClock, SystemIds};
+pub use bulk::Machine;
 pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
 pub use furniture::Kinds;

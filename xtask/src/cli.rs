@@ -92,11 +92,14 @@ enum Task {
     ///
     /// Each problem is a line: file, line, rule, what is wrong, how to mend it.
     Tidy,
-    /// Count the instructions of the hot paths with callgrind and write them into
-    /// docs/benchmarks.md.
+    /// Measure how much the hot paths take, and the whole beside bare calls and the naive way, and
+    /// write it into docs/benchmarks.md.
+    ///
+    /// Instructions are counted by callgrind, bytes by an allocator. Works of the whole run on real
+    /// servers, each in up to three ways in turns; ratios within a round are kept, and no time.
     ///
     /// valgrind is taken from PATH, or from the distribution's package, which is unpacked into the
-    /// cache and not installed.
+    /// cache and not installed. Servers are found or built as by `setup`.
     Bench(BenchArguments),
     /// Write the generated files.
     ///
@@ -177,7 +180,8 @@ struct BenchArguments {
     /// Run only these benchmarks; without any, all of them.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Compare with the committed figures and leave them as they are; more than 5% worse fails.
+    /// Compare what is counted with the committed figures and leave them as they are; more than 5%
+    /// worse fails. Ratios are not compared: they are no test.
     #[arg(long)]
     check: bool,
 }

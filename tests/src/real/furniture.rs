@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 use broker_domain::{MeshRole, ProjectId};
 use broker_pg::migrate;
-use broker_render::{InjectionStrategy, namespace};
+use broker_render::{InjectionStrategy, Xrd, namespace};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
@@ -109,6 +109,22 @@ impl Kinds {
     pub fn of(&self, blueprint: u128) -> (&'static str, &'static str) {
         let found = BLUEPRINTS.iter().find(|(number, ..)| *number == blueprint);
         found.map(|(_, kind, plural, ..)| (*kind, *plural)).expect("no such blueprint")
+    }
+
+    /// The provider of the one cloud, after which the ProviderConfigs' group is named.
+    pub(super) fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The XRD of the kind that a blueprint makes.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such blueprint.
+    #[must_use]
+    pub fn xrd_of(&self, blueprint: u128) -> Xrd {
+        let (kind, plural) = self.of(blueprint);
+        Xrd::parse(self.xrd(kind, plural).to_string().as_bytes()).or_fail("the world's own XRD")
     }
 
     /// Every kind of composite resources, with its plural.

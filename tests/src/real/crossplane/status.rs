@@ -6,10 +6,21 @@ use kube::{Api, ResourceExt};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::parameters;
+use super::{Crossplane, parameters};
 
 /// Where the agent looks for its token on a machine that booted with cloud-init.
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
+
+impl Crossplane {
+    /// What the status of a composite resource says when all is well.
+    #[must_use]
+    pub fn ready_status(xr: &DynamicObject) -> Value {
+        json!({"conditions": [
+            condition(xr, "Synced", "True", "ReconcileSuccess", ""),
+            condition(xr, "Ready", "True", "Available", ""),
+        ]})
+    }
+}
 
 /// A condition of the XR as it was when it was read.
 pub(super) fn condition(

@@ -1,0 +1,131 @@
+//! What is due is claimed and given back by 1, 4 and 16 workers at once, one resource at a time. The floor is the plainest
+//! statement that skips what others have locked, and keeps no turns; the naive way waits for what others have locked,
+//! and takes a transaction for each write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_domain::Version;
+use broker_pg::PgStore;
+use broker_ports::testing::builders::{rows, worker};
+use broker_ports::{ClaimRequest, ClaimTarget, Lane, PassOutcome, Schedule};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool};
+use uuid::Uuid;
+
+use super::lab::{Lab, Way};
+use super::stand::{Stand, at_once};
+
+/// More connections than workers: nobody waits for one.
+const CONNECTIONS: u32 = 20;
+
+const LEASE: Duration = Duration::from_mins(1);
+
+/// The version of the rows that worlds are furnished with.
+const SEEN: u64 = 6;
+
+const CLAIM: &str = "UPDATE plexsphere.provisioned_resource_schedule
+SET lease_owner = 'bare', lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() + interval '1 minute'
+WHERE provisioned_resource_id = (
+    SELECT provisioned_resource_id FROM plexsphere.provisioned_resource_schedule
+    WHERE lane = 'converge' AND NOT paused AND due_at <= statement_timestamp()
+        AND (lease_until IS NULL OR lease_until <= statement_timestamp())
+    ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+)
+RETURNING provisioned_resource_id";
+
+const FIRST: &str = "SELECT provisioned_resource_id FROM plexsphere.provisioned_resource_schedule
+WHERE lane = 'converge' AND NOT paused AND due_at <= statement_timestamp()
+    AND (lease_until IS NULL OR lease_until <= statement_timestamp())
+ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE";
+
+const TAKE: &str = "UPDATE plexsphere.provisioned_resource_schedule
+SET lease_owner = 'naive', lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() + interval '1 minute'
+WHERE provisioned_resource_id = $1";
+
+const RELEASE: &str = "UPDATE plexsphere.provisioned_resource_schedule
+SET lease_owner = NULL, lease_until = NULL, due_at = NULL WHERE provisioned_resource_id = $1";
+
+pub(super) async fn run(lab: Lab) {
+    let stand = Stand::new().await;
+    let many = lab.many(500);
+    stand.world.furnish_rows(many).await;
+    let connect = PgPoolOptions::new().max_connections(CONNECTIONS).min_connections(CONNECTIONS);
+    let pool = connect.connect_with(stand.world.database().options()).await.unwrap();
+    for (name, workers) in [("1 worker", 1), ("4 workers", 4), ("16 workers", 16)] {
+        let case = lab.case(&stand, name, workers);
+        for round in case.rounds() {
+            make_due(&pool).await;
+            round.measure(Way::Floor, each(workers, &pool, bare)).await;
+            make_due(&pool).await;
+            round.measure(Way::Ours, each(workers, &pool, ours)).await;
+            make_due(&pool).await;
+            round.measure(Way::Naive, each(workers, &pool, naive)).await;
+        }
+    }
+}
+
+async fn make_due(pool: &PgPool) {
+    let due = "UPDATE plexsphere.provisioned_resource_schedule SET due_at = clock_timestamp()";
+    pool.execute(due).await.unwrap();
+    pool.execute("VACUUM (ANALYZE) plexsphere.provisioned_resource_schedule").await.unwrap();
+}
+
+/// So many workers, each until nothing is due.
+async fn each<F>(workers: usize, pool: &PgPool, work: fn(PgPool, usize) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let shared = pool.clone();
+    at_once(workers, (0..workers).collect(), move |number| work(shared.clone(), number)).await;
+    let due =
+        "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE due_at IS NOT NULL";
+    assert_eq!(sqlx::query_scalar::<_, i64>(due).fetch_one(pool).await.unwrap(), 0);
+}
+
+async fn ours(pool: PgPool, number: usize) {
+    let store: Arc<dyn Schedule> = Arc::new(PgStore::new(pool));
+    let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
+    let request = ClaimRequest::new(worker(&format!("worker-{number}")), target, LEASE);
+    let (seen, done) = (Version::new(SEEN).unwrap(), PassOutcome::Succeeded { due_in: None });
+    loop {
+        let claimed = store.claim(&request).await.unwrap();
+        let Some(lease) = claimed.first() else { break };
+        store.release(lease, seen, &done).await.unwrap();
+    }
+}
+
+async fn bare(pool: PgPool, _: usize) {
+    loop {
+        let claimed: Option<Uuid> = sqlx::query_scalar(CLAIM).fetch_optional(&pool).await.unwrap();
+        let Some(claimed) = claimed else { break };
+        sqlx::query(RELEASE).bind(claimed).execute(&pool).await.unwrap();
+    }
+}
+
+async fn naive(pool: PgPool, _: usize) {
+    loop {
+        let mut transaction = pool.begin().await.unwrap();
+        let first: Option<Uuid> =
+            sqlx::query_scalar(FIRST).fetch_optional(&mut *transaction).await.unwrap();
+        let Some(first) = first else {
+            transaction.rollback().await.unwrap();
+            // Another one may have been quicker: then it was not the last.
+            if nothing_is_due(&pool).await {
+                break;
+            }
+            continue;
+        };
+        sqlx::query(TAKE).bind(first).execute(&mut *transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        sqlx::query(RELEASE).bind(first).execute(&mut *transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+}
+
+async fn nothing_is_due(pool: &PgPool) -> bool {
+    let due = "SELECT count(*) FROM plexsphere.provisioned_resource_schedule
+        WHERE due_at IS NOT NULL AND lease_until IS NULL";
+    sqlx::query_scalar::<_, i64>(due).fetch_one(pool).await.unwrap() == 0
+}

@@ -1,0 +1,112 @@
+//! An outbox with N events is emptied. The floor claims and acknowledges by two bare statements, as many at a time as
+//! the relay does; the naive way takes one event at a time, and a transaction for each write.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use broker_app::Relay;
+use broker_ports::{Envelope, EventSink, PortError};
+use sqlx::{Executor, PgPool};
+use uuid::Uuid;
+
+use super::lab::{Lab, Way};
+use super::stand::{BATCH, Stand, relay};
+
+const FILL: &str = "INSERT INTO plexsphere.outbox_events
+    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+SELECT gen_random_uuid(), id, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(),
+    json_build_object('event_type', 'broker.ProvisionedResourceRequested', 'provisioned_resource_id', id,
+        'project_id', id, 'resource_id', id, 'blueprint_version_id', id, 'cloud_credential_id', id,
+        'occurred_at', clock_timestamp(), 'sequence', 1, 'xr_name', 'pr-' || id)::text
+FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, $1)) AS fresh";
+
+const CLAIM: &str = "UPDATE plexsphere.outbox_events
+SET claimed_by = 'bare', claimed_until = clock_timestamp() + interval '1 minute', claims = claims + 1,
+    attempts = attempts + 1
+WHERE event_id = ANY (ARRAY(
+    SELECT event_id FROM plexsphere.outbox_events
+    WHERE settled_at IS NULL AND set_aside_reason IS NULL
+        AND (claimed_until IS NULL OR claimed_until <= statement_timestamp())
+    ORDER BY position LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING event_id, payload";
+
+const ACKNOWLEDGE: &str = "UPDATE plexsphere.outbox_events
+SET settled_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL
+WHERE event_id = $1 AND claimed_by = 'bare' AND settled_at IS NULL";
+
+pub(super) async fn run(lab: Lab) {
+    let stand = Stand::new().await;
+    let many = lab.many(1_000);
+    let pool = stand.world.pool();
+    let relay = relay(&stand.world, Arc::new(Taken));
+    let case = lab.case(&stand, "1,000 events", many);
+    for round in case.rounds() {
+        fill(pool, many).await;
+        round.measure(Way::Floor, bare(pool, many)).await;
+        fill(pool, many).await;
+        round.measure(Way::Ours, deliver(&relay, many)).await;
+        fill(pool, many).await;
+        round.measure(Way::Naive, one_by_one(pool, many)).await;
+    }
+}
+
+/// Takes everything.
+struct Taken;
+
+#[async_trait]
+impl EventSink for Taken {
+    async fn deliver(&self, _: &Envelope) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+async fn fill(pool: &PgPool, many: usize) {
+    pool.execute("TRUNCATE plexsphere.outbox_events").await.unwrap();
+    sqlx::query(FILL).bind(i32::try_from(many).unwrap()).execute(pool).await.unwrap();
+    pool.execute("VACUUM (ANALYZE) plexsphere.outbox_events").await.unwrap();
+}
+
+async fn deliver(relay: &Relay, many: usize) {
+    let mut delivered = 0;
+    loop {
+        let report = relay.deliver_batch().await.unwrap();
+        if !report.was_busy() {
+            break;
+        }
+        delivered += report.delivered;
+    }
+    assert_eq!(delivered, many);
+}
+
+async fn bare(pool: &PgPool, many: usize) {
+    let mut delivered = 0;
+    loop {
+        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(BATCH));
+        let claimed = claim.fetch_all(pool).await.unwrap();
+        if claimed.is_empty() {
+            break;
+        }
+        for (event, _) in claimed {
+            let done = sqlx::query(ACKNOWLEDGE).bind(event).execute(pool).await.unwrap();
+            delivered += done.rows_affected();
+        }
+    }
+    assert_eq!(delivered, many as u64);
+}
+
+async fn one_by_one(pool: &PgPool, many: usize) {
+    let mut delivered = 0;
+    loop {
+        let mut transaction = pool.begin().await.unwrap();
+        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(1_i64);
+        let claimed = claim.fetch_optional(&mut *transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+        let Some((event, _)) = claimed else { break };
+        let mut transaction = pool.begin().await.unwrap();
+        let done = sqlx::query(ACKNOWLEDGE).bind(event).execute(&mut *transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+        delivered += done.rows_affected();
+    }
+    assert_eq!(delivered, many as u64);
+}

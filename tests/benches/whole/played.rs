@@ -1,0 +1,132 @@
+//! An API server in the same process, for more objects than a test machine has room for: lists by the page, a watch
+//! in which nothing happens, and nothing else. Objects are made when they are asked for, and kept by nobody.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_domain::ClusterId;
+use broker_render::Xrd;
+use broker_tests::real::{Machine, RealWorld};
+use broker_tests::world::NODE;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// How often a watch says that it is still there.
+const BOOKMARK: Duration = Duration::from_secs(10);
+
+/// The version of everything.
+const VERSION: &str = "1000000";
+
+struct Played {
+    world: Arc<RealWorld>,
+    xrd: Xrd,
+    cluster: ClusterId,
+    machines: Vec<Machine>,
+}
+
+/// A client of an API server on which these machines stand.
+pub(crate) async fn client(world: &Arc<RealWorld>, machines: Vec<Machine>) -> Client {
+    let played = Arc::new(Played {
+        world: Arc::clone(world),
+        xrd: world.kinds.xrd_of(NODE),
+        cluster: world.ports.cluster.identity().await.unwrap(),
+        machines,
+    });
+    let serve = move |request| ready(Ok::<_, Infallible>(played.serve(&request)));
+    Client::new(tower::service_fn(serve), "default")
+}
+
+impl Played {
+    fn serve(&self, request: &Request<Body>) -> Answer {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let configs = format!("/apis/{}/v1beta1", self.world.kinds.provider_group());
+        if path == "/api/v1/namespaces/kube-system" {
+            return said(&json!({"metadata": {"uid": self.cluster.as_str()}}));
+        }
+        if path == configs {
+            let resource =
+                json!({"name": "providerconfigs", "kind": "ProviderConfig", "namespaced": true});
+            return said(&json!({"groupVersion": "v1beta1", "resources": [resource]}));
+        }
+        let listed = path.ends_with("/machines") || path.ends_with("/providerconfigs");
+        if !listed {
+            let absent =
+                json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404});
+            let mut answer = said(&absent);
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            return answer;
+        }
+        if query.contains("watch=true") { watched() } else { self.page(path, query) }
+    }
+
+    fn page(&self, path: &str, query: &str) -> Answer {
+        let number = |key: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).and_then(|(_, value)| value.parse().ok())
+        };
+        let from = number("continue").unwrap_or(0);
+        let to = self.machines.len().min(from + number("limit").unwrap_or(usize::MAX / 2));
+        let object = |machine: &Machine| {
+            if path.ends_with("/machines") { self.composite(machine) } else { self.config(machine) }
+        };
+        let mut page = json!({
+            "metadata": {"resourceVersion": VERSION},
+            "items": self.machines[from..to].iter().map(object).collect::<Vec<_>>(),
+        });
+        if to < self.machines.len() {
+            page["metadata"]["continue"] = json!(to.to_string());
+        }
+        said(&page)
+    }
+
+    fn composite(&self, machine: &Machine) -> Value {
+        let mut composite = self.world.composite_of(&self.xrd, machine);
+        stored(&mut composite, machine);
+        let condition =
+            |kind: &str| json!({"type": kind, "status": "True", "observedGeneration": 1});
+        composite["status"] = json!({"conditions": [condition("Synced"), condition("Ready")]});
+        composite
+    }
+
+    fn config(&self, machine: &Machine) -> Value {
+        let mut config = Value::Object(self.world.config_of(machine.id).as_object().clone());
+        stored(&mut config, machine);
+        config
+    }
+}
+
+/// What an API server adds to an object that it keeps.
+fn stored(object: &mut Value, machine: &Machine) {
+    object["metadata"]["uid"] = machine.token.to_string().into();
+    object["metadata"]["resourceVersion"] = VERSION.into();
+    object["metadata"]["generation"] = 1.into();
+}
+
+fn said(document: &Value) -> Answer {
+    Response::new(Full::from(document.to_string()).boxed_unsync())
+}
+
+fn watched() -> Answer {
+    let bookmark =
+        json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": VERSION}}});
+    let line = Bytes::from(format!("{bookmark}\n"));
+    let lines = stream::unfold((), move |()| {
+        let line = line.clone();
+        async move {
+            tokio::time::sleep(BOOKMARK).await;
+            Some((Ok(Frame::data(line)), ()))
+        }
+    });
+    Response::new(StreamBody::new(lines.boxed()).boxed_unsync())
+}

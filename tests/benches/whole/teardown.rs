@@ -1,0 +1,138 @@
+//! N machines that are Ready are taken down, from the request to Deleted, by the shipped runner. The floor deletes the
+//! composite resource and, when it is gone, the ProviderConfig, as many at a time; the naive way one machine after the
+//! other, with a transaction for each write. The garbage collector ends each deletion in the foreground, for all alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_domain::XrName;
+use broker_tests::real::Machine;
+use broker_tests::until;
+use broker_tests::world::operator;
+use http::{Method, Request};
+use kube::Client;
+use serde_json::json;
+use sqlx::PgPool;
+
+use super::lab::{Lab, Way};
+use super::stand::{Stand, at_once, run_broker};
+
+/// Machines that are taken down at a time: as many as the shipped runner has workers.
+const AT_ONCE: usize = 8;
+
+/// How often somebody looks whether something is gone.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A Node that left, and three phases with a line of the audit each: every write by itself.
+const TRANSACTIONS: [&str; 7] = [
+    "UPDATE plexsphere.nodes SET deregistered_at = clock_timestamp()
+    WHERE id = (SELECT bootstrap_token_id FROM plexsphere.provisioned_resources WHERE id = $1)",
+    "UPDATE plexsphere.provisioned_resources SET status = 'Deregistering', version = version + 1,
+    deletion_requested_at = clock_timestamp() WHERE id = $1",
+    AUDIT,
+    "UPDATE plexsphere.provisioned_resources SET status = 'Deprovisioning', version = version + 1 WHERE id = $1",
+    AUDIT,
+    "UPDATE plexsphere.provisioned_resources SET status = 'Deleted', version = version + 1, token_closed = true
+    WHERE id = $1",
+    AUDIT,
+];
+
+const AUDIT: &str = "INSERT INTO plexsphere.provisioned_resource_audit
+    (provisioned_resource_id, action, actor, correlation_id) VALUES ($1, 'phase_changed', 'naive', 'naive')";
+
+pub(super) async fn run(lab: Lab) {
+    let many = lab.many(50);
+    let (bare, ours) = (Stand::new().await, Stand::new().await);
+    for stand in [&bare, &ours] {
+        until_collected(stand).await;
+    }
+    let _running = run_broker(&ours.world);
+    let (bare_case, ours_case) =
+        (lab.case(&bare, "50 machines", many), lab.case(&ours, "50 machines", many));
+    for (bare_round, ours_round) in bare_case.rounds().zip(ours_case.rounds()) {
+        let machines = bare.world.furnish(many).await;
+        bare_round.measure(Way::Floor, delete(&bare, machines)).await;
+        let machines = ours.world.furnish(many).await;
+        ours_round.measure(Way::Ours, deprovision(&ours, machines)).await;
+        let machines = bare.world.furnish(many).await;
+        bare_round.measure(Way::Naive, one_by_one(&bare, machines)).await;
+    }
+}
+
+/// The garbage collector hears of new kinds after a while; until then it ends no deletion.
+async fn until_collected(stand: &Stand) {
+    let machines = stand.world.furnish(1).await;
+    delete(stand, machines).await;
+}
+
+async fn deprovision(stand: &Stand, machines: Vec<Machine>) {
+    let world = Arc::clone(&stand.world);
+    let many = i64::try_from(machines.len()).unwrap();
+    let before = deleted(world.pool()).await;
+    at_once(AT_ONCE, machines, move |Machine { id, .. }| {
+        let world = Arc::clone(&world);
+        async move {
+            world.service.deprovision(&operator(), id).await.unwrap();
+        }
+    })
+    .await;
+    until("all to be Deleted", || async {
+        (deleted(stand.world.pool()).await == before + many).then_some(())
+    })
+    .await;
+}
+
+async fn deleted(pool: &PgPool) -> i64 {
+    let deleted = "SELECT count(*) FROM plexsphere.provisioned_resources WHERE status = 'Deleted'";
+    sqlx::query_scalar(deleted).fetch_one(pool).await.unwrap()
+}
+
+async fn delete(stand: &Stand, machines: Vec<Machine>) {
+    let (client, kinds) = (stand.bare.clone(), paths(stand));
+    at_once(AT_ONCE, machines, move |machine| {
+        let (client, kinds) = (client.clone(), kinds.clone());
+        async move {
+            for kind in kinds {
+                delete_one(&client, &format!("{kind}/{}", XrName::of(machine.id))).await;
+            }
+        }
+    })
+    .await;
+}
+
+async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
+    let pool = stand.world.pool();
+    for machine in machines {
+        for kind in paths(stand) {
+            delete_one(&stand.bare, &format!("{kind}/{}", XrName::of(machine.id))).await;
+        }
+        for statement in TRANSACTIONS {
+            let mut transaction = pool.begin().await.unwrap();
+            let write = sqlx::query(statement).bind(machine.id.as_uuid());
+            write.execute(&mut *transaction).await.unwrap();
+            transaction.commit().await.unwrap();
+        }
+    }
+}
+
+/// Where composite resources stand, and ProviderConfigs.
+fn paths(stand: &Stand) -> [String; 2] {
+    let (kinds, home) = (&stand.world.kinds, stand.world.home());
+    [
+        format!("/apis/{}/v1/namespaces/{home}/machines", kinds.group()),
+        format!("/apis/{}/v1beta1/namespaces/{home}/providerconfigs", kinds.provider_group()),
+    ]
+}
+
+/// Deletes an object, and waits until it is gone.
+async fn delete_one(client: &Client, path: &str) {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground",
+    });
+    let request = Request::builder().method(Method::DELETE).uri(path);
+    let request = request.header("content-type", "application/json");
+    client.request_text(request.body(options.to_string().into_bytes()).unwrap()).await.unwrap();
+    while client.request_text(Request::get(path).body(Vec::new()).unwrap()).await.is_ok() {
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! Many machines at once that are Ready, furnished past the broker: rows by the thousand in one statement, objects by
+//! many requests at a time. What is measured on them should not have to pay for bringing them up.
+
+use std::collections::BTreeSet;
+
+use broker_domain::{
+    BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProvisionedResourceId, XrName,
+};
+use broker_render::{
+    Armed, CloudTags, FIELD_MANAGER, Identity, InjectionStrategy, Manifest, Provider,
+    ProviderConfigInput, ProviderProfiles, XrInput, Xrd, provider_config, references,
+    references_digest, secret_name, xr,
+};
+use futures::{StreamExt, stream};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use sqlx::Executor;
+use uuid::Uuid;
+
+use super::adapters::minted;
+use super::{Crossplane, RealWorld};
+use crate::failure::OrFail;
+use crate::world::NODE;
+
+/// A machine that is Ready: its Node enrolled with this token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Machine {
+    /// The resource.
+    pub id: ProvisionedResourceId,
+    /// What its Node enrolled with.
+    pub token: BootstrapTokenId,
+}
+
+/// Rows in one statement.
+const ROWS: usize = 10_000;
+
+/// Requests at a time.
+const AT_ONCE: usize = 32;
+
+const ENROLLED: &str = "WITH machine AS MATERIALIZED (
+    SELECT id, token FROM unnest($1::uuid[], $2::uuid[]) AS m (id, token)
+), ledger AS (
+    INSERT INTO plexsphere.bootstrap_token_ledgers (provisioned_resource_id, highest_epoch)
+    SELECT id, 1 FROM machine
+), node AS (
+    INSERT INTO plexsphere.nodes (id) SELECT token FROM machine
+)
+INSERT INTO plexsphere.bootstrap_tokens
+    (id, provisioned_resource_id, ordinal, sha256, expires_at, consumed_at, consumed_by_node_id)
+SELECT token, id, 1, sha256(token::text::bytea), clock_timestamp() + interval '1 hour', clock_timestamp(), token
+FROM machine";
+
+const READY: &str = "INSERT INTO plexsphere.provisioned_resources
+    (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
+     bootstrap_token_id, parameters, mesh_role, substrate, references_digest, cluster_id,
+     created_at, phase_entered_at, first_ready_at, event_sequence, version)
+SELECT id, $4, $5, $6, $7, 'Ready', 'pr-' || id, token, '{}', 'node', substrate::jsonb, digest, $8,
+    statement_timestamp(), statement_timestamp(), statement_timestamp(), 2, 6
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $9::bytea[]) AS m (id, token, substrate, digest)";
+
+impl RealWorld {
+    /// So many machines that are Ready, in the tables and on the cluster.
+    ///
+    /// # Panics
+    ///
+    /// When a server refuses.
+    pub async fn furnish(&self, many: usize) -> Vec<Machine> {
+        let machines = self.furnish_rows(many).await;
+        self.furnish_objects(&machines).await;
+        machines
+    }
+
+    /// The same in the tables only.
+    ///
+    /// # Panics
+    ///
+    /// When the database refuses.
+    pub async fn furnish_rows(&self, many: usize) -> Vec<Machine> {
+        let machines: Vec<_> =
+            (0..many).map(|_| Machine { id: minted(), token: minted() }).collect();
+        let xrd = self.kinds.xrd_of(NODE);
+        let cluster = self.ports.cluster.identity().await.or_fail("the cluster's identity");
+        for machines in machines.chunks(ROWS) {
+            let (mut ids, mut tokens) = (Vec::new(), Vec::new());
+            let (mut substrates, mut digests) = (Vec::new(), Vec::new());
+            for machine in machines {
+                let composite = self.composite_of(&xrd, machine);
+                let composed = references(&composite, xrd.scope());
+                ids.push(machine.id.as_uuid());
+                tokens.push(machine.token.as_uuid());
+                digests.push(references_digest(&composed).as_bytes().to_vec());
+                substrates.push(self.substrate_of(machine, &composed).to_string());
+            }
+            let enrolled = sqlx::query(ENROLLED).bind(&ids).bind(&tokens);
+            enrolled.execute(self.pool()).await.or_fail("Nodes cannot be enrolled");
+            let ready = sqlx::query(READY)
+                .bind(&ids)
+                .bind(&tokens)
+                .bind(&substrates)
+                .bind(Uuid::from_u128(2))
+                .bind(self.project.as_uuid())
+                .bind(Uuid::from_u128(NODE))
+                .bind(Uuid::from_u128(4))
+                .bind(cluster.as_str())
+                .bind(&digests);
+            ready.execute(self.pool()).await.or_fail("rows cannot be furnished");
+        }
+        self.settle().await;
+        machines
+    }
+
+    /// The same on the cluster only.
+    ///
+    /// # Panics
+    ///
+    /// When the API server refuses.
+    pub async fn furnish_objects(&self, machines: &[Machine]) {
+        let xrd = self.kinds.xrd_of(NODE);
+        let composites = self.composites_of(&self.admin, &xrd);
+        let configs = self.configs(&self.admin);
+        let ours = PatchParams::apply(FIELD_MANAGER).force();
+        stream::iter(machines)
+            .for_each_concurrent(AT_ONCE, |machine| async {
+                let name = XrName::of(machine.id).to_string();
+                let config = self.config_of(machine.id);
+                let config = Patch::Apply(config.as_object());
+                configs.patch(&name, &ours, &config).await.or_fail("a ProviderConfig");
+                let composite = Patch::Apply(self.composite_of(&xrd, machine));
+                let applied = composites.patch(&name, &ours, &composite).await;
+                let applied = applied.or_fail("a composite resource");
+                let status = Patch::Merge(json!({"status": Crossplane::ready_status(&applied)}));
+                let said = composites.patch_status(&name, &PatchParams::default(), &status).await;
+                said.or_fail("a composite resource's status");
+            })
+            .await;
+    }
+
+    /// Nothing is due, and the planner and the vacuum have seen what was furnished.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn settle(&self) {
+        let statements = [
+            "UPDATE plexsphere.provisioned_resource_schedule SET due_at = NULL WHERE due_at IS NOT NULL",
+            "VACUUM (ANALYZE) plexsphere.provisioned_resource_schedule",
+            "VACUUM (ANALYZE) plexsphere.provisioned_resources",
+            "VACUUM (ANALYZE) plexsphere.bootstrap_tokens",
+            "VACUUM (ANALYZE) plexsphere.nodes",
+        ];
+        for statement in statements {
+            self.pool().execute(statement).await.or_fail("the database cannot settle");
+        }
+    }
+
+    /// The composite resources of a kind, past the broker.
+    #[must_use]
+    pub fn composites_of(&self, client: &Client, xrd: &Xrd) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(xrd.group(), xrd.version(), xrd.kind());
+        let kind = ApiResource::from_gvk_with_plural(&kind, xrd.plural());
+        Api::namespaced_with(client.clone(), &self.home(), &kind)
+    }
+
+    /// The ProviderConfigs, past the broker.
+    #[must_use]
+    pub fn configs(&self, client: &Client) -> Api<DynamicObject> {
+        let group = self.kinds.provider_group();
+        let kind = GroupVersionKind::gvk(&group, "v1beta1", "ProviderConfig");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "providerconfigs");
+        Api::namespaced_with(client.clone(), &self.home(), &kind)
+    }
+
+    /// The composite resource of a machine, with what it composed and without a status.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn composite_of(&self, xrd: &Xrd, machine: &Machine) -> Value {
+        let parameters = Parameters::from_canonical_json("{}").or_fail("no parameters");
+        let tags = CloudTags::default();
+        let rendered = xr(&XrInput {
+            xrd,
+            injection_strategy: InjectionStrategy::CloudInitUserData,
+            mesh_role: MeshRole::Node,
+            identity: self.identity_of(machine.id),
+            parameters: &parameters,
+            tags: &tags,
+        });
+        let manifest = rendered.or_fail("a composite resource").armed(&Armed::Token(machine.token));
+        let mut composite = Value::Object(manifest.as_object().clone());
+        let part = json!({
+            "apiVersion": format!("{}/v1", self.kinds.group()), "kind": "Part",
+            "name": format!("{}-part", XrName::of(machine.id)),
+        });
+        composite["spec"]["userData"] = "#cloud-config\n".into();
+        composite["spec"]["crossplane"] = json!({"resourceRefs": [part]});
+        composite
+    }
+
+    /// The ProviderConfig of a resource.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn config_of(&self, id: ProvisionedResourceId) -> Manifest {
+        let provider = Provider::new(self.kinds.provider()).or_fail("a provider");
+        let rendered = provider_config(&ProviderConfigInput {
+            profile: &ProviderProfiles::default().of(&provider),
+            identity: self.identity_of(id),
+            endpoint: r#"{"region":"eu-1"}"#,
+            secret_name: &secret_name("kv", "team/cloud"),
+        });
+        rendered.or_fail("a ProviderConfig")
+    }
+
+    /// Which machine of this world it is.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn identity_of(&self, resource: ProvisionedResourceId) -> Identity {
+        let blueprint_version = Uuid::from_u128(NODE).try_into().or_fail("a blueprint's id");
+        Identity { resource, project: self.project, blueprint_version }
+    }
+
+    fn substrate_of(&self, machine: &Machine, composed: &BTreeSet<ObjectReference>) -> Value {
+        let reference = |it: &ObjectReference| {
+            json!({
+                "apiVersion": it.api_version(), "kind": it.kind(), "name": it.name(),
+                "namespace": it.namespace(),
+            })
+        };
+        json!({
+            "providerConfig": reference(self.config_of(machine.id).reference()),
+            "composed": composed.iter().map(reference).collect::<Vec<_>>(),
+        })
+    }
+}

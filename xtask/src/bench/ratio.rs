@@ -1,0 +1,168 @@
+//! What becomes of times: ratios within a round, their median and spread, and how a way grows. A time by itself says
+//! something about the machine and about what else it does; whatever that is, it meets all ways of a round alike.
+
+use serde::Deserialize;
+
+/// A line that the program prints: one way, once.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Measurement {
+    pub(super) case: String,
+    /// How much of it there was.
+    pub(super) many: u64,
+    pub(super) way: Way,
+    pub(super) round: u64,
+    pub(super) nanoseconds: u64,
+    pub(super) counted: Counted,
+}
+
+/// In which way a work was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    Floor,
+    Ours,
+    Naive,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 3] = [Self::Floor, Self::Ours, Self::Naive];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Ours => "ours",
+            Self::Naive => "naive",
+        }
+    }
+}
+
+/// What was asked of the servers meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(super) struct Counted {
+    pub(super) requests: u64,
+    pub(super) commits: u64,
+    pub(super) rows: u64,
+}
+
+/// The middle of some figures, and the least and greatest of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) greatest: f64,
+}
+
+impl Spread {
+    /// Nothing has no middle.
+    pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<_> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let (least, greatest) = (*figures.first()?, *figures.last()?);
+        let (low, high) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
+        Some(Self { median: f64::midpoint(low, high), least, greatest })
+    }
+}
+
+/// How many times as long one way took as another, round by round.
+pub(super) fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
+    let time = |round: u64, way: Way| {
+        let of = of.iter().find(|it| it.round == round && it.way == way);
+        of.map(|it| seconds(it.nanoseconds))
+    };
+    let rounds = of.iter().filter(|it| it.way == one).map(|it| it.round);
+    Spread::of(rounds.filter_map(|round| Some(time(round, one)? / time(round, other)?)))
+}
+
+/// What a way asked for, in the middle one of its rounds.
+pub(super) fn counted(of: &[&Measurement], way: Way) -> Option<Counted> {
+    let mut counts: Vec<_> = of.iter().filter(|it| it.way == way).map(|it| it.counted).collect();
+    counts.sort();
+    counts.get(counts.len() / 2).copied()
+}
+
+/// How long a way took in the middle, for each amount, in order.
+pub(super) fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
+    let mut amounts: Vec<_> = of.iter().filter(|it| it.way == way).map(|it| it.many).collect();
+    amounts.sort_unstable();
+    amounts.dedup();
+    let middle = |many: u64| {
+        let times = of.iter().filter(|it| it.way == way && it.many == many);
+        Spread::of(times.map(|it| seconds(it.nanoseconds))).map(|it| it.median)
+    };
+    amounts.into_iter().filter_map(|many| Some((amount(many), middle(many)?))).collect()
+}
+
+/// The exponent with which something grows: the slope of the line through its logarithms.
+pub(super) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    let logarithms: Vec<_> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let count = amount(logarithms.len() as u64);
+    let mean = |of: fn(&(f64, f64)) -> f64| logarithms.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|it| it.0), mean(|it| it.1));
+    let across: f64 = logarithms.iter().map(|it| (it.0 - x).powi(2)).sum();
+    let along: f64 = logarithms.iter().map(|it| (it.0 - x) * (it.1 - y)).sum();
+    (across > 0.0).then(|| along / across)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit of a ratio")]
+const fn amount(number: u64) -> f64 {
+    number as f64
+}
+
+const fn seconds(nanoseconds: u64) -> f64 {
+    amount(nanoseconds) / 1e9
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::bench) fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
+        let counted = Counted { requests: 0, commits: round, rows: 0 };
+        Measurement { case: many.to_string(), many, way, round, nanoseconds, counted }
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_lies_between_two() {
+        let spread = |figures: &[f64]| Spread::of(figures.iter().copied());
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[3.0]), Some(Spread { median: 3.0, least: 3.0, greatest: 3.0 }));
+        assert_eq!(
+            spread(&[9.0, 1.0, 2.0, 4.0]),
+            Some(Spread { median: 3.0, least: 1.0, greatest: 9.0 })
+        );
+    }
+
+    #[test]
+    fn ratios_are_made_within_rounds() {
+        // A machine that becomes ten times slower after the first round changes nothing.
+        let times = [
+            took(9, Way::Floor, 1, 100),
+            took(9, Way::Ours, 1, 200),
+            took(9, Way::Floor, 2, 1_000),
+            took(9, Way::Ours, 2, 3_000),
+        ];
+        let times: Vec<_> = times.iter().collect();
+        let spread = ratio(&times, Way::Ours, Way::Floor).unwrap();
+        assert_eq!(spread, Spread { median: 2.5, least: 2.0, greatest: 3.0 });
+        assert_eq!(ratio(&times, Way::Naive, Way::Ours), None);
+        assert_eq!(counted(&times, Way::Ours).unwrap().commits, 2);
+    }
+
+    #[test]
+    fn the_exponent_of_what_doubles_with_its_amount_is_one() {
+        let times = [
+            took(10, Way::Ours, 1, 70),
+            took(10, Way::Ours, 2, 50),
+            took(10, Way::Ours, 3, 40),
+            took(20, Way::Ours, 1, 100),
+            took(40, Way::Ours, 1, 200),
+            took(40, Way::Floor, 1, 1),
+        ];
+        let points = growth(&times, Way::Ours);
+        assert_eq!(points.len(), 3);
+        assert!((exponent(&points).unwrap() - 1.0).abs() < 1e-9);
+        let square = [(1.0, 3.0), (10.0, 300.0)];
+        assert!((exponent(&square).unwrap() - 2.0).abs() < 1e-9);
+        assert_eq!(exponent(&square[..1]), None, "one point has no slope");
+    }
+}
