@@ -11,15 +11,19 @@ mod played;
 
 use std::alloc::System;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker_app::Sweeper;
 use broker_ports::ReconcilerPorts;
+use broker_tests::TestCluster;
 use broker_tests::real::{Adapters, Machine, PATIENCE, RealWorld, reconciler_config};
-use broker_tests::{TestCluster, until};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often somebody looks whether the cache is warm.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What is looked at.
 #[derive(Clone, Copy)]
@@ -71,7 +75,9 @@ async fn kept(many: usize) -> (usize, usize) {
     let running = Arc::clone(&cache);
     let look = async {
         sweeper.sweep().await.unwrap();
-        until("the cache to be warm", || async { cache.identity() }).await;
+        while cache.identity().is_none() {
+            tokio::time::sleep(LOOK).await;
+        }
         for _ in 0..2 {
             let (work, report) = sweeper.sweep().await.unwrap();
             assert!(work.is_empty() && report.settled == many, "{work:?}: {report:?}");

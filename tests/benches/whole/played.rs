@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::ClusterId;
-use broker_render::Xrd;
 use broker_tests::real::{Machine, RealWorld};
 use broker_tests::world::NODE;
 use bytes::Bytes;
@@ -29,18 +28,21 @@ const BOOKMARK: Duration = Duration::from_secs(10);
 const VERSION: &str = "1000000";
 
 struct Played {
-    world: Arc<RealWorld>,
-    xrd: Xrd,
+    provider_group: String,
     cluster: ClusterId,
     machines: Vec<Machine>,
+    /// The objects of the first machine. Those of the others differ in nothing but its ids.
+    composite: String,
+    config: String,
 }
 
 /// A client of an API server on which these machines stand.
 pub(crate) async fn client(world: &Arc<RealWorld>, machines: Vec<Machine>) -> Client {
     let played = Arc::new(Played {
-        world: Arc::clone(world),
-        xrd: world.kinds.xrd_of(NODE),
+        provider_group: world.kinds.provider_group(),
         cluster: world.ports.cluster.identity().await.unwrap(),
+        composite: composite(world, &machines[0]).to_string(),
+        config: config(world, &machines[0]).to_string(),
         machines,
     });
     let serve = move |request| ready(Ok::<_, Infallible>(played.serve(&request)));
@@ -50,7 +52,7 @@ pub(crate) async fn client(world: &Arc<RealWorld>, machines: Vec<Machine>) -> Cl
 impl Played {
     fn serve(&self, request: &Request<Body>) -> Answer {
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-        let configs = format!("/apis/{}/v1beta1", self.world.kinds.provider_group());
+        let configs = format!("/apis/{}/v1beta1", self.provider_group);
         if path == "/api/v1/namespaces/kube-system" {
             return said(&json!({"metadata": {"uid": self.cluster.as_str()}}));
         }
@@ -77,33 +79,37 @@ impl Played {
         };
         let from = number("continue").unwrap_or(0);
         let to = self.machines.len().min(from + number("limit").unwrap_or(usize::MAX / 2));
-        let object = |machine: &Machine| {
-            if path.ends_with("/machines") { self.composite(machine) } else { self.config(machine) }
-        };
-        let mut page = json!({
-            "metadata": {"resourceVersion": VERSION},
-            "items": self.machines[from..to].iter().map(object).collect::<Vec<_>>(),
-        });
+        let model = if path.ends_with("/machines") { &self.composite } else { &self.config };
+        let objects = self.machines[from..to].iter().map(|machine| self.like(model, machine));
+        let objects: Vec<_> = objects.collect();
+        let mut metadata = json!({"resourceVersion": VERSION});
         if to < self.machines.len() {
-            page["metadata"]["continue"] = json!(to.to_string());
+            metadata["continue"] = json!(to.to_string());
         }
-        said(&page)
+        let page = format!(r#"{{"metadata":{metadata},"items":[{}]}}"#, objects.join(","));
+        Response::new(Full::from(page).boxed_unsync())
     }
 
-    fn composite(&self, machine: &Machine) -> Value {
-        let mut composite = self.world.composite_of(&self.xrd, machine);
-        stored(&mut composite, machine);
-        let condition =
-            |kind: &str| json!({"type": kind, "status": "True", "observedGeneration": 1});
-        composite["status"] = json!({"conditions": [condition("Synced"), condition("Ready")]});
-        composite
+    /// The same object for another machine.
+    fn like(&self, model: &str, machine: &Machine) -> String {
+        let first = &self.machines[0];
+        let of_it = model.replace(&first.id.to_string(), &machine.id.to_string());
+        of_it.replace(&first.token.to_string(), &machine.token.to_string())
     }
+}
 
-    fn config(&self, machine: &Machine) -> Value {
-        let mut config = Value::Object(self.world.config_of(machine.id).as_object().clone());
-        stored(&mut config, machine);
-        config
-    }
+fn composite(world: &RealWorld, machine: &Machine) -> Value {
+    let mut composite = world.composite_of(&world.kinds.xrd_of(NODE), machine);
+    stored(&mut composite, machine);
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "observedGeneration": 1});
+    composite["status"] = json!({"conditions": [condition("Synced"), condition("Ready")]});
+    composite
+}
+
+fn config(world: &RealWorld, machine: &Machine) -> Value {
+    let mut config = Value::Object(world.config_of(machine.id).as_object().clone());
+    stored(&mut config, machine);
+    config
 }
 
 /// What an API server adds to an object that it keeps.
