@@ -19,7 +19,6 @@ mod whole {
     mod played;
 
     mod claim;
-    mod cold;
     mod converge;
     mod declare;
     mod drain;

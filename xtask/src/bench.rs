@@ -156,7 +156,7 @@ mod tests {
         let error = run(&["rendre".to_owned()], false).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no benchmark \"rendre\"; there are next, render, observe, cache, memory, sweep, cold, \
+            "there is no benchmark \"rendre\"; there are next, render, observe, cache, memory, sweep, \
              converge, watch, teardown, declare, drain, claim"
         );
     }
