@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::TaskError;
@@ -16,7 +17,10 @@ use super::plan::Tier;
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Tests on Crossplane wait most of the time, for it or for each other, on every machine.
-const WAITING_THREADS: &str = "8";
+const WAITING_THREADS: usize = 8;
+
+/// Tests on servers wait for their answers now and then: so many for each core leave it hardly idle.
+const SERVER_THREADS_PER_CORE: usize = 2;
 
 /// Tests that run in one go.
 pub(super) struct Suite {
@@ -66,8 +70,10 @@ impl Suite {
     ) -> Result<(Outcome, Duration), TaskError> {
         let mut command = self.command();
         command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
-        if self.tier.needs_crossplane && std::env::var_os(THREADS).is_none() {
-            command.env(THREADS, WAITING_THREADS);
+        if std::env::var_os(THREADS).is_none()
+            && let Some(threads) = threads(&self.tier)
+        {
+            command.env(THREADS, threads.to_string());
         }
         let started = Instant::now();
         let what = format!("running {}", self.title);
@@ -93,6 +99,15 @@ impl Suite {
             ),
         }
     }
+}
+
+/// How many tests of a tier run at once; `None` for as many as there are cores.
+fn threads(tier: &Tier) -> Option<usize> {
+    if tier.needs_crossplane {
+        return Some(WAITING_THREADS);
+    }
+    let cores = thread::available_parallelism().ok().filter(|_| tier.needs_servers)?;
+    Some(cores.get() * SERVER_THREADS_PER_CORE)
 }
 
 /// Hands every line on to `screen` and reads the harness' summaries among them.
