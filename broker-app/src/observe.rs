@@ -44,7 +44,10 @@ pub(crate) async fn observe(
     let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
     let views = views(resolvers, resource, &blueprint).await?;
     let config_reference = config_reference(config, resource, views.as_ref())?;
-    let target = target(resource, &blueprint, config_reference.clone());
+    let mut target = target(resource, &blueprint, config_reference.clone());
+    if !Sight::needs_labelled(resource.phase()) {
+        target = target.composing([]);
+    }
     let patience = config.deadlines.cluster_read;
     let reading =
         call(PortName::Cluster, Kind::Read, patience, ports.cluster.read(&target)).await?;

@@ -199,8 +199,8 @@ impl Pass<'_> {
             return Ok(());
         };
         let outcome_for_schedule = match outcome {
-            // Nothing moved: the next facts come with a hint, or the sweep finds them.
-            Ok(Passed::Through { from, to, .. }) if from == to => {
+            // Nothing moved, or it is where it should stay: the next facts come with a hint, or the sweep finds them.
+            Ok(Passed::Through { from, to, .. }) if from == to || *to == Phase::Ready => {
                 PassOutcome::Succeeded { due_in: None }
             }
             Ok(Passed::Through { .. } | Passed::Ended(_) | Passed::NotClaimed) => {

@@ -7,6 +7,7 @@
 mod attention;
 mod belongings;
 mod glance;
+mod memory;
 mod patience;
 mod report;
 mod round;
@@ -17,10 +18,11 @@ use std::time::Duration;
 
 use broker_domain::{ProjectId, ProvisionedResourceId};
 use broker_ports::{Lane, PageSize, PortName, ReconcilerPorts, SweepPage, SweepQuery};
+use futures_util::future::join;
 use tokio::time::Instant;
 
 use belongings::Kinds;
-use glance::Memory;
+use memory::Memory;
 pub use report::{SweepReport, Trouble};
 use round::Round;
 pub(crate) use settled::settled;
@@ -103,15 +105,16 @@ impl Sweeper {
         let patience = self.config.deadlines.cluster_read;
         let cluster = call(PortName::Cluster, Kind::Read, patience, cluster).await?;
         let known = self.recall();
-        let mut after = known.resume_after;
+        let mut page = self.page(known.resume_after).await?;
         let mut round = Round::new(&self.ports, &self.config, cluster, known);
         let deferred = loop {
-            let page = self.page(after).await?;
             let next = page.next;
-            round.look_at(page).await?;
-            match next {
-                Some(next) if started.elapsed() < within => after = Some(next),
-                deferred => break deferred,
+            // The store reads the next page while this one is looked at.
+            let (looked, following) = join(round.look_at(page), self.page_after(next)).await;
+            looked?;
+            match following? {
+                Some(following) if started.elapsed() < within => page = following,
+                Some(_) | None => break next,
             }
         };
         round.brake().await?;
@@ -121,6 +124,17 @@ impl Sweeper {
         let (known, work, report) = round.end(deferred);
         self.remember(known);
         Ok((work, report))
+    }
+
+    /// The page that begins there, if there is one.
+    async fn page_after(
+        &self,
+        next: Option<ProvisionedResourceId>,
+    ) -> Result<Option<SweepPage>, Error> {
+        match next {
+            Some(next) => self.page(Some(next)).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn page(&self, after: Option<ProvisionedResourceId>) -> Result<SweepPage, Error> {

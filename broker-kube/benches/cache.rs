@@ -10,7 +10,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use broker_kube::cache::{Cache, CacheOptions, WarmKind};
-use broker_ports::{CachedXr, XrTarget};
+use broker_ports::{CachedXr, ResourceIds, XrTarget};
 use broker_render::Xrd;
 use bytes::Bytes;
 use futures_util::stream;
@@ -80,7 +80,10 @@ fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
         assert!(matches!(warm.observe(&target), CachedXr::Seen { .. }), "{number} is missing");
     }
     let configs = warm_configs(cache).expect("they are warm");
-    assert_eq!(configs.owned("example.org/v1beta1", "ProviderConfig").len(), count);
+    assert_eq!(
+        configs.owned("example.org/v1beta1", "ProviderConfig", &ResourceIds::default()).len(),
+        count
+    );
 }
 
 /// Plays the API server.

@@ -9,7 +9,8 @@
 //!   [`Cache::track`]) until nobody asked for [`CacheOptions::unused_after`], or [`Cache::untrack`] is called.
 //!   All blueprint versions of one kind share one watch.
 //! - *Warm or nothing.* A kind is warm while a watch that began where a complete list ended was heard within
-//!   [`CacheOptions::silence`]. Otherwise the cache has no answer, and the caller lists.
+//!   [`CacheOptions::silence`]. Otherwise the cache has no answer, and the caller lists; only for the first list of a
+//!   kind it may wait ([`Cache::warming`]).
 //! - *On which cluster.* Before each list and each watch the API server is asked which cluster it is. While
 //!   every kind is warm, and on the same one, that is the answer for whoever asks.
 //! - *Not for ever.* After [`CacheOptions::relist_after`] everything is listed anew, however well the watch is.
@@ -35,10 +36,11 @@ mod tracked;
 
 use std::collections::HashMap;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker_domain::ClusterId;
-use broker_ports::{CachedXr, Hints, OwnedObject, XrTarget};
+use broker_ports::{CachedXr, Hints, OwnedObject, ResourceIds, XrTarget};
 use broker_render::Xrd;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -66,6 +68,8 @@ pub struct Cache {
     hints: Broadcast,
     /// Held by whoever runs the cache.
     running: tokio::sync::Mutex<()>,
+    /// Somebody does.
+    is_run: AtomicBool,
 }
 
 /// A kind that is warm.
@@ -84,6 +88,7 @@ impl Cache {
             changed: Notify::new(),
             hints: Broadcast::new(),
             running: tokio::sync::Mutex::default(),
+            is_run: AtomicBool::new(false),
         }
     }
 
@@ -95,6 +100,7 @@ impl Cache {
             () = &mut stop => return,
             running = self.running.lock() => running,
         };
+        self.is_run.store(true, Ordering::Release);
         let _end = EndOfRun(self);
         let mut followers = FuturesUnordered::new();
         loop {
@@ -120,6 +126,21 @@ impl Cache {
         self.warm_source(provider_configs(api_version, plural))
     }
 
+    /// As [`Cache::warm`], but a list that is under way is waited for, as long as somebody runs the cache and nothing
+    /// has gone wrong: whoever would list instead would ask for the same once more.
+    pub async fn warming(&self, xrd: &Xrd) -> Option<WarmKind> {
+        self.warming_source(composites(xrd)).await
+    }
+
+    /// As [`Cache::warm_provider_configs`], waited for in the same way.
+    pub async fn warming_provider_configs(
+        &self,
+        api_version: &str,
+        plural: &str,
+    ) -> Option<WarmKind> {
+        self.warming_source(provider_configs(api_version, plural)).await
+    }
+
     /// Which cluster everything here stands on: known while every kind is warm, and on one and the same.
     pub fn identity(&self) -> Option<ClusterId> {
         let kinds = self.lock();
@@ -141,7 +162,7 @@ impl Cache {
     /// Stops following the composite resources of a kind. Asking for it begins anew.
     pub fn untrack(&self, xrd: &Xrd) {
         if let Some(tracked) = self.lock().remove(&composites(xrd)) {
-            tracked.dropped.notify_one();
+            tracked.drop_it();
         }
     }
 
@@ -154,6 +175,13 @@ impl Cache {
         let tracked = self.tracked(source);
         tracked.touch();
         tracked.is_warm(self.options.silence).then_some(WarmKind { tracked })
+    }
+
+    async fn warming_source(&self, source: Source) -> Option<WarmKind> {
+        if self.is_run.load(Ordering::Acquire) {
+            self.tracked(source.clone()).decided().await;
+        }
+        self.warm_source(source)
     }
 
     fn tracked(&self, source: Source) -> Arc<Tracked> {
@@ -177,7 +205,7 @@ impl Cache {
             let unused = tracked.is_unused_since(limit);
             if unused {
                 tracing::debug!(kind = tracked.path(), "nobody asks for it any more");
-                tracked.dropped.notify_one();
+                tracked.drop_it();
             }
             !unused
         });
@@ -202,9 +230,9 @@ impl WarmKind {
     }
 
     /// Every object of this kind that carries our label, whatever its name, as objects of this API version and
-    /// kind.
-    pub fn owned(&self, api_version: &str, kind: &str) -> Vec<OwnedObject> {
-        self.tracked.owned((api_version, kind))
+    /// kind; those of some resources excepted.
+    pub fn owned(&self, api_version: &str, kind: &str, except: &ResourceIds) -> Vec<OwnedObject> {
+        self.tracked.owned((api_version, kind), except)
     }
 }
 
@@ -213,6 +241,7 @@ struct EndOfRun<'a>(&'a Cache);
 
 impl Drop for EndOfRun<'_> {
     fn drop(&mut self) {
+        self.0.is_run.store(false, Ordering::Release);
         for tracked in self.0.lock().values() {
             tracked.release();
         }

@@ -6,7 +6,7 @@
 //! | what | where |
 //! |---|---|
 //! | one request: deadline, transport, answer | `call`, `answer`, `error` |
-//! | where a kind is served, objects by name and by the page | `kinds`, `objects` |
+//! | where a kind is served, objects by name and by the page, one answer for all who ask | `kinds`, `objects`, `shared` |
 //! | what a sweep is answered from, and what wakes a pass | [`cache`], `hints` |
 //! | the rights that all of it needs | [`rbac`] |
 //! | the port | `read`, `observe`, `inspect`, `owned`, `apply`, `delete` |
@@ -23,6 +23,7 @@ mod client;
 mod error;
 mod kinds;
 mod objects;
+mod shared;
 
 pub mod cache;
 mod hints;

@@ -4,17 +4,23 @@
 //! and either from an API server that did not say.
 
 use broker_domain::ObjectReference;
+use broker_ports::NamespaceState;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::{Extent, Server};
 use crate::error::{Asked, Cause, Failure, Verb};
 use crate::kinds::{Kinds, Served, encode};
+use crate::shared::{Shared, SharedByName};
 
-/// The API server, and what is known of its kinds.
+/// The API server, what is known of its kinds, and what many ask it at once.
 pub(crate) struct Objects {
     server: Server,
     kinds: Kinds,
+    /// The uid that tells which cluster it is.
+    pub(crate) identity: Shared<Result<String, Failure>>,
+    /// Whether namespaces stand.
+    pub(crate) namespaces: SharedByName<Result<NamespaceState, Failure>>,
 }
 
 /// What a read by name found.
@@ -56,7 +62,8 @@ pub(crate) struct Page {
 
 impl Objects {
     pub(crate) fn new(server: Server) -> Self {
-        Self { server, kinds: Kinds::new() }
+        let (identity, namespaces) = (Shared::default(), SharedByName::default());
+        Self { server, kinds: Kinds::new(), identity, namespaces }
     }
 
     pub(crate) const fn server(&self) -> &Server {

@@ -1,13 +1,16 @@
 //! Stage 3, observe: many composite resources at once, from the cache or from paged lists.
 //!
 //! Nothing of it is acted on, so it may be late; it must only be cheap. A kind that the cache has costs no
-//! request. Any other costs a list of what carries our label, page by page, however many resources it has.
+//! request, and one that the cache is about to have is waited for. Any other costs a list of what carries our label,
+//! page by page, however many resources it has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use broker_domain::ObjectReference;
 use broker_ports::{CachedXr, PortError, XrTarget};
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL, NamespaceName, Scope};
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 
 use crate::cache::Cache;
@@ -23,24 +26,27 @@ pub(crate) async fn observe_many(
     targets: &[XrTarget],
 ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
     let mut answers: Vec<_> = targets.iter().map(|_| Ok(CachedXr::Absent)).collect();
-    let mut cold = BTreeMap::new();
-    for (kind, indices) in by_kind(targets) {
+    let kinds = by_kind(targets);
+    // All at once: while one is waited for, the others come, too.
+    let warm = join_all(kinds.iter().map(|indices| {
         let xrd = &targets[indices[0]].xrd;
         objects.kinds().learn(xrd);
-        match cache.warm(xrd) {
+        cache.warming(xrd)
+    }));
+    let mut cold = Vec::new();
+    for (indices, warm) in kinds.into_iter().zip(warm.await) {
+        match warm {
             Some(warm) => {
                 for index in indices {
                     answers[index] = Ok(warm.observe(&targets[index]));
                 }
             }
-            None => {
-                cold.insert(kind, indices);
-            }
+            None => cold.push(indices),
         }
     }
-    let lists: Vec<_> = cold.values().map(|indices| list(objects, targets, indices)).collect();
+    let lists: Vec<_> = cold.iter().map(|indices| list(objects, targets, indices)).collect();
     let lists: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
-    for (indices, listed) in cold.values().zip(lists) {
+    for (indices, listed) in cold.iter().zip(lists) {
         for index in indices {
             let reference = targets[*index].reference()?;
             answers[*index] = match &listed {
@@ -52,14 +58,20 @@ pub(crate) async fn observe_many(
     Ok(answers)
 }
 
-/// Which targets are of which kind. One XRD may have several scopes in the course of its versions.
-fn by_kind(targets: &[XrTarget]) -> BTreeMap<(String, String, &'static str), Vec<usize>> {
-    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+/// Which targets are of the same kind. One XRD may have several scopes in the course of its versions.
+fn by_kind(targets: &[XrTarget]) -> Vec<Vec<usize>> {
+    // Most share the very document, which is quicker seen than that two name the same kind.
+    let mut documents: HashMap<_, Vec<_>> = HashMap::new();
     for (index, XrTarget { xrd, .. }) in targets.iter().enumerate() {
-        let kind = (xrd.api_version(), xrd.kind().to_owned(), xrd.scope().as_str());
-        kinds.entry(kind).or_default().push(index);
+        documents.entry(Arc::as_ptr(xrd)).or_default().push(index);
     }
-    kinds
+    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for indices in documents.into_values() {
+        let xrd = &targets[indices[0]].xrd;
+        let kind = (xrd.api_version(), xrd.kind().to_owned(), xrd.scope().as_str());
+        kinds.entry(kind).or_default().extend(indices);
+    }
+    kinds.into_values().collect()
 }
 
 /// Everything of one kind that carries our label.

@@ -40,7 +40,7 @@ pub(crate) async fn list_owned(
     cache: &Cache,
     query: &OwnedQuery,
 ) -> Result<OwnedPage, PortError> {
-    let OwnedQuery { kinds, after, .. } = query;
+    let OwnedQuery { kinds, after, except, .. } = query;
     for xrd in &kinds.xrds {
         objects.kinds().learn(xrd);
     }
@@ -54,7 +54,7 @@ pub(crate) async fn list_owned(
         // What the API server began, it ends.
         Some(after) => list(objects, kind, Some(&after)).await?,
         None => match kind.warm(objects, cache).await? {
-            Some(warm) => (warm.owned(&kind.api_version, &kind.kind), None),
+            Some(warm) => (warm.owned(&kind.api_version, &kind.kind, except), None),
             None => list(objects, kind, None).await?,
         },
     };
@@ -114,11 +114,12 @@ impl OwnedKind {
     /// What the cache has of the kind. Where ProviderConfigs are served has to be asked once.
     async fn warm(&self, objects: &Objects, cache: &Cache) -> Result<Option<WarmKind>, PortError> {
         if let Some(xrd) = &self.xrd {
-            return Ok(cache.warm(xrd));
+            return Ok(cache.warming(xrd).await);
         }
         let kind = (self.api_version.as_str(), self.kind.as_str());
         let served = objects.kinds().locate(objects.server(), kind).await?;
-        Ok(served.and_then(|at| cache.warm_provider_configs(at.api_version(), at.plural())))
+        let Some(at) = served else { return Ok(None) };
+        Ok(cache.warming_provider_configs(at.api_version(), at.plural()).await)
     }
 
     fn cursor(&self, after: Option<String>) -> String {

@@ -27,13 +27,17 @@ const COMPOSITE_LABEL: &str = "crossplane.io/composite";
 /// Which cluster this is, asked now: whoever acts has to notice that it is another.
 pub(crate) async fn identity(objects: &Objects) -> Result<ClusterId, PortError> {
     let kube_system = namespace_reference("kube-system")?;
-    let found = objects.get(&kube_system, Extent::Metadata).await?.object();
-    let uid = found.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
-    let Some(uid) = uid else {
-        let words = "there is none, so this is no Kubernetes cluster";
-        return Err(Asked::of(Verb::Get, &kube_system).failed(Cause::Unreadable, words).into());
-    };
+    let uid = objects.identity.ask(read_uid(objects, &kube_system)).await?;
     Ok(ClusterId::new(uid)?)
+}
+
+async fn read_uid(objects: &Objects, kube_system: &ObjectReference) -> Result<String, Failure> {
+    let found = objects.get(kube_system, Extent::Metadata).await?.object();
+    let uid = found.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
+    uid.map(str::to_owned).ok_or_else(|| {
+        let words = "there is none, so this is no Kubernetes cluster";
+        Asked::of(Verb::Get, kube_system).failed(Cause::Unreadable, words)
+    })
 }
 
 /// Everything of one resource.
@@ -69,7 +73,15 @@ pub(crate) async fn namespace_state(
     objects: &Objects,
     name: &str,
 ) -> Result<NamespaceState, PortError> {
-    let found = objects.get(&namespace_reference(name)?, Extent::Metadata).await?.object();
+    let reference = namespace_reference(name)?;
+    Ok(objects.namespaces.ask(name, read_namespace(objects, &reference)).await?)
+}
+
+async fn read_namespace(
+    objects: &Objects,
+    reference: &ObjectReference,
+) -> Result<NamespaceState, Failure> {
+    let found = objects.get(reference, Extent::Metadata).await?.object();
     Ok(match found {
         None => NamespaceState::Absent,
         Some(object) if object.pointer("/metadata/deletionTimestamp").is_some() => {

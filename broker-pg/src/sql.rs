@@ -159,7 +159,10 @@ macro_rules! gives {
         impl sqlx::FromRow<'_, sqlx::postgres::PgRow> for $name {
             fn from_row(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
                 use sqlx::Row as _;
-                Ok(Self { $($field: row.try_get(stringify!($field))?,)* })
+                // By its place, which costs no search; that the columns stand in this order is what
+                // [`Gives::columns`] is compared with the database for.
+                let mut places = 0..;
+                Ok(Self { $($field: row.try_get(places.next().unwrap_or(usize::MAX))?,)* })
             }
         }
 

@@ -16,7 +16,9 @@ pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, 
 pub use live::{
     Arming, CachedXr, ConditionStatus, LiveObject, LiveXr, Reading, Standing, XrReading, XrStatus,
 };
-pub use target::{OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Target, XrTarget};
+pub use target::{
+    OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, ResourceIds, Target, XrTarget,
+};
 pub use write::{
     Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion, refuse_foreign_write,
 };
@@ -140,7 +142,8 @@ pub trait Cluster: Send + Sync {
     /// A page of the objects that carry our label, to find those that nobody wants any more. Following
     /// [`OwnedPage::next`] visits each object that stood throughout once; a kind that does not exist has none.
     ///
-    /// **Implementer**: from a cache or from paged lists. A cache may be behind, so that something that came or
+    /// **Implementer**: from a cache or from paged lists. Objects of resources that the query excepts may be left out,
+    /// and no others. A cache may be behind, so that something that came or
     /// went a moment ago is not as it is; it has to be bounded how long, whatever becomes of the watch that feeds
     /// it, and what a page shows is an object that stood, under its own uid. **Caller**: deletes by uid, reads
     /// directly what a deletion depends on, and takes what is missing as a matter for a later listing.

@@ -61,7 +61,7 @@ pub use cluster::{
     Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
     DeleteRequest, Deleted, DryRun, Fact, Hints, Inspection, LiveObject, LiveXr, NamespaceState,
     ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
-    Reading, Standing, Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
+    Reading, ResourceIds, Standing, Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
 pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
 pub use deadlines::Deadlines;

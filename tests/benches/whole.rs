@@ -19,7 +19,9 @@ mod whole {
     mod played;
 
     mod claim;
+    mod cold;
     mod converge;
+    mod crowd;
     mod declare;
     mod drain;
     mod sweep;

@@ -11,6 +11,7 @@
 //! whole ─ ratios on real servers                              (child processes)
 //! ratio, works, table, plot ─ what becomes of them            (pure)
 //! page  ─ where the figures stand
+//! scale ─ what they mean for a platform
 //! ```
 
 mod build;
@@ -18,6 +19,7 @@ mod count;
 mod page;
 mod plot;
 mod ratio;
+mod scale;
 mod table;
 mod whole;
 mod works;
@@ -61,9 +63,10 @@ impl Benchmark {
         Self { target, unit: Unit::BytesPerResource }
     }
 
-    /// The same with real servers around it.
+    /// The same with real servers around it, built like the works, because a hundred thousand objects have to be read.
     const fn bytes_on_servers(name: &'static str) -> Self {
-        let target = Target { name, package: "broker-tests", features: &["bench"], profile: "dev" };
+        let target =
+            Target { name, package: "broker-tests", features: &["bench"], profile: "bench" };
         Self { target, unit: Unit::Bytes }
     }
 }
@@ -76,6 +79,9 @@ const BENCHMARKS: [Benchmark; 5] = [
     Benchmark::bytes_on_servers("memory"),
 ];
 
+/// What all others mean for a platform: nothing is measured for it.
+const SCALE: &str = "scale";
+
 /// What all works are measured by.
 const WHOLE: Target =
     Target { name: "whole", package: "broker-tests", features: &["bench"], profile: "bench" };
@@ -84,7 +90,8 @@ const WHOLE: Target =
 /// compares those that can be compared with the figures there and leaves those as they are.
 pub(crate) fn run(names: &[String], check: bool) -> Result<(), TaskError> {
     let known: Vec<_> = BENCHMARKS.iter().map(|it| it.target.name).collect();
-    let known: Vec<_> = known.into_iter().chain(WORKS.iter().map(|work| work.name)).collect();
+    let known = known.into_iter().chain(WORKS.iter().map(|work| work.name));
+    let known: Vec<_> = known.chain([SCALE]).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(TaskError::UnknownBenchmark { name: name.clone(), known });
@@ -100,6 +107,9 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<(), TaskError> {
     let works: Vec<_> = WORKS.iter().filter(|work| !check && wanted(work.name)).collect();
     if !works.is_empty() {
         measure(&workspace, &works)?;
+    }
+    if !check && wanted(SCALE) {
+        scale::write(workspace.root())?;
     }
     if worse.is_empty() {
         return Ok(());
@@ -157,7 +167,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no benchmark \"rendre\"; there are next, render, observe, cache, memory, sweep, \
-             converge, watch, teardown, declare, drain, claim"
+             cold, crowd, converge, watch, teardown, declare, drain, claim, scale"
         );
     }
 }

@@ -48,13 +48,9 @@ impl Service {
 
     /// Everything that is known about a resource.
     pub async fn facts(&self, resource: ProvisionedResource) -> Facts {
-        let (references, cluster) = (self.resolved(&resource).await, &self.ports().cluster);
+        let references = self.resolved(&resource).await;
         let inspection = match &references.target {
-            Ok(target) => {
-                let patience = self.config().deadlines.cluster_read;
-                let inspection = cluster.inspect(target);
-                Some(call(PortName::Cluster, Kind::Read, patience, inspection).await)
-            }
+            Ok(target) => Some(self.inspection(target).await),
             Err(_) => None,
         };
         self.completed(resource, references, inspection).await
@@ -66,8 +62,8 @@ impl Service {
         for resource in &resources {
             resolved.push(self.resolved(resource).await);
         }
-        let targets: Vec<_> = resolved.iter().filter_map(|it| it.target.as_ref().ok()).collect();
-        let mut inspections = self.inspections(targets.into_iter().cloned().collect()).await;
+        let targets: Vec<_> = resolved.iter().filter_map(|it| it.target.clone().ok()).collect();
+        let mut inspections = self.inspections(&targets).await.into_iter();
         let mut all = Vec::with_capacity(resources.len());
         for (resource, references) in resources.into_iter().zip(resolved) {
             let inspection = match references.target {
@@ -79,24 +75,31 @@ impl Service {
         all
     }
 
-    /// One answer for each target. So many may take as long as they would one by one.
-    async fn inspections(
-        &self,
-        targets: Vec<Target>,
-    ) -> impl Iterator<Item = Result<Inspection, Error>> + use<> {
+    async fn inspection(&self, target: &Target) -> Result<Inspection, Error> {
+        let patience = self.config().deadlines.cluster_read;
+        let inspection = self.ports().cluster.inspect(target);
+        call(PortName::Cluster, Kind::Read, patience, inspection).await
+    }
+
+    /// One answer for each target; many may take as long as they would one by one. Where they cannot be had at once, each
+    /// is asked for by itself: one that breaks the collaborator keeps the others from nothing.
+    async fn inspections(&self, targets: &[Target]) -> Vec<Result<Inspection, Error>> {
         let (port, many) = (PortName::Cluster, u32::try_from(targets.len()).unwrap_or(u32::MAX));
         let patience = self.config().deadlines.cluster_read.saturating_mul(many);
         let cluster = &self.ports().cluster;
-        let asked = async { Ok(cluster.inspect_many(&targets).await) };
-        let (mut answers, silence) = match call(port, Kind::Read, patience, asked).await {
-            Ok(answers) => (answers.into_iter(), "gave fewer answers than it was asked for".into()),
-            Err(error) => (Vec::new().into_iter(), in_words(&error)),
-        };
-        (0..targets.len()).map(move |_| {
-            let unanswered = || Err(PortError::transient(silence.clone()));
-            let answer = answers.next().unwrap_or_else(unanswered);
-            answer.map_err(|source| Error::Port { port, source })
-        })
+        let asked = async { Ok(cluster.inspect_many(targets).await) };
+        let answers = call(port, Kind::Read, patience, asked).await.unwrap_or_default();
+        if answers.len() == targets.len() {
+            let named =
+                |answer: Result<_, _>| answer.map_err(|source| Error::Port { port, source });
+            return answers.into_iter().map(named).collect();
+        }
+        tracing::warn!(targets = targets.len(), "resources are inspected one by one");
+        let mut answers = Vec::with_capacity(targets.len());
+        for target in targets {
+            answers.push(self.inspection(target).await);
+        }
+        answers
     }
 
     /// What a resource refers to, and so what is asked about it.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{
-    ClusterId, FailureReason, NodeObservation, ObjectReference, ObservedXr, ProvisionedResource,
-    ReferencesDigest, Substrate,
+    ClusterId, FailureReason, NodeObservation, ObjectReference, ObservedXr, Phase,
+    ProvisionedResource, ReferencesDigest, Substrate,
 };
 use broker_ports::{Standing, XrStatus};
 
@@ -26,7 +26,7 @@ pub struct Sight {
     pub config_reference: ObjectReference,
     /// Each composed object that the row has on record.
     pub recorded: BTreeMap<ObjectReference, Standing>,
-    /// What carries the composite label of this resource.
+    /// What carries the composite label of this resource, where it was [looked for](Self::needs_labelled).
     pub labelled: BTreeSet<ObjectReference>,
     /// What the mesh says.
     pub node: NodeObservation,
@@ -57,6 +57,13 @@ pub struct Around {
 }
 
 impl Sight {
+    /// Whether what was composed is also looked for by its label. On the way down everything has to be proven gone, what
+    /// no reading ever showed included. On the way up nothing is decided by it, and of all that a pass asks an API server
+    /// a list takes longest.
+    pub const fn needs_labelled(phase: Phase) -> bool {
+        phase.is_teardown()
+    }
+
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
         let status = self.xr.as_ref().map(|xr| &xr.status);

@@ -13,11 +13,12 @@ use broker_domain::{
 };
 use broker_ports::{
     CompactRow, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
-    ReconcilerPorts, UnreadableRow, Watermark,
+    ReconcilerPorts, ResourceIds, UnreadableRow, Watermark,
 };
 use broker_render::Xrd;
 
 use super::glance::Observations;
+use super::memory::Met;
 use super::report::SweepReport;
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
@@ -36,24 +37,23 @@ pub(super) struct Kinds {
 /// What a sweep met on its way: whose objects are accounted for, and what they are made from.
 #[derive(Default)]
 pub(super) struct Swept {
-    rows: BTreeSet<ProvisionedResourceId>,
+    rows: Met,
     blueprints: BTreeSet<BlueprintVersionId>,
     credentials: BTreeSet<(ProjectId, CloudCredentialId)>,
 }
 
 impl Swept {
     pub(super) fn saw(&mut self, row: &CompactRow) {
-        self.rows.insert(row.id);
+        self.rows.insert(row.id, ());
         self.blueprints.insert(row.blueprint_version_id);
         self.credentials.insert((row.project_id, row.cloud_credential_id));
     }
 
     /// Rows that a sweep before met.
-    pub(super) fn account_for<'a>(
-        &mut self,
-        rows: impl IntoIterator<Item = &'a ProvisionedResourceId>,
-    ) {
-        self.rows.extend(rows);
+    pub(super) fn account_for(&mut self, rows: impl IntoIterator<Item = ProvisionedResourceId>) {
+        for row in rows {
+            self.rows.insert(row, ());
+        }
     }
 
     fn learn(&mut self, row: &ProvisionedResource) {
@@ -79,12 +79,14 @@ impl Kinds {
         self.meet_those_at_rest(ports, config, swept, report).await?;
         self.learn(config, swept, observations).await;
         let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
-        for (name, kind) in self.each() {
-            match list(ports, config, kind).await {
+        let accounted: ResourceIds = swept.rows.ids().collect();
+        for (name, kinds) in self.each() {
+            match list(ports, config, OwnedQuery::new(kinds).except(accounted.clone())).await {
                 Ok(objects) => {
-                    let others = objects.into_iter().filter(|object| {
-                        object.resource.is_none_or(|id| !swept.rows.contains(&id))
-                    });
+                    // Whoever answers may name them all the same.
+                    let others = objects
+                        .into_iter()
+                        .filter(|object| object.resource.is_none_or(|id| !accounted.contains(&id)));
                     for object in others {
                         unaccounted.entry(object.resource).or_default().push(object);
                     }
@@ -116,13 +118,13 @@ impl Kinds {
         let failed = ListQuery::new(PageSize::MAX).in_phase(Phase::Failed);
         each_row(ports, config, failed, |row| match row {
             Ok(row) => {
-                if swept.rows.insert(row.id()) {
+                if swept.rows.insert(row.id(), ()) {
                     report.at_rest(row.phase());
                 }
                 swept.learn(row);
             }
             Err(UnreadableRow { id, error: source, .. }) => {
-                swept.rows.insert(id);
+                swept.rows.insert(id, ());
                 report.trouble(id, &Error::Port { port: PortName::Repository, source });
             }
         })
@@ -185,10 +187,9 @@ impl Kinds {
 async fn list(
     ports: &ReconcilerPorts,
     config: &ReconcilerConfig,
-    kinds: OwnedKinds,
+    mut query: OwnedQuery,
 ) -> Result<Vec<OwnedObject>, Error> {
     let mut objects = Vec::new();
-    let mut query = OwnedQuery::new(kinds);
     loop {
         let page = ports.cluster.list_owned(&query);
         let patience = config.deadlines.cluster_read;

@@ -4,17 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, NodeObservation, Parameters,
-    Phase, ProjectId, ProvisionedResourceId, ResourceId, Version,
+    Phase, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, Deadlines,
-    ObjectVersion, PortError, PortName, ReconcilerPorts, XrTarget,
+    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, Deadlines, PortError,
+    PortName, ReconcilerPorts, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
+use futures_util::future::join;
 use time::OffsetDateTime;
 
 use super::attention::Glance;
@@ -26,9 +28,6 @@ use crate::views::{Resolvers, Views};
 /// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;
 
-/// What a sweep saw of rows, by id.
-pub(super) type Memory = BTreeMap<ProvisionedResourceId, Fingerprint>;
-
 /// Something that was asked for once in this sweep. Rows share its failure as they share its answer.
 type Asked<T> = Result<T, Arc<Error>>;
 
@@ -36,7 +35,9 @@ type Asked<T> = Result<T, Arc<Error>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     version: Version,
-    object: Option<ObjectVersion>,
+    /// A number for the object at its version. Should two of them meet by chance, a pass is made when it is due and not
+    /// before.
+    object: Option<u64>,
     node: NodeObservation,
     namespace_ready: bool,
 }
@@ -71,7 +72,11 @@ pub(super) struct Observations<'a> {
 impl Facts {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let object = match &self.cached {
-            CachedXr::Seen { version, .. } => Some(version.clone()),
+            CachedXr::Seen { version, .. } => {
+                let mut hasher = DefaultHasher::new();
+                version.hash(&mut hasher);
+                Some(hasher.finish())
+            }
             CachedXr::Absent => None,
         };
         Fingerprint {
@@ -119,26 +124,26 @@ impl<'a> Observations<'a> {
         &mut self,
         rows: &'r [CompactRow],
     ) -> Result<Vec<Looked<'r>>, Error> {
-        let mut blueprints = BTreeMap::new();
-        for (place, row) in rows.iter().enumerate() {
-            blueprints.insert(place, self.blueprint(row.blueprint_version_id).await);
+        let mut blueprints = Vec::with_capacity(rows.len());
+        for row in rows {
+            blueprints.push(self.blueprint(row.blueprint_version_id).await);
         }
-        let mut cached = self.cached(rows, &blueprints).await?;
-        let mut nodes = self.nodes(rows).await;
-        let mut labels = self.labels(rows, &cached).await;
+        // Neither needs the other's answer.
+        let (cached, nodes) = join(self.cached(rows, &blueprints), self.nodes(rows)).await;
+        let cached = cached?;
+        let labels = self.labels(rows, &cached).await;
         let mut looked = Vec::with_capacity(rows.len());
-        for (place, row) in rows.iter().enumerate() {
+        let learnt = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
+        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(learnt) {
             let node = row.bootstrap_token_id.map(|_| {
-                let answer = nodes.remove(&place);
-                answer.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
+                node.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
             });
-            let glance = match (blueprints.remove(&place), cached.remove(&place)) {
-                (Some(Ok(blueprint)), Some(cached)) => {
-                    let labels = labels.remove(&place);
+            let glance = match (blueprint, cached) {
+                (Ok(blueprint), Some(cached)) => {
                     self.facts(row, blueprint, cached, node, labels).await
                 }
-                (Some(Err(error)), _) => Err(error),
-                (Some(Ok(_)) | None, _) => Err(Arc::new(unanswered(PortName::Cluster))),
+                (Err(error), _) => Err(error),
+                (Ok(_), None) => Err(Arc::new(unanswered(PortName::Cluster))),
             };
             looked.push(Looked { row, glance });
         }
@@ -225,22 +230,23 @@ impl<'a> Observations<'a> {
     async fn labels(
         &mut self,
         rows: &[CompactRow],
-        cached: &BTreeMap<usize, Result<CachedXr, PortError>>,
-    ) -> BTreeMap<usize, Asked<Labels>> {
+        cached: &[Option<Result<CachedXr, PortError>>],
+    ) -> Answers<Asked<Labels>> {
         let (places, resources): (Vec<usize>, Vec<ResourceId>) = rows
             .iter()
+            .zip(cached)
             .enumerate()
-            .filter_map(|(place, row)| {
-                let cached = cached.get(&place)?.as_ref().ok()?;
+            .filter_map(|(place, (row, cached))| {
+                let cached = cached.as_ref()?.as_ref().ok()?;
                 to_be_rendered(row, cached).map(|_| (place, row.resource_id))
             })
             .unzip();
         if resources.is_empty() {
-            return BTreeMap::new();
+            return in_places(rows, places, Vec::new());
         }
         let port = PortName::LabelTagResolver;
         let many = self.resolvers.labels_of_many(&resources);
-        let answers = match self.ask(port, many).await {
+        let answers: Vec<_> = match self.ask(port, many).await {
             Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
             Err(error) => {
                 tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
@@ -252,7 +258,7 @@ impl<'a> Observations<'a> {
                 answers
             }
         };
-        places.into_iter().zip(answers).collect()
+        in_places(rows, places, answers)
     }
 
     async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
@@ -306,32 +312,32 @@ impl<'a> Observations<'a> {
     async fn cached(
         &self,
         rows: &[CompactRow],
-        blueprints: &BTreeMap<usize, Asked<Arc<BlueprintVersionView>>>,
-    ) -> Result<BTreeMap<usize, Result<CachedXr, PortError>>, Error> {
+        blueprints: &[Asked<Arc<BlueprintVersionView>>],
+    ) -> Result<Answers<Result<CachedXr, PortError>>, Error> {
         let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
             .iter()
+            .zip(blueprints)
             .enumerate()
-            .filter_map(|(place, row)| {
-                let blueprint = blueprints.get(&place)?.as_ref().ok()?;
-                Some((place, target(row, blueprint)))
+            .filter_map(|(place, (row, blueprint))| {
+                Some((place, target(row, blueprint.as_ref().ok()?)))
             })
             .unzip();
         let answers = self.ports.cluster.observe_many(&targets);
         let patience = self.deadlines.cluster_read;
         let answers = call(PortName::Cluster, Kind::Read, patience, answers).await?;
-        Ok(places.into_iter().zip(answers).collect())
+        Ok(in_places(rows, places, answers))
     }
 
     /// Whether Nodes are registered. A mesh that does not answer is the trouble of the rows with a token, and
     /// of nobody else.
-    async fn nodes(&self, rows: &[CompactRow]) -> BTreeMap<usize, Asked<bool>> {
+    async fn nodes(&self, rows: &[CompactRow]) -> Answers<Asked<bool>> {
         let (places, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
             .iter()
             .enumerate()
             .filter_map(|(place, row)| Some((place, row.bootstrap_token_id?)))
             .unzip();
         if tokens.is_empty() {
-            return BTreeMap::new();
+            return in_places(rows, places, Vec::new());
         }
         let port = PortName::NodeDeregistrar;
         let answers = self.ports.nodes.nodes_registered(&tokens);
@@ -341,14 +347,27 @@ impl<'a> Observations<'a> {
                 let named =
                     |answer: Result<bool, _>| answer.map_err(|source| Error::Port { port, source });
                 let answers = answers.into_iter().map(|answer| named(answer).map_err(Arc::new));
-                places.into_iter().zip(answers).collect()
+                in_places(rows, places, answers.collect())
             }
             Err(error) => {
                 let error = Arc::new(error);
-                places.into_iter().map(|place| (place, Err(Arc::clone(&error)))).collect()
+                let answers = places.iter().map(|_| Err(Arc::clone(&error))).collect();
+                in_places(rows, places, answers)
             }
         }
     }
+}
+
+/// An answer for each row of a page that there was a question about, in the order of the rows.
+type Answers<T> = Vec<Option<T>>;
+
+/// Puts answers where their questions came from. What was not answered stays empty.
+fn in_places<T>(rows: &[CompactRow], places: Vec<usize>, answers: Vec<T>) -> Answers<T> {
+    let mut all: Vec<_> = rows.iter().map(|_| None).collect();
+    for (place, answer) in places.into_iter().zip(answers) {
+        all[place] = Some(answer);
+    }
+    all
 }
 
 /// The parameters of a row whose composite resource is compared with what would be applied now.

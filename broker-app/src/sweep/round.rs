@@ -10,7 +10,8 @@ use broker_ports::{
 
 use super::attention::{Attention, attention, is_missing};
 use super::belongings::{Kinds, Swept};
-use super::glance::{Looked, Memory, Observations};
+use super::glance::{Looked, Observations};
+use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
 use crate::call::{Kind, call};
@@ -53,7 +54,7 @@ impl<'a> Round<'a> {
             observations: Observations::new(ports, config.deadlines),
             before,
             resumed: resume_after.is_some(),
-            now: Memory::new(),
+            now: Memory::default(),
             kinds,
             swept: Swept::default(),
             missing: BTreeSet::new(),
@@ -67,7 +68,7 @@ impl<'a> Round<'a> {
     pub(super) async fn look_at(&mut self, page: SweepPage) -> Result<(), Error> {
         let SweepPage { rows, unreadable, now, .. } = page;
         for UnreadableRow { id, error: source, .. } in unreadable {
-            self.swept.account_for([&id]);
+            self.swept.account_for([id]);
             self.report.looked_at += 1;
             self.report.trouble(id, &Error::Port { port: PortName::Repository, source });
         }
@@ -86,7 +87,7 @@ impl<'a> Round<'a> {
                 self.missing.insert(row.id);
             }
             let fingerprint = facts.fingerprint();
-            let unchanged = self.before.get(&row.id) == Some(&fingerprint);
+            let unchanged = self.before.get(row.id) == Some(&fingerprint);
             self.now.insert(row.id, fingerprint);
             match attention(&facts.as_seen_by(row, unchanged, now)) {
                 Attention::None => self.report.settled += 1,
@@ -126,7 +127,7 @@ impl<'a> Round<'a> {
     pub(super) async fn look_for_orphans(&mut self) -> Result<(), Error> {
         if self.resumed {
             // Only to save questions: whatever no row accounts for is looked up before it is judged.
-            self.swept.account_for(self.before.keys());
+            self.swept.account_for(self.before.ids());
         }
         self.kinds
             .look(
@@ -150,13 +151,7 @@ impl<'a> Round<'a> {
         self.report.complete = deferred.is_none() && !self.resumed;
         self.report.hand_over(&self.work);
         // Rows that this sweep did not come to are remembered as the one before saw them.
-        let rows = if self.report.complete {
-            self.now
-        } else {
-            let mut rows = self.before;
-            rows.extend(self.now);
-            rows
-        };
+        let rows = if self.report.complete { self.now } else { self.before.updated_by(self.now) };
         let known = Known { rows, resume_after: deferred, kinds: self.kinds };
         (known, take_turns(self.work), self.report)
     }

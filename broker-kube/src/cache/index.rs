@@ -5,7 +5,7 @@
 //! store that it speaks of; what is not newer than the index itself is dropped, be it late, doubled, or both.
 
 use broker_domain::ProvisionedResourceId;
-use broker_ports::{CachedXr, OwnedObject};
+use broker_ports::{CachedXr, OwnedObject, ResourceIds};
 use serde_json::Value;
 
 use super::entry::Key;
@@ -59,9 +59,9 @@ impl Index {
         self.kept.get(key)
     }
 
-    /// Everything that stands, as objects of the kind that goes by these names.
-    pub(super) fn owned(&self, names: (&str, &str)) -> Vec<OwnedObject> {
-        self.kept.owned(self.keep, names)
+    /// Everything that stands, as objects of the kind that goes by these names; those of some resources excepted.
+    pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
+        self.kept.owned(self.keep, names, except)
     }
 
     #[cfg(test)]

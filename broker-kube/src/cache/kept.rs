@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use broker_domain::{ObjectReference, ProvisionedResourceId};
-use broker_ports::{CachedXr, ObjectVersion, OwnedObject, OwnedRole};
+use broker_ports::{CachedXr, ObjectVersion, OwnedObject, OwnedRole, ResourceIds};
 use broker_render::{NamespaceName, Scope};
 use serde_json::Value;
 
@@ -102,8 +102,13 @@ impl Kept {
         self.entries.get(key).map_or(CachedXr::Absent, |entry| entry.show())
     }
 
-    /// Everything, as a list of the kind would name it.
-    pub(super) fn owned(&self, keep: Keep, (api_version, kind): (&str, &str)) -> Vec<OwnedObject> {
+    /// Everything, as a list of the kind would name it; the objects of some resources excepted.
+    pub(super) fn owned(
+        &self,
+        keep: Keep,
+        (api_version, kind): (&str, &str),
+        except: &ResourceIds,
+    ) -> Vec<OwnedObject> {
         let owned = |name: &str, within: Option<&str>, version: &Version, deleting: bool| {
             // What the API server listed under a name has one.
             let reference = ObjectReference::new(api_version, kind, name, within).ok()?;
@@ -114,9 +119,10 @@ impl Kept {
             let (name, home) = key.place()?;
             owned(name.as_str(), home.as_ref().map(NamespaceName::as_str), version, deleting)
         };
-        let entries = self.entries.iter();
+        let wanted = |key: &Key| key.resource().is_none_or(|id| !except.contains(&id));
+        let entries = self.entries.iter().filter(|(key, _)| wanted(key));
         let entries = entries.map(|(key, it)| named(key, it.version(), it.is_deleting()));
-        let marks = self.marks.iter();
+        let marks = self.marks.iter().filter(|(key, _)| wanted(key));
         let marks = marks.map(|(key, it)| named(key, &it.version, it.deleting));
         let strangers = self
             .strangers

@@ -1,11 +1,12 @@
 //! One kind that is followed, shared between the one who follows it and those who ask.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{ClusterId, ProvisionedResourceId};
-use broker_ports::{CachedXr, OwnedObject};
+use broker_ports::{CachedXr, OwnedObject, ResourceIds};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -21,6 +22,8 @@ pub(super) struct Tracked {
     followed: AtomicBool,
     /// Nobody wants it any more.
     pub(super) dropped: Notify,
+    /// It is known whether the first list and its watch came about.
+    decided: Notify,
 }
 
 #[derive(Debug)]
@@ -34,14 +37,22 @@ struct State {
     heard: Option<Instant>,
     /// When somebody asked last.
     used: Instant,
+    /// Neither was there a watch yet, nor has anything failed: whoever waits will soon have an answer.
+    hopeful: bool,
 }
 
 impl Tracked {
     pub(super) fn new(source: Source) -> Self {
         let index = Index::new(source.keep);
         let used = Instant::now();
-        let state = Mutex::new(State { index, cluster: None, listed: None, heard: None, used });
-        Self { source, state, followed: AtomicBool::new(false), dropped: Notify::new() }
+        let state = State { index, cluster: None, listed: None, heard: None, used, hopeful: true };
+        Self {
+            source,
+            state: Mutex::new(state),
+            followed: AtomicBool::new(false),
+            dropped: Notify::new(),
+            decided: Notify::new(),
+        }
     }
 
     pub(super) const fn source(&self) -> &Source {
@@ -63,6 +74,12 @@ impl Tracked {
         self.followed.store(false, Ordering::Release);
     }
 
+    /// Nobody shall follow it any more, and nobody wait for it.
+    pub(super) fn drop_it(&self) {
+        self.lose();
+        self.dropped.notify_one();
+    }
+
     /// Somebody asked.
     pub(super) fn touch(&self) {
         self.lock().used = Instant::now();
@@ -77,6 +94,19 @@ impl Tracked {
         self.lock().is_warm(silence)
     }
 
+    /// Waits while the first list is on its way: until there is a watch, or something has failed.
+    pub(super) async fn decided(&self) {
+        loop {
+            let mut decided = pin!(self.decided.notified());
+            // Listened before it is looked, so that nothing is missed in between.
+            decided.as_mut().enable();
+            if !self.lock().hopeful {
+                return;
+            }
+            decided.await;
+        }
+    }
+
     /// The cluster that it stands on, as long as it is warm.
     pub(super) fn cluster(&self, silence: Duration) -> Option<ClusterId> {
         let state = self.lock();
@@ -87,8 +117,8 @@ impl Tracked {
         self.lock().index.get(key)
     }
 
-    pub(super) fn owned(&self, names: (&str, &str)) -> Vec<OwnedObject> {
-        self.lock().index.owned(names)
+    pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
+        self.lock().index.owned(names, except)
     }
 
     pub(super) fn version(&self) -> Option<String> {
@@ -131,19 +161,29 @@ impl Tracked {
 
     /// A watch has begun.
     pub(super) fn hear(&self) {
-        self.lock().heard = Some(Instant::now());
+        self.decide(|state| state.heard = Some(Instant::now()));
     }
 
     /// There is no watch.
     pub(super) fn lose(&self) {
-        self.lock().heard = None;
+        self.decide(|state| state.heard = None);
     }
 
     /// There is no watch, and no version to begin one from.
     pub(super) fn expire(&self) {
+        self.decide(|state| {
+            state.heard = None;
+            state.index.expire();
+        });
+    }
+
+    /// Whether there is a watch is known from now on.
+    fn decide(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        state.heard = None;
-        state.index.expire();
+        change(&mut state);
+        state.hopeful = false;
+        drop(state);
+        self.decided.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

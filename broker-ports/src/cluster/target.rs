@@ -94,6 +94,40 @@ impl OwnedKinds {
     }
 }
 
+/// Resources, however many. Clones share them.
+///
+/// ```
+/// use broker_ports::ResourceIds;
+/// # use broker_domain::ProvisionedResourceId;
+/// # let id = |text: &str| text.parse::<ProvisionedResourceId>().unwrap();
+/// # let one = id("0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
+/// # let other = id("0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e58");
+///
+/// let ids: ResourceIds = [one].into_iter().collect();
+/// assert!(ids.contains(&one) && !ids.contains(&other));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourceIds {
+    /// In order, each once: as small as they can be, and quickly searched.
+    ids: Arc<[ProvisionedResourceId]>,
+}
+
+impl ResourceIds {
+    /// Whether this is one of them.
+    pub fn contains(&self, id: &ProvisionedResourceId) -> bool {
+        self.ids.binary_search(id).is_ok()
+    }
+}
+
+impl FromIterator<ProvisionedResourceId> for ResourceIds {
+    fn from_iter<I: IntoIterator<Item = ProvisionedResourceId>>(ids: I) -> Self {
+        let mut ids: Vec<_> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids: ids.into() }
+    }
+}
+
 /// Which objects of ours to list.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -102,12 +136,22 @@ pub struct OwnedQuery {
     pub kinds: OwnedKinds,
     /// Where the page before ended.
     pub after: Option<String>,
+    /// Resources whose objects nobody asks about.
+    pub except: ResourceIds,
 }
 
 impl OwnedQuery {
     /// From the beginning.
-    pub const fn new(kinds: OwnedKinds) -> Self {
-        Self { kinds, after: None }
+    pub fn new(kinds: OwnedKinds) -> Self {
+        Self { kinds, after: None, except: ResourceIds::default() }
+    }
+
+    /// Without the objects of these resources. What is left out costs an implementer nothing to name; one that names
+    /// them all the same is not wrong.
+    #[must_use]
+    pub fn except(mut self, ids: ResourceIds) -> Self {
+        self.except = ids;
+        self
     }
 
     /// From where the page before ended: its [`next`](OwnedPage::next).

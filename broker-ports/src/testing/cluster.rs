@@ -309,6 +309,7 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         owned_objects_are_listed_to_the_end,
         owned_pages_do_not_drift_while_objects_go,
         what_carries_our_label_is_listed_whatever_its_name,
+        what_is_excepted_hides_nothing_else,
         what_lost_our_label_is_not_listed,
         a_forbidden_listing_is_an_error,
         a_change_gives_a_hint,

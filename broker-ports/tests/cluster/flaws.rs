@@ -72,6 +72,7 @@ flaws! {
     ListsOnePageOnly => "owned_objects_are_listed_to_the_end",
     ListsByCounting => "owned_pages_do_not_drift_while_objects_go",
     ListsNamesOfOursOnly => "what_carries_our_label_is_listed_whatever_its_name",
+    ListsNothingBesideExceptions => "what_is_excepted_hides_nothing_else",
     ListsNothingInAnOutage => "a_cluster_that_is_cut_off_never_answers_with_absence",
     ListsWhatIsNotOurs => "what_lost_our_label_is_not_listed",
     ListsForbiddenAsNothing => "a_forbidden_listing_is_an_error",

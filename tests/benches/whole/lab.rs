@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::stand::{Counted, Stand};
-use super::{claim, converge, declare, drain, sweep, teardown, watch};
+use super::{claim, cold, converge, crowd, declare, drain, sweep, teardown, watch};
 
 /// At least as many rounds as a median and a spread need.
 const ROUNDS: usize = 5;
@@ -15,8 +15,10 @@ const ROUNDS: usize = 5;
 /// What a work does once it is wanted.
 type Start = fn(Lab) -> Pin<Box<dyn Future<Output = ()>>>;
 
-const WORKS: [(&str, Start); 7] = [
+const WORKS: [(&str, Start); 9] = [
     ("sweep", |lab| Box::pin(sweep::run(lab))),
+    ("cold", |lab| Box::pin(cold::run(lab))),
+    ("crowd", |lab| Box::pin(crowd::run(lab))),
     ("converge", |lab| Box::pin(converge::run(lab))),
     ("watch", |lab| Box::pin(watch::run(lab))),
     ("teardown", |lab| Box::pin(teardown::run(lab))),

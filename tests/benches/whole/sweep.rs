@@ -76,7 +76,7 @@ async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
 }
 
 /// Runs a cache until the answer is dropped.
-fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
+pub(super) fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
     let cache = Arc::clone(cache);
     let mut running = JoinSet::new();
     running.spawn(async move { cache.run(std::future::pending()).await });
@@ -90,13 +90,13 @@ async fn warm(sweeper: &Sweeper, cache: &Cache) {
 }
 
 /// Looks at everything, and finds nothing to do.
-async fn sweep(sweeper: &Sweeper, many: usize) {
+pub(super) async fn sweep(sweeper: &Sweeper, many: usize) {
     let (work, report) = sweeper.sweep().await.unwrap();
     assert!(work.is_empty() && report.settled == many, "a sweep found {work:?}: {report:?}");
 }
 
 /// Reads the rows, and makes nothing of them.
-async fn scan(pool: &PgPool, many: usize) {
+pub(super) async fn scan(pool: &PgPool, many: usize) {
     let (mut after, mut read) = (Uuid::nil(), 0);
     loop {
         let page = sqlx::query(SCAN).bind(after).bind(PAGE + 1).fetch_all(pool).await.unwrap();
@@ -125,13 +125,17 @@ fn decoded(row: &PgRow) -> Uuid {
 }
 
 /// The composite resources, asked for without the broker.
-fn composites(stand: &Stand) -> Api<DynamicObject> {
+pub(super) fn composites(stand: &Stand) -> Api<DynamicObject> {
     let xrd = stand.world.kinds.xrd_of(NODE);
     stand.world.composites_of(&stand.bare, &xrd)
 }
 
 /// Reads the rows, and asks the API server for one after the other.
-async fn ask_for_each(world: &RealWorld, composites: &Api<DynamicObject>, machines: &[Machine]) {
+pub(super) async fn ask_for_each(
+    world: &RealWorld,
+    composites: &Api<DynamicObject>,
+    machines: &[Machine],
+) {
     scan(world.pool(), machines.len()).await;
     for machine in machines {
         let found = composites.get(XrName::of(machine.id).as_str()).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use broker_pg::ask_after_rest;
 use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -36,8 +37,8 @@ impl TestDatabase {
             admin.close().await
         };
         create.await.or_fail("a test database cannot be created");
-        let pool =
-            PgPoolOptions::new().max_connections(10).connect_lazy_with(postgres.options(&name));
+        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(10);
+        let pool = pool.connect_lazy_with(postgres.options(&name));
         Self { postgres: postgres.clone(), name, pool }
     }
 

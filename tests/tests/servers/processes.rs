@@ -9,10 +9,10 @@ use std::{
 /// A process that does what [the victim](../../src/bin/victim.rs) is told, with its output
 /// readable.
 pub(crate) fn victim(arguments: &[&str]) -> Command {
-    // A shell may have started the tests with Ctrl-C ignored, and that would be inherited.
+    // A shell may have started the tests with Ctrl-C ignored, `nohup` with a hang-up; either would be inherited.
     let mut command = Command::new("env");
     command
-        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_victim")])
+        .args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_victim")])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());

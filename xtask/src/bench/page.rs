@@ -23,7 +23,7 @@ pub(super) fn record(root: &Path, name: &str, text: &str) -> Result<(), TaskErro
     fs::write(root.join(PAGE), page).map_err(file)
 }
 
-fn with_text(page: &str, name: &str, text: &str) -> Option<String> {
+pub(super) fn with_text(page: &str, name: &str, text: &str) -> Option<String> {
     let (start, stop) = between_marks(page, name)?;
     Some(format!("{}{text}{}", &page[..start], &page[stop..]))
 }

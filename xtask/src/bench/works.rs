@@ -28,11 +28,13 @@ enum Bar {
 /// Below this the handful of questions that any sweep asks weighs more than the rows.
 const MANY: &[&str] = &["1,000", "10,000", "100,000, cluster in memory"];
 
-pub(super) const WORKS: [Work; 7] = [
+pub(super) const WORKS: [Work; 9] = [
     Work {
         name: "sweep",
         bars: &[Bar::Silent, Bar::Naive("1,000", 50.0), Bar::Floor(MANY, 3.0), Bar::Growth(1.1)],
     },
+    Work { name: "cold", bars: &[] },
+    Work { name: "crowd", bars: &[Bar::Growth(1.1)] },
     Work { name: "converge", bars: &[Bar::Share(0.7)] },
     Work { name: "watch", bars: &[Bar::Floor(&["p99"], 10.0)] },
     Work { name: "teardown", bars: &[] },

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
-use broker_pg::migrate;
+use broker_pg::{ask_after_rest, migrate};
 use broker_render::catalog::Files;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -42,7 +42,7 @@ pub(super) async fn connect(dsn: &Dsn) -> Result<PgPool, Failure> {
         .map_err(|_| unusable(NoConnection::Silent))?
         .map_err(|error| unusable(NoConnection::from(error)))?;
     first.close().await.map_err(unusable)?;
-    let pool = PgPoolOptions::new();
+    let pool = ask_after_rest(PgPoolOptions::new());
     let pool = pool.max_connections(MOST_CONNECTIONS).acquire_timeout(CONNECT_WITHIN);
     Ok(pool.connect_lazy_with(options))
 }

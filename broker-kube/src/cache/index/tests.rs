@@ -116,12 +116,15 @@ fn stranger(version: u64) -> Value {
 
 /// Name, namespace, uid and whether it goes, of everything that an index has.
 fn owned(index: &Index) -> Vec<(String, String, String, bool)> {
-    let objects = index.owned(("example.org/v1", "Thing")).into_iter().map(|object| {
-        let reference = object.reference;
-        assert_eq!((reference.api_version(), reference.kind()), ("example.org/v1", "Thing"));
-        let within = reference.namespace().unwrap_or_default().to_owned();
-        (reference.name().to_owned(), within, object.uid, object.deleting)
-    });
+    let objects = index
+        .owned(("example.org/v1", "Thing"), &ResourceIds::default())
+        .into_iter()
+        .map(|object| {
+            let reference = object.reference;
+            assert_eq!((reference.api_version(), reference.kind()), ("example.org/v1", "Thing"));
+            let within = reference.namespace().unwrap_or_default().to_owned();
+            (reference.name().to_owned(), within, object.uid, object.deleting)
+        });
     let mut objects: Vec<_> = objects.collect();
     objects.sort();
     objects
@@ -157,7 +160,7 @@ fn whatever_is_kept_is_listed_as_it_stands() {
         going["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
         index.apply(Event::Applied(&going));
         assert_eq!(owned(&index), [ours(1, false), ours(2, true)]);
-        let objects = index.owned(("example.org/v1", "Thing"));
+        let objects = index.owned(("example.org/v1", "Thing"), &ResourceIds::default());
         assert!(objects.iter().all(|object| object.role == role && object.resource.is_some()));
         index.apply(Event::Deleted(&object(1, 7)));
         assert_eq!(owned(&index), [ours(2, true)]);

@@ -131,6 +131,7 @@ impl State {
         }
         let mut rest: Vec<_> = objects
             .into_values()
+            .filter(|object| object.resource.is_none_or(|id| !query.except.contains(&id)))
             .filter(|object| after.as_ref().is_none_or(|after| object.reference > *after))
             .collect();
         let more = rest.len() > self.page_size;

@@ -13,7 +13,7 @@ use super::kinds::{Blueprint, config};
 use super::scene::{Outcome, ROUNDS, Scene, done};
 use super::subject::Subject;
 use crate::cluster::{
-    Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, XrReading,
+    Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, ResourceIds, XrReading,
 };
 use crate::error::{FailureClass, PortError};
 use crate::testing::Violation;
@@ -179,6 +179,31 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
         require(object.deleting == (reference == going), "what goes is not told from what stays")?;
     }
     scene.let_go(going).await
+}
+
+/// Whoever leaves out what nobody asks about leaves out nothing else.
+pub(super) async fn what_is_excepted_hides_nothing_else(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (excepted, wanted) = (scene.machine()?, scene.machine()?);
+    for subject in [&excepted, &wanted] {
+        scene.shell(subject).await?;
+        done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
+    }
+    let xr = wanted.reference()?;
+    let name = format!("of-somebody-{}", world.fresh_id().simple());
+    let stranger = ObjectReference::new(xr.api_version(), xr.kind(), &name, xr.namespace())?;
+    world.create(&stranger, &labelled(&stranger)).await?;
+    let expected = [xr, wanted.target()?.provider_config, stranger];
+    let ids: ResourceIds = [excepted.identity.resource].into_iter().collect();
+    for _ in 0..ROUNDS {
+        let query = owned(&scene)?.except(ids.clone());
+        let found = list_from(&scene, query, BTreeMap::new()).await?;
+        if expected.iter().all(|object| found.contains_key(&object.to_string())) {
+            return Ok(());
+        }
+        world.settle().await;
+    }
+    Err(Violation::new("what nobody excepted is never listed"))
 }
 
 /// An object that carries our label is ours to report, whatever its name and wherever it stands.

@@ -3,7 +3,8 @@
 use std::future::ready;
 
 use broker_ports::{
-    CachedXr, Cluster, Hints, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, PortError, XrTarget,
+    CachedXr, Cluster, Hints, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, PortError,
+    ResourceIds, XrTarget,
 };
 use broker_render::references_digest;
 use futures_util::StreamExt as _;
@@ -64,6 +65,9 @@ impl Flawed {
         match self.flaw {
             Flaw::ListsOnePageOnly => page.next = None,
             Flaw::ListsNamesOfOursOnly => page.objects.retain(|object| object.resource.is_some()),
+            Flaw::ListsNothingBesideExceptions if query.except != ResourceIds::default() => {
+                page.objects.retain(|it| it.resource.is_some_and(|id| query.except.contains(&id)));
+            }
             Flaw::ListsWhatIsNotOurs => page.objects = self.everything(query),
             _ => {}
         }

@@ -25,9 +25,8 @@ pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view:
         let stands = (0..8).any(|name| stands(&name) && composed_name(name) == *reference);
         (reference.clone(), if stands { Standing::Present } else { Standing::Gone })
     });
-    let labelled = (0..8).filter(stands).map(composed_name);
-    let labelled: BTreeSet<_> =
-        if without == Some(Rule::LabelList) { BTreeSet::new() } else { labelled.collect() };
+    let looked_for = Sight::needs_labelled(resource.phase()) && without != Some(Rule::LabelList);
+    let labelled = (0..8).filter(|name| looked_for && stands(name)).map(composed_name).collect();
     let registered = resource.bootstrap_token_id().map(|_| registered);
     let sight = Sight {
         cluster: cluster(1),

@@ -1,0 +1,278 @@
+//! What the counted figures mean for a platform: how busy its servers are with N resources, and which is the first that
+//! cannot keep up. Pure, but for the two pages that it reads from and writes to.
+//!
+//! The broker's part is counted: how many requests and commits a life and a change take, and how much more a sweep is than
+//! a bare scan, all by `cargo xtask bench`. What the servers can do is assumed, because only a platform knows its own.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::page::{self, between_marks, grouped, with_text};
+use crate::error::TaskError;
+
+/// Where the outcome stands.
+const PAGE: &str = "docs/scale.md";
+
+/// How many resources.
+const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
+
+/// What the broker takes, by the benchmarks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Taken {
+    requests_per_life: f64,
+    commits_per_life: f64,
+    requests_per_change: f64,
+    commits_per_change: f64,
+    /// A sweep, in bare scans of the same rows.
+    scans_per_sweep: f64,
+    bytes_per_resource: f64,
+}
+
+/// What a platform does, and what its servers can do.
+#[derive(Debug, Clone, Copy)]
+struct Platform {
+    /// How often a resource changes in a day.
+    changes_per_day: f64,
+    /// How many of a hundred resources are made, and as many removed, in a day.
+    lives_per_day: f64,
+    /// Which share of all changes at the same moment, when a cloud has trouble.
+    storm: f64,
+    replicas: f64,
+    sweep_interval_seconds: f64,
+    /// What the API server takes of the broker, as its own fairness allows.
+    requests_per_second: f64,
+    commits_per_second: f64,
+    /// Rows of a bare scan.
+    rows_per_second: f64,
+}
+
+const ASSUMED: Platform = Platform {
+    changes_per_day: 24.0,
+    lives_per_day: 10.0,
+    storm: 0.1,
+    replicas: 3.0,
+    sweep_interval_seconds: 30.0,
+    requests_per_second: 200.0,
+    commits_per_second: 1_000.0,
+    rows_per_second: 200_000.0,
+};
+
+const SECONDS_PER_DAY: u32 = 24 * 60 * 60;
+
+/// How a platform of some size fares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Fare {
+    /// Shares of what each can do, over a day.
+    api_server: f64,
+    database: f64,
+    /// The share of its interval that a sweep takes in a replica.
+    sweep: f64,
+    megabytes: f64,
+    /// Until everything is as it should be again after a storm; `None` if that is never.
+    storm_seconds: Option<u32>,
+}
+
+/// Writes the outcome, from what the page of the benchmarks says.
+pub(super) fn write(root: &Path) -> Result<(), TaskError> {
+    let missing = |what: String| TaskError::Command {
+        what: format!("reading what the broker takes from {}", page::PAGE),
+        how: format!("there is no figure for {what}"),
+    };
+    let taken = Taken::from_page(&page::read(root)?).map_err(missing)?;
+    let table = table(taken, ASSUMED);
+    println!("\nscale\n\n{table}");
+    let path = root.join(PAGE);
+    let file = |doing| {
+        let path = path.clone();
+        move |source| TaskError::File { doing, path, source }
+    };
+    let text = fs::read_to_string(&path).map_err(file("read"))?;
+    let text = with_text(&text, "scale", &table).ok_or_else(|| TaskError::Command {
+        what: format!("writing into {PAGE}"),
+        how: "its marks are missing".to_owned(),
+    })?;
+    fs::write(&path, text).map_err(file("write"))
+}
+
+impl Taken {
+    /// From the tables of the page; the error names what is not there.
+    fn from_page(page: &str) -> Result<Self, String> {
+        let of = |name: &str, case: &str, column: usize| {
+            cell(page, name, case, column).ok_or_else(|| format!("`{name}`, {case}"))
+        };
+        // Floor, ours and naive stand in one cell; the second is ours.
+        let ours = |name: &str, case: &str, column: usize, many: f64| {
+            let cell = of(name, case, column)?;
+            let ours = cell.split('/').nth(1).and_then(number);
+            ours.map(|ours| ours / many).ok_or_else(|| format!("`{name}`, {case}"))
+        };
+        let first = |cell: String| {
+            cell.split_whitespace().next().and_then(number).ok_or_else(|| cell.clone())
+        };
+        let (up, down) = ("200 machines", "50 machines");
+        Ok(Self {
+            requests_per_life: ours("converge", up, 3, 200.0)? + ours("teardown", down, 3, 50.0)?,
+            commits_per_life: ours("converge", up, 4, 200.0)? + ours("teardown", down, 4, 50.0)?,
+            requests_per_change: ours("watch", "p50", 3, 100.0)?,
+            commits_per_change: ours("watch", "p50", 4, 100.0)?,
+            scans_per_sweep: first(of("sweep", "10,000", 1)?)?,
+            bytes_per_resource: first(of("memory", "heap per resource, of 100,000", 1)?)?,
+        })
+    }
+}
+
+/// A cell of the table of a benchmark, by the first cell of its row.
+fn cell(page: &str, name: &str, case: &str, column: usize) -> Option<String> {
+    let (start, stop) = between_marks(page, name)?;
+    page[start..stop].lines().find_map(|line| {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        (cells.first() == Some(&case)).then(|| cells.get(column).map(ToString::to_string))?
+    })
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().replace(',', "").parse().ok()
+}
+
+/// Lives through a day, second by second. Changes and lives come evenly, but for one storm in the sixth hour; what cannot
+/// be served waits.
+fn fare(taken: Taken, platform: Platform, resources: u32) -> Fare {
+    let many = f64::from(resources);
+    let seconds = f64::from(SECONDS_PER_DAY);
+    let changes = many * platform.changes_per_day / seconds;
+    let lives = many * platform.lives_per_day / 100.0 / seconds;
+    let requests = changes * taken.requests_per_change + lives * taken.requests_per_life;
+    let commits = changes * taken.commits_per_change + lives * taken.commits_per_life;
+    // Every replica sweeps by itself.
+    let scanned = many * platform.replicas / platform.sweep_interval_seconds;
+    let scanning = scanned / platform.rows_per_second;
+    let at_once = many * platform.storm;
+    let mut waiting = (0.0, 0.0);
+    let (storm, mut calm) = (6 * 60 * 60, None);
+    for second in 0..SECONDS_PER_DAY {
+        if second == storm {
+            waiting.0 += at_once * taken.requests_per_change;
+            waiting.1 += at_once * taken.commits_per_change;
+        }
+        waiting.0 = (waiting.0 + requests - platform.requests_per_second).max(0.0);
+        let spare = platform.commits_per_second * (1.0 - scanning).max(0.0);
+        waiting.1 = (waiting.1 + commits - spare).max(0.0);
+        if second >= storm && calm.is_none() && waiting == (0.0, 0.0) {
+            calm = Some(second - storm + 1);
+        }
+    }
+    let bare = many / platform.rows_per_second;
+    Fare {
+        api_server: requests / platform.requests_per_second,
+        database: commits / platform.commits_per_second + scanning,
+        sweep: bare * taken.scans_per_sweep / platform.sweep_interval_seconds,
+        megabytes: many * taken.bytes_per_resource / 1e6,
+        storm_seconds: calm,
+    }
+}
+
+impl Fare {
+    /// Who is busiest. Beyond all that it can do, it is what saturates.
+    fn first(self) -> &'static str {
+        let busy = [
+            (self.api_server, "the API server"),
+            (self.database, "the database"),
+            (self.sweep, "the sweep of a replica"),
+        ];
+        let busiest = busy.into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
+        busiest.map_or("", |(_, name)| name)
+    }
+}
+
+fn table(taken: Taken, platform: Platform) -> String {
+    let mut table = "| resources | API server busy | database busy | sweep, of its interval | memory of a replica | \
+                     a storm is over after | busiest |\n|---:|---:|---:|---:|---:|---:|---|\n"
+        .to_owned();
+    for resources in SIZES {
+        let fare = fare(taken, platform, resources);
+        let storm = match fare.storm_seconds {
+            Some(seconds) => format!("{} s", grouped(u64::from(seconds))),
+            None => "never".to_owned(),
+        };
+        // Writing into a text cannot fail.
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {} | {:.0} MB | {storm} | {} |",
+            grouped(u64::from(resources)),
+            percent(fare.api_server),
+            percent(fare.database),
+            percent(fare.sweep),
+            fare.megabytes,
+            fare.first(),
+        );
+    }
+    table
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 1.0 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAKEN: Taken = Taken {
+        requests_per_life: 30.0,
+        commits_per_life: 40.0,
+        requests_per_change: 5.0,
+        commits_per_change: 4.0,
+        scans_per_sweep: 2.0,
+        bytes_per_resource: 300.0,
+    };
+
+    #[test]
+    fn what_the_broker_takes_is_read_from_the_page() {
+        let page = "<!-- bench converge -->\n| case | a | b | requests | commits |\n|---|\n\
+            | 200 machines | 1.50 (1–2) | 2 | 600 / 1,200 / 600 | 0 / 1,600 / 8 |\n<!-- /bench converge -->\n\
+            <!-- bench teardown -->\n| 50 machines | 1 | 1 | 9 / 500 / 3 | 0 / 400 / 1 |\n<!-- /bench teardown -->\n\
+            <!-- bench watch -->\n| p50 | 3 | – | 0 / 500 / – | 1 / 400 / – |\n<!-- /bench watch -->\n\
+            <!-- bench sweep -->\n| 10,000 | 2.00 (1.9–2.5) | 105 |\n<!-- /bench sweep -->\n";
+        assert_eq!(
+            Taken::from_page(page).unwrap_err(),
+            "`memory`, heap per resource, of 100,000",
+            "what is missing is named"
+        );
+        let memory = "<!-- bench memory -->\n| heap per resource, of 100,000 | 300 |\n<!-- /bench memory -->\n";
+        let expected = Taken { requests_per_life: 16.0, commits_per_life: 16.0, ..TAKEN };
+        assert_eq!(Taken::from_page(&format!("{page}{memory}")).unwrap(), expected);
+    }
+
+    #[test]
+    fn twice_as_many_resources_are_twice_the_work() {
+        let (some, twice) = (fare(TAKEN, ASSUMED, 10_000), fare(TAKEN, ASSUMED, 20_000));
+        for (one, other) in [
+            (some.api_server, twice.api_server),
+            (some.database, twice.database),
+            (some.sweep, twice.sweep),
+            (some.megabytes, twice.megabytes),
+        ] {
+            assert!((other / one - 2.0).abs() < 1e-9, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn a_storm_is_over_when_what_it_brought_was_served() {
+        // 1,000 changes of 5 requests each at once, and 200 requests a second beside next to nothing.
+        let quiet = Platform { changes_per_day: 0.0, lives_per_day: 0.0, ..ASSUMED };
+        assert_eq!(fare(TAKEN, quiet, 10_000).storm_seconds, Some(25));
+        let busy = Platform { changes_per_day: 10_000.0, ..ASSUMED };
+        assert_eq!(fare(TAKEN, busy, 10_000).storm_seconds, None, "there is no time left for it");
+    }
+
+    #[test]
+    fn the_busiest_is_named() {
+        let with = |platform: Platform| fare(TAKEN, platform, 10_000).first();
+        assert_eq!(with(Platform { requests_per_second: 1.0, ..ASSUMED }), "the API server");
+        assert_eq!(with(Platform { commits_per_second: 1.0, ..ASSUMED }), "the database");
+        let hasty = Platform { sweep_interval_seconds: 0.01, replicas: 0.1, ..ASSUMED };
+        assert_eq!(with(hasty), "the sweep of a replica");
+    }
+}
