@@ -89,6 +89,7 @@ pub struct RealWorld {
     tokens: Mutex<Tokens>,
     /// From where on the API server's log is looked at.
     asked_since: Mutex<Mark>,
+    pool: PgPool,
     database: TestDatabase,
     namespace: TestNamespace,
 }
@@ -124,7 +125,8 @@ impl RealWorld {
         let admin = cluster.admin().await;
         let user = format!("broker-{project}");
         let client = cluster.identity_in(&user, xtask::servers::MASTERS).await;
-        let (adapters, cache) = Adapters::over(database.pool(), client, PATIENCE);
+        let pool = database.trusting_pool();
+        let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
         let ports = adapters.of_service();
         let config = reconciler_config("replica-1");
         Self {
@@ -134,7 +136,7 @@ impl RealWorld {
             ports,
             cache,
             crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
-            mesh: PgMesh::new(database.pool().clone()),
+            mesh: PgMesh::new(pool.clone()),
             tokens: Mutex::default(),
             asked_since: Mutex::new(cluster.audit_log().mark()),
             agents_boot: AtomicBool::new(true),
@@ -143,6 +145,7 @@ impl RealWorld {
             user,
             kinds,
             project,
+            pool,
             database,
             namespace: home,
         }
@@ -151,7 +154,7 @@ impl RealWorld {
     /// What a test looks with, past the store.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        self.database.pool()
+        &self.pool
     }
 
     /// The database, for a proxy in front of it.

@@ -37,14 +37,21 @@ impl TestDatabase {
             admin.close().await
         };
         create.await.or_fail("a test database cannot be created");
-        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(10);
-        let pool = pool.connect_lazy_with(postgres.options(&name));
+        let pool =
+            PgPoolOptions::new().max_connections(10).connect_lazy_with(postgres.options(&name));
         Self { postgres: postgres.clone(), name, pool }
     }
 
     /// A pool of at most ten connections.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// Another one of ten, which trusts a connection that it has just used, as the shipped binary's does. Not for a test
+    /// that throws connections out.
+    pub fn trusting_pool(&self) -> PgPool {
+        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(10);
+        pool.connect_lazy_with(self.options())
     }
 
     /// How to connect to it, as superuser.

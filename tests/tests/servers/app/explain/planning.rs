@@ -131,6 +131,8 @@ async fn explaining_many_that_are_stuck_asks_one_by_one_only_for_what_was_compos
     for id in &ids {
         world.reconciler.reconcile(*id).await.unwrap();
     }
+    // Where the kinds of what is composed are served is asked once, and not by a pass on the way up.
+    world.service.explain(&operator(), ids[0]).await.unwrap();
     let audit = world.cluster.audit_log();
     let mark = audit.mark();
     world.sweep().await;
