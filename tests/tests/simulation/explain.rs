@@ -6,6 +6,8 @@ mod crowd;
 mod follow;
 #[path = "explain/pairs.rs"]
 mod pairs;
+#[path = "explain/pauses.rs"]
+mod pauses;
 #[path = "explain/planning.rs"]
 mod planning;
 #[path = "explain/scene.rs"]

@@ -131,8 +131,7 @@ impl Judge<'_> {
         if !self.node_is_settled() {
             return self.enrolling();
         }
-        if let Some(synced) = condition(xr, "Synced")
-            && synced.status == ConditionStatus::False
+        if let Some(synced) = unsynced(xr)
             && self.facts.resource.phase() == Phase::Ready
         {
             let reference = self.facts.cluster.xr_reference.as_ref();
@@ -184,4 +183,41 @@ impl Judge<'_> {
 /// A condition of an object, by its type.
 pub(super) fn condition<'a>(object: &'a ObjectReport, kind: &str) -> Option<&'a Condition> {
     object.conditions.iter().find(|condition| condition.kind == kind)
+}
+
+/// The condition by which Crossplane says that it cannot keep an object up to date.
+///
+/// What it said about a pause stands there until it looks again, be the pause long over: every shell leaves that
+/// behind. The generation that a condition speaks of does not tell, because a pause changes none.
+pub(super) fn unsynced(object: &ObjectReport) -> Option<&Condition> {
+    let synced = condition(object, "Synced").filter(|it| it.status == ConditionStatus::False)?;
+    (object.paused || !was_paused(synced)).then_some(synced)
+}
+
+/// Whether a condition says no more than that the object was paused when it was looked at.
+pub(super) fn was_paused(condition: &Condition) -> bool {
+    condition.reason == "ReconcilePaused"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_about_a_pause_that_is_over_is_no_failure() {
+        use ConditionStatus::{False, True};
+        let rows = [
+            ("it works", True, "ReconcileSuccess", false, false),
+            ("a function fails", False, "ReconcileError", false, true),
+            ("it failed before it was paused", False, "ReconcileError", true, true),
+            ("it is paused", False, "ReconcilePaused", true, true),
+            ("it was paused", False, "ReconcilePaused", false, false),
+        ];
+        for (why, status, reason, paused, counts) in rows {
+            let mut object = ObjectReport::new("u", 1);
+            object.paused = paused;
+            object.conditions.push(Condition::new("Synced", status).because(reason, "words"));
+            assert_eq!(unsynced(&object).is_some(), counts, "{why}");
+        }
+    }
 }

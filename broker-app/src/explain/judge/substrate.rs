@@ -3,7 +3,7 @@
 use broker_domain::ObjectReference;
 use broker_ports::{Condition, ConditionStatus, ObjectReport};
 
-use super::converge::condition;
+use super::converge::{condition, unsynced, was_paused};
 use super::messages::{Theme, theme};
 use super::{Judge, Judgement};
 use crate::explain::budgets::in_words;
@@ -25,9 +25,7 @@ impl Judge<'_> {
             // The next pass writes it down.
             return None;
         }
-        if let Some(synced) =
-            condition(xr, "Synced").filter(|it| it.status == ConditionStatus::False)
-        {
+        if let Some(synced) = unsynced(xr) {
             let failing = Judgement::new(Verdict::FunctionFailing, Remedy::MendComposition);
             return Some(failing.about(reference).by(synced));
         }
@@ -123,7 +121,9 @@ pub(super) fn complaint(object: &ObjectReport) -> Option<&Condition> {
     let unwell = |condition: &&Condition| {
         let kind = condition.kind.as_str();
         let speaks = !condition.message.is_empty() && condition.status == ConditionStatus::False;
-        speaks && (kind == "Synced" || kind == "LastAsyncOperation" || kind == "Ready")
+        speaks
+            && !was_paused(condition)
+            && (kind == "Synced" || kind == "LastAsyncOperation" || kind == "Ready")
     };
     let synced = condition(object, "Synced").filter(unwell);
     synced.or_else(|| object.conditions.iter().find(unwell))
@@ -137,4 +137,23 @@ pub(super) fn with_provider(mut found: Judgement, object: &ObjectReference) -> J
 /// A provider is known by the API group of what it makes.
 fn group(object: &ObjectReference) -> &str {
     object.api_version().split('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_no_complaint() {
+        let rows = [
+            ("the provider refuses", "ReconcileError", true),
+            ("somebody paused it", "ReconcilePaused", false),
+        ];
+        for (why, reason, complains) in rows {
+            let mut object = ObjectReport::new("u", 1);
+            let synced = Condition::new("Synced", ConditionStatus::False);
+            object.conditions.push(synced.because(reason, "words"));
+            assert_eq!(complaint(&object).is_some(), complains, "{why}");
+        }
+    }
 }

@@ -1,0 +1,51 @@
+//! What Crossplane said about a pause stays on an object until it looks again, and is no failure when the pause is over.
+
+use broker_app::explain::Verdict;
+use broker_domain::Phase;
+use broker_ports::PortName;
+use broker_ports::memory::{Behaviour, Part};
+use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_tests::world::{NODE, World, declaration};
+use serde_json::json;
+
+use super::scene::Scene;
+use super::scenes;
+
+/// The third apply of a resource: after its ProviderConfig and its shell.
+const ARM: u64 = 3;
+
+/// The shell's own pause: Crossplane saw it, and was gone when it was armed.
+#[tokio::test]
+async fn an_armed_shell_that_crossplane_did_not_look_at_again_is_on_its_way() {
+    let late = FaultPlan::none().on(PortName::Cluster, "apply", ARM, Fault::BeforeEffect);
+    let world = World::with_faults(late);
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.round(declared.id()).await.unwrap_err();
+    world.cluster.stop(Part::Crossplane);
+    let resource = world.until(declared.id(), Phase::Provisioning).await;
+    let scene = Scene::new(world, &resource);
+    assert_eq!(scene.synced().await, json!("ReconcilePaused"), "it has not looked again");
+    let told = scene.explain().await;
+    assert_eq!(told.verdict, Verdict::Provisioning, "{told}");
+    scene.world.cluster.start(Part::Crossplane);
+    scene.world.until(scene.id, Phase::Ready).await;
+}
+
+/// Somebody's pause on the way up and on one that is Ready: told while it lasts, and not when it is over.
+#[tokio::test]
+async fn a_pause_is_told_until_it_is_over() {
+    let composing = scenes::composing(Behaviour::ready_after(9)).await;
+    let ready = scenes::of(Verdict::Ready).await;
+    for (scene, calm) in [(composing, Verdict::Provisioning), (ready, Verdict::Ready)] {
+        let (xr, cluster) = (scene.xr().await, &scene.world.cluster);
+        cluster.pause(&xr);
+        cluster.tick();
+        let told = scene.explain().await;
+        assert_eq!(told.verdict, Verdict::PausedOnCluster, "{told}");
+        cluster.stop(Part::Crossplane);
+        cluster.unpause(&xr);
+        assert_eq!(scene.synced().await, json!("ReconcilePaused"), "it has not looked again");
+        let told = scene.explain().await;
+        assert_eq!(told.verdict, calm, "{told}");
+    }
+}
