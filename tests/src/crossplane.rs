@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use broker_kube::cache::{Cache, CacheOptions};
+use broker_kube::{KubeCluster, KubeOptions};
 use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xtask::servers::{Crossplane, Run, crd};
@@ -36,6 +38,7 @@ pub use requests::Requests;
 use crate::cluster::TestCluster;
 use crate::control::Control;
 use crate::failure::OrFail;
+use crate::real::PATIENCE;
 
 /// The provider on whose clouds the samples can be had, and whose ProviderConfigs nobody reads.
 pub const PROVIDER: &str = "hetzner";
@@ -125,6 +128,14 @@ impl TestCrossplane {
                 self.cluster.install_crd(collector::last_kind()).await;
             })
             .await;
+    }
+
+    /// The broker's way to the cluster, for whoever sends its requests without a broker.
+    #[must_use]
+    pub fn port(&self) -> KubeCluster {
+        let cache = Cache::new(self.admin.clone(), CacheOptions::default());
+        let options = KubeOptions::new(PATIENCE, PATIENCE);
+        KubeCluster::new(self.admin.clone(), options, Arc::new(cache))
     }
 
     /// Power over Crossplane itself.

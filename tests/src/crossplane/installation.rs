@@ -1,6 +1,7 @@
 //! One installation of the broker: a database and a namespace of its own, the rights and blueprints of every
 //! catalog by the binary, and agents on the machines.
 
+mod shell;
 mod store;
 
 use std::collections::BTreeMap;

@@ -42,6 +42,16 @@ impl Requests {
     /// When the blueprint does not take them.
     #[must_use]
     pub fn new(blueprint: &Blueprint, project: ProjectId, parameters: &str) -> Self {
+        let identity = Identity {
+            resource: Uuid::now_v7().try_into().or_fail("an id"),
+            project,
+            blueprint_version: Uuid::now_v7().try_into().or_fail("an id"),
+        };
+        Self::about(identity, blueprint, parameters)
+    }
+
+    /// About a resource that somebody declared.
+    pub(super) fn about(identity: Identity, blueprint: &Blueprint, parameters: &str) -> Self {
         let read = |name: &str| {
             let path = blueprint.directory().join(name);
             std::fs::read(&path).or_fail(path.display())
@@ -52,15 +62,10 @@ impl Requests {
         let (checked, problems) = catalog::check(&blueprint.slug, files);
         let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
         let checked = checked.unwrap_or_else(|| panic!("{}: {problems:?}", blueprint.slug));
-        let fresh = |what| Uuid::now_v7().try_into().or_fail(what);
         Self {
             blueprint: blueprint.clone(),
-            identity: Identity {
-                resource: Uuid::now_v7().try_into().or_fail("an id"),
-                project,
-                blueprint_version: Uuid::now_v7().try_into().or_fail("an id"),
-            },
-            token: fresh("a token's id"),
+            identity,
+            token: Uuid::now_v7().try_into().or_fail("a token's id"),
             parameters: Parameters::from_canonical_json(parameters).or_fail("parameters"),
             xrd: Arc::new(Xrd::parse(&xrd).or_fail("an XRD")),
             tags: CloudTags::default(),

@@ -2,7 +2,7 @@
 //! phase, a function that is away, a Composition that is broken and mended.
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Blueprint, Installation};
+use broker_tests::crossplane::{Blueprint, Installation, Life};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 use serde_json::json;
@@ -88,10 +88,11 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_is_away_delays_and_fails_nothing() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
-    let _replica = installation.replica();
     let function = installation.crossplane.function();
-    function.kill().await;
     let bucket = installation.provision("sample-bucket", &[]).await;
+    installation.leave_shell(&bucket).await;
+    function.kill().await;
+    let _replica = installation.replica();
     // It asks for minutes before it says that it cannot.
     until("Crossplane to take it up", || async {
         let finalizers = installation.composite(&bucket).await?.finalizers().to_vec();
@@ -99,8 +100,7 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
     })
     .await;
     installation.pass(&bucket).await;
-    assert_eq!(installation.phase(&bucket).await, Phase::Provisioning);
-    assert!(installation.composed(&bucket).await.is_empty());
+    assert_on_its_way(&installation, &bucket).await;
     function.restart().await;
     installation.until(&bucket, Phase::Ready).await;
 
@@ -139,4 +139,13 @@ async fn a_broken_composition_is_waited_out_until_it_is_mended() {
     installation.deprovision(&machine).await;
     installation.until(&machine, Phase::Deleted).await;
     assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+}
+
+/// It is armed and nothing is composed, and the last that Crossplane said was about the shell: that is no failure.
+async fn assert_on_its_way(installation: &Installation, life: &Life) {
+    assert_eq!(installation.phase(life).await, Phase::Provisioning);
+    assert!(installation.composed(life).await.is_empty());
+    assert!(installation.is_marked_paused(life).await, "Crossplane has said something new");
+    let told = installation.explain(life).await;
+    assert_eq!(told["verdict"], "provisioning", "{told}");
 }

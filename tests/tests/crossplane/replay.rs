@@ -1,17 +1,13 @@
 //! What real Crossplane makes of a life is what the committed histories say, to which the simulated cluster is held.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
 use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::crossplane::{
     Blueprint, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
 };
-use broker_tests::real::PATIENCE;
 use kube::ResourceExt;
 use uuid::Uuid;
 
@@ -25,9 +21,7 @@ async fn every_sample_lives_as_its_history_says() {
     let crossplane = TestCluster::with_crossplane_alone().await;
     // The order of deletion is the collector's.
     wait_until_collected(&crossplane.admin, crossplane.namespace().await.name()).await;
-    let cache = Cache::new(crossplane.admin.clone(), CacheOptions::default());
-    let options = KubeOptions::new(PATIENCE, PATIENCE);
-    let port = KubeCluster::new(crossplane.admin.clone(), options, Arc::new(cache));
+    let port = crossplane.port();
     let lives = Blueprint::samples().into_iter().map(async |blueprint| {
         let project = Uuid::now_v7().try_into().unwrap();
         let home = crossplane.namespace_named(namespace(project).as_str()).await;

@@ -1,14 +1,10 @@
 //! Shell and arm, on a Crossplane that really looks: the broker's own requests, one by one.
 
-use std::sync::Arc;
-
 use broker_domain::ProjectId;
-use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
+use broker_kube::KubeCluster;
 use broker_ports::{Applied, Deleted, ObjectVersion};
 use broker_render::namespace;
 use broker_tests::crossplane::{Blueprint, Requests, TestCrossplane};
-use broker_tests::real::PATIENCE;
 use broker_tests::{TestCluster, TestNamespace, until};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
@@ -27,9 +23,7 @@ impl Scene {
         let crossplane = TestCluster::with_crossplane().await;
         let project: ProjectId = Uuid::now_v7().try_into().unwrap();
         let home = crossplane.namespace_named(namespace(project).as_str()).await;
-        let cache = Cache::new(crossplane.admin.clone(), CacheOptions::default());
-        let options = KubeOptions::new(PATIENCE, PATIENCE);
-        let port = KubeCluster::new(crossplane.admin.clone(), options, Arc::new(cache));
+        let port = crossplane.port();
         let blueprint = Blueprint::named("sample-machine");
         let requests = Requests::new(&blueprint, project, r#"{"diskGib":20,"size":"small"}"#);
         Self { crossplane, port, requests, home }

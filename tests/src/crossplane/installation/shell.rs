@@ -1,0 +1,46 @@
+//! What a pass leaves behind that was cut off between shell and arm.
+
+use broker_render::Identity;
+
+use super::{Installation, Life};
+use crate::crossplane::blueprint::condition;
+use crate::crossplane::requests::Requests;
+use crate::failure::OrFail;
+use crate::wait::until;
+
+/// Of the pass that was cut off: older than any of a replica.
+const EPOCH: u64 = 0;
+
+impl Installation {
+    /// Leaves a shell, and waits until Crossplane has seen it. No replica may run.
+    ///
+    /// # Panics
+    ///
+    /// When it is refused.
+    pub async fn leave_shell(&self, life: &Life) {
+        let published = self.published.get(&life.blueprint.slug).map(String::as_str);
+        let identity = Identity {
+            resource: life.id,
+            project: self.project,
+            blueprint_version: published.unwrap_or_default().parse().or_fail("a version's id"),
+        };
+        let requests =
+            Requests::about(identity, &life.blueprint, life.blueprint.least_parameters());
+        requests.shell(&self.crossplane.port(), EPOCH).await;
+        until("Crossplane to see the shell", || async {
+            self.is_marked_paused(life).await.then_some(())
+        })
+        .await;
+    }
+
+    /// Whether the last that Crossplane said of a composite resource is that it is paused.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn is_marked_paused(&self, life: &Life) -> bool {
+        let xr = self.composite(life).await;
+        let synced = xr.as_ref().and_then(|xr| condition(xr, "Synced"));
+        synced.is_some_and(|synced| synced["reason"] == "ReconcilePaused")
+    }
+}
