@@ -2,7 +2,7 @@
 //! Usage, a pause.
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Installation, Life, pause};
+use broker_tests::crossplane::{Installation, Life, pause, wait_until_collected};
 use broker_tests::{TestCluster, until};
 use kube::api::{DeleteParams, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 #[tokio::test(flavor = "multi_thread")]
 async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    // Of a kind that the collector does not know, the composite resource would not wait for anything.
+    wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
     let machine = ready(&installation).await;
@@ -39,6 +41,8 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     assert_eq!(shown["phase"], "Deprovisioning");
     assert_eq!(version(&shown), version(&before), "waiting writes nothing: {shown}");
     assert_eq!(shown["composed"][0]["name"], json!(composed.name_any()), "{shown}");
+    let xr = installation.composite(&machine).await.expect("it waits for what it composed");
+    assert!(xr.finalizers().contains(&"foregroundDeletion".to_owned()), "{:?}", xr.finalizers());
 
     // Once it takes too long, it is told which object stays and whose it is.
     installation.let_an_hour_pass(&machine).await;
