@@ -1,6 +1,8 @@
 //! Teardown waits for what is really gone: a provider that is away, a deletion by hand that leaves residue, a
 //! Usage, a pause.
 
+use std::collections::BTreeSet;
+
 use broker_domain::Phase;
 use broker_tests::crossplane::{Installation, Life, pause, wait_until_collected};
 use broker_tests::{TestCluster, until};
@@ -87,15 +89,16 @@ async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() 
 async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
     let _agents = installation.boot_agents();
-    let machine = {
+    let (machine, wanted) = {
         let _replica = installation.replica();
-        ready(&installation).await
+        let wanted = installation.provision("sample-bucket", &[]).await;
+        installation.until(&wanted, Phase::Ready).await;
+        (ready(&installation).await, wanted)
     };
     // No replica runs: nobody makes the composite resource again.
     let composed = installation.composed(&machine).await.remove(0).name_any();
     installation.crossplane.provider().kill().await;
-    let composites = installation.composites(&machine);
-    composites.delete(&machine.xr_name(), &DeleteParams::background()).await.unwrap();
+    delete_by_hand(&installation, &machine).await;
     until("the composite resource to be gone", || async {
         installation.composite(&machine).await.is_none().then_some(())
     })
@@ -114,9 +117,45 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
     let shown = installation.get(&machine).await;
     assert_eq!(shown["composed"][0]["name"], json!(composed), "{shown}");
 
+    assert_made_again_beside_its_residue(&installation, &wanted).await;
+    installation.deprovision(&wanted).await;
     installation.crossplane.provider().restart().await;
     installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+    installation.until(&wanted, Phase::Deleted).await;
+    assert_eq!(installation.standing(&[machine, wanted]).await, Vec::<String>::new());
+}
+
+/// One that is wanted is made again by the replica that runs: under its old name, with another uid. What the old one
+/// composed lives on beside what the new one composes, and neither is lost sight of.
+async fn assert_made_again_beside_its_residue(installation: &Installation, wanted: &Life) {
+    let first = installation.composite(wanted).await.unwrap().uid();
+    let old = installation.composed(wanted).await.remove(0).name_any();
+    delete_by_hand(installation, wanted).await;
+    until("it to be made again", || async {
+        let standing = installation.composite(wanted).await?;
+        (standing.uid() != first).then_some(())
+    })
+    .await;
+    let composed = until("the old object and a new one", || async {
+        let names = installation.composed(wanted).await.iter().map(ResourceExt::name_any).collect();
+        Some(names).filter(|names: &BTreeSet<String>| names.len() == 2)
+    })
+    .await;
+    assert!(composed.contains(&old), "{old} lives on: {composed:?}");
+    until("both to be on record", || async {
+        let shown = installation.get(wanted).await["composed"].clone();
+        let names = shown.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str());
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        composed.is_subset(&names).then_some(())
+    })
+    .await;
+    installation.until(wanted, Phase::Provisioning).await;
+}
+
+/// As `kubectl delete` does it.
+async fn delete_by_hand(installation: &Installation, life: &Life) {
+    let composites = installation.composites(life);
+    composites.delete(&life.xr_name(), &DeleteParams::background()).await.unwrap();
 }
 
 /// A Usage, which only Crossplane's own webhook enforces, holds up the deletion and nothing else.
