@@ -1,15 +1,19 @@
 //! What real Crossplane makes of a life is what the committed histories say, to which the simulated cluster is held.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
 use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::crossplane::{
-    Blueprint, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
+    Blueprint, Change, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
 };
 use kube::ResourceExt;
+use serde_json::Value;
 use uuid::Uuid;
+
+use super::is_ready;
 
 /// How often the recording is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,6 +46,7 @@ async fn every_sample_lives_as_its_history_says() {
         };
         let crossings = if blueprint.slug == "sample-spot" { 2 } else { 1 };
         let life = Lifetime::live(&port, &requests, crossings, look).await;
+        assert_ready_last(&name, &recording.heard(|object| object.name_any().starts_with(&name)));
         (blueprint.slug, life)
     });
     let bless = std::env::var_os("BROKER_BLESS").is_some();
@@ -56,4 +61,26 @@ async fn every_sample_lives_as_its_history_says() {
             panic!("{slug}: {contradiction}");
         }
     }
+}
+
+/// A composite resource is ready after the last of its parts, and says meanwhile which of several are not.
+fn assert_ready_last(name: &str, heard: &[Change]) {
+    let first_ready = |of: &str| {
+        heard.iter().position(|change| change.object.name_any() == of && is_ready(&change.object))
+    };
+    let before = &heard[..first_ready(name).unwrap()];
+    let names = before.iter().map(|change| change.object.name_any());
+    let parts: BTreeSet<String> = names.filter(|other| other != name).collect();
+    for part in &parts {
+        let ready = first_ready(part).is_some_and(|ready| ready < before.len());
+        assert!(ready, "{name} was ready before {part}");
+    }
+    let of_xr = before.iter().filter(|change| change.object.name_any() == name);
+    let conditions = of_xr.filter_map(|change| change.object.data.pointer("/status/conditions"));
+    let conditions = conditions.filter_map(Value::as_array).flatten();
+    let unready: BTreeSet<&str> = conditions
+        .filter(|one| one["type"] == "Ready")
+        .filter_map(|one| one["message"].as_str())
+        .collect();
+    assert!(parts.len() < 2 || unready.len() >= 2, "{parts:?} all at once: {unready:?}");
 }
