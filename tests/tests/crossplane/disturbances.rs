@@ -5,7 +5,7 @@ use broker_domain::Phase;
 use broker_tests::crossplane::{Blueprint, Installation, Life};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// In each of these a resource stands when Crossplane is killed.
 const PHASES: [Phase; 7] = [
@@ -114,28 +114,30 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_composition_is_waited_out_until_it_is_mended() {
+async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     let _replica = installation.replica();
     let _agents = installation.boot_agents();
     let (blueprint, admin) = (Blueprint::named("mended-machine"), &installation.crossplane.admin);
-    let mut broken = blueprint.composition().clone();
-    let base = "/spec/pipeline/0/input/resources/0/base";
-    *broken.pointer_mut(base).unwrap() =
-        json!({"apiVersion": "nowhere.example.org/v1", "kind": "Nothing"});
+    let nothing = json!({"apiVersion": "nowhere.example.org/v1", "kind": "Nothing"});
+    let broken = altered(&blueprint, "/spec/pipeline/0/input/resources/0/base", nothing);
     blueprint.install_composition(admin, &broken).await;
     let machine = installation.provision("mended-machine", &[]).await;
-    until("Crossplane to refuse the Composition", || async {
-        let xr = installation.composite(&machine).await?;
-        let conditions = xr.data.pointer("/status/conditions")?.as_array()?.clone();
-        conditions.iter().any(|one| one["reason"] == "ReconcileError").then_some(())
-    })
-    .await;
+    until_refused(&installation, &machine).await;
     installation.pass(&machine).await;
     assert_eq!(installation.phase(&machine).await, Phase::Provisioning);
 
     blueprint.install_composition(admin, blueprint.composition()).await;
     installation.until(&machine, Phase::Ready).await;
+
+    // What is Ready stays so when the Composition breaks once more, and goes as it is.
+    let broken = altered(&blueprint, "/spec/pipeline/0/functionRef/name", json!("nowhere"));
+    blueprint.install_composition(admin, &broken).await;
+    until_refused(&installation, &machine).await;
+    installation.pass(&machine).await;
+    assert_eq!(installation.phase(&machine).await, Phase::Ready);
+    let told = installation.explain(&machine).await;
+    assert_eq!(told["verdict"], "degraded", "{told}");
     installation.deprovision(&machine).await;
     installation.until(&machine, Phase::Deleted).await;
     assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
@@ -148,4 +150,20 @@ async fn assert_on_its_way(installation: &Installation, life: &Life) {
     assert!(installation.is_marked_paused(life).await, "Crossplane has said something new");
     let told = installation.explain(life).await;
     assert_eq!(told["verdict"], "provisioning", "{told}");
+}
+
+/// Its Composition with something else in one place.
+fn altered(blueprint: &Blueprint, place: &str, other: Value) -> Value {
+    let mut composition = blueprint.composition().clone();
+    *composition.pointer_mut(place).unwrap() = other;
+    composition
+}
+
+async fn until_refused(installation: &Installation, life: &Life) {
+    until("Crossplane to refuse the Composition", || async {
+        let xr = installation.composite(life).await?;
+        let conditions = xr.data.pointer("/status/conditions")?.as_array()?.clone();
+        conditions.iter().any(|one| one["reason"] == "ReconcileError").then_some(())
+    })
+    .await;
 }
