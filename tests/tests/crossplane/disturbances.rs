@@ -126,6 +126,8 @@ async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     until_refused(&installation, &machine).await;
     installation.pass(&machine).await;
     assert_eq!(installation.phase(&machine).await, Phase::Provisioning);
+    let told = installation.explain(&machine).await;
+    assert_eq!(told["verdict"], "function_failing", "{told}");
 
     blueprint.install_composition(admin, blueprint.composition()).await;
     installation.until(&machine, Phase::Ready).await;

@@ -202,6 +202,8 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
     })
     .await;
     assert!(refused.contains("somebody is on it"), "{refused}");
+    let told = installation.explain(&machine).await;
+    assert_eq!(told["verdict"], "usage", "{told}");
     let xr = installation.composite(&machine).await.unwrap();
     assert_eq!(xr.metadata.deletion_timestamp, None);
 
@@ -240,7 +242,10 @@ async fn a_pause_blocks_the_deletion_until_it_ends() {
         "{:?}",
         xr.finalizers()
     );
-    assert_eq!(installation.phase(&machine).await, Phase::Deprovisioning);
+    installation.until(&machine, Phase::Deprovisioning).await;
+    let told = installation.explain(&machine).await;
+    assert_eq!(told["verdict"], "paused_on_cluster", "{told}");
+    assert_eq!(told["blocker"]["object"]["name"], json!(name), "{told}");
 
     composites.patch(&name, &by_hand, &pause(None)).await.unwrap();
     installation.until(&machine, Phase::Deleted).await;
