@@ -1,6 +1,7 @@
 //! One installation of the broker: a database and a namespace of its own, the rights and blueprints of every
 //! catalog by the binary, and agents on the machines.
 
+mod left;
 mod shell;
 mod store;
 
@@ -11,7 +12,6 @@ use std::path::Path;
 use broker_domain::{Phase, ProjectId, ProvisionedResourceId, XrName};
 use broker_pg::PgMesh;
 use broker_render::namespace;
-use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
 use sqlx::PgPool;
@@ -310,25 +310,5 @@ impl Installation {
     #[must_use]
     pub fn provider_configs(&self) -> Objects {
         provider_configs(&self.crossplane.admin, self.namespace())
-    }
-
-    /// The names of everything of these resources that stands on the cluster.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
-    pub async fn standing(&self, lives: &[Life]) -> Vec<String> {
-        let mut standing = Vec::new();
-        for life in lives {
-            let composite = self.composite(life).await;
-            let composed = self.composed(life).await;
-            let config = self.provider_configs().get_opt(&life.xr_name()).await.or_fail("configs");
-            let found = composite.into_iter().chain(composed).chain(config);
-            standing.extend(found.map(|object| {
-                let kind = object.types.as_ref().map_or("", |types| &types.kind);
-                format!("{kind} {}", object.name_any())
-            }));
-        }
-        standing
     }
 }

@@ -45,7 +45,7 @@ async fn a_crowd_goes_to_ready_and_away_again() {
     for life in &lives {
         installation.until(life, Phase::Deleted).await;
     }
-    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
 
     // The first was declared before anybody watched.
     let recording = recording.unwrap();

@@ -82,7 +82,7 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     for life in &lives {
         installation.until(life, Phase::Deleted).await;
     }
-    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +110,7 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
     assert_eq!(installation.phase(&bucket).await, Phase::Ready);
     installation.deprovision(&bucket).await;
     installation.until(&bucket, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[bucket]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     assert_eq!(told["verdict"], "degraded", "{told}");
     installation.deprovision(&machine).await;
     installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
 }
 
 /// It is armed and nothing is composed, and the last that Crossplane said was about the shell: that is no failure.

@@ -27,7 +27,7 @@ async fn every_sample_goes_to_ready_and_away_again() {
     for life in &lives {
         installation.until(life, Phase::Deleted).await;
     }
-    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
     for life in &lives {
         assert_told(&installation, life).await;
     }
@@ -95,7 +95,16 @@ async fn a_failure_that_a_function_declares_is_terminal() {
     for life in &lives {
         installation.until(life, Phase::Deleted).await;
     }
-    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    let [well, failing] = &lives;
+    assert_told(&installation, well).await;
+    let phases = installation.phases(failing).await;
+    let end = ["Failed", "Deregistering", "Deprovisioning", "Deleted"];
+    assert!(phases.ends_with(&end.map(str::to_owned)), "{phases:?}");
+    assert!(!phases.iter().any(|phase| phase == "Ready"), "{phases:?}");
+    let events = ["Requested", "Failed", "Deleting", "Deleted"].map(named);
+    assert_eq!(installation.events(failing).await, events);
+    assert_taken_down("failing-machine", &installation.audit(failing).await);
 }
 
 /// The whole way is in the audit and in the events, each step once and in order.
@@ -106,20 +115,26 @@ async fn assert_told(installation: &Installation, life: &Life) {
     let end = ["Deregistering", "Deprovisioning", "Deleted"];
     assert!(phases.ends_with(&end.map(str::to_owned)), "{slug}: {phases:?}");
     assert_eq!(installation.get(life).await["phase"], "Deleted", "{slug}");
+    let deregistered = assert_taken_down(slug, &audit);
+    assert_eq!(deregistered, life.blueprint.is_node(), "{slug}: {audit:?}");
+    let events = installation.events(life).await;
+    assert_eq!(events.first(), Some(&named("Requested")), "{slug}: {events:?}");
+    assert!(events.ends_with(&["Ready", "Deleting", "Deleted"].map(named)), "{slug}: {events:?}");
+}
+
+/// Tokens were closed first, then a Node had to leave if there was one, and only then was anything deleted. Answers
+/// whether there was a Node.
+fn assert_taken_down(slug: &str, audit: &[String]) -> bool {
     let place = |action: &str| audit.iter().position(|line| line.starts_with(action));
     assert_eq!(place("declared"), Some(0), "{slug}: {audit:?}");
     let close = place("tokens_close").unwrap();
     let delete = place("substrate_delete").unwrap();
     assert!(close < delete, "{slug}: {audit:?}");
-    match place("node_deregister") {
-        Some(deregister) => assert!(
-            life.blueprint.is_node() && close < deregister && deregister < delete,
-            "{slug}: {audit:?}"
-        ),
-        None => assert!(!life.blueprint.is_node(), "{slug}: a Node was left: {audit:?}"),
-    }
-    let events = installation.events(life).await;
-    let named = |name: &str| format!("broker.ProvisionedResource{name}");
-    assert_eq!(events.first(), Some(&named("Requested")), "{slug}: {events:?}");
-    assert!(events.ends_with(&["Ready", "Deleting", "Deleted"].map(named)), "{slug}: {events:?}");
+    let deregister = place("node_deregister");
+    assert!(deregister.is_none_or(|it| close < it && it < delete), "{slug}: {audit:?}");
+    deregister.is_some()
+}
+
+fn named(event: &str) -> String {
+    format!("broker.ProvisionedResource{event}")
 }

@@ -54,7 +54,7 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
 
     installation.crossplane.provider().restart().await;
     installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
 }
 
 /// The same on the way up: the object that nobody makes says nothing, and is named with its provider.
@@ -81,6 +81,7 @@ async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() 
     installation.until(&bucket, Phase::Ready).await;
     installation.deprovision(&bucket).await;
     installation.until(&bucket, Phase::Deleted).await;
+    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
 }
 
 /// Somebody deletes the composite resource with background propagation, which lets the composed objects live for
@@ -122,7 +123,7 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
     installation.crossplane.provider().restart().await;
     installation.until(&machine, Phase::Deleted).await;
     installation.until(&wanted, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine, wanted]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[machine, wanted]).await, Vec::<String>::new());
 }
 
 /// One that is wanted is made again by the replica that runs: under its old name, with another uid. What the old one
@@ -209,7 +210,7 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
 
     usages.delete("in-use", &DeleteParams::default()).await.unwrap();
     installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
 }
 
 /// A composite resource that somebody paused blocks its own deletion, and goes when it is let go on.
@@ -249,7 +250,7 @@ async fn a_pause_blocks_the_deletion_until_it_ends() {
 
     composites.patch(&name, &by_hand, &pause(None)).await.unwrap();
     installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[machine]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
 }
 
 /// An explanation says which object of which provider it is about.

@@ -51,7 +51,7 @@ async fn an_xrd_of_namespaces_waits_for_its_last_object_and_costs_nothing_but_ti
     installation.deprovision(&early).await;
     installation.until(&early, Phase::Deleted).await;
     let lives = [kept, leaving, late, early, given_up];
-    assert_eq!(installation.standing(&lives).await, Vec::<String>::new());
+    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
 }
 
 /// On the cluster itself Crossplane deletes what the broker makes again. Who is quicker wins; a pause lets the kind
@@ -98,7 +98,7 @@ async fn an_xrd_of_the_cluster_goes_when_its_resources_are_paused_and_all_is_mad
     .await;
     installation.deprovision(&kept).await;
     installation.until(&kept, Phase::Deleted).await;
-    assert_eq!(installation.standing(&[kept, leaving]).await, Vec::<String>::new());
+    assert_eq!(installation.left(&[kept, leaving]).await, Vec::<String>::new());
 }
 
 /// A pass without the kind fails and says so; which one it is, an explanation tells.

@@ -1,0 +1,63 @@
+//! What stands on the cluster: by the names that are known, and whatever else there is.
+
+use std::collections::BTreeSet;
+
+use broker_render::PROJECT_LABEL;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams};
+
+use super::{Installation, Life};
+use crate::crossplane::blueprint::{Blueprint, nop_resources};
+use crate::failure::OrFail;
+
+impl Installation {
+    /// The names of everything of these resources that stands on the cluster.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn standing(&self, lives: &[Life]) -> Vec<String> {
+        let mut standing = Vec::new();
+        for life in lives {
+            let composite = self.composite(life).await;
+            let composed = self.composed(life).await;
+            let config = self.provider_configs().get_opt(&life.xr_name()).await.or_fail("configs");
+            let found = composite.into_iter().chain(composed).chain(config);
+            standing.extend(found.map(|object| name(&object)));
+        }
+        standing
+    }
+
+    /// The same, and everything else in the Project's namespace, whosoever it is: nobody but this installation makes
+    /// anything there.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn left(&self, lives: &[Life]) -> Vec<String> {
+        let (admin, home) = (&self.crossplane.admin, self.namespace());
+        let mut kinds = vec![nop_resources(admin, home), self.provider_configs()];
+        kinds.extend(Blueprint::all().iter().map(|blueprint| blueprint.composites(admin, home)));
+        let mut left: BTreeSet<String> = self.standing(lives).await.into_iter().collect();
+        for objects in kinds {
+            let found = match objects.list(&ListParams::default()).await {
+                // Without its kind nothing stands.
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                answer => answer.or_fail("a list of what is left").items,
+            };
+            left.extend(found.iter().filter(|object| self.is_ours(object)).map(name));
+        }
+        left.into_iter().collect()
+    }
+
+    /// Composite resources of the cluster are those of other installations too.
+    fn is_ours(&self, object: &DynamicObject) -> bool {
+        object.namespace().as_deref() == Some(self.namespace())
+            || object.labels().get(PROJECT_LABEL) == Some(&self.project.to_string())
+    }
+}
+
+fn name(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("", |types| &types.kind);
+    format!("{kind} {}", object.name_any())
+}
