@@ -56,9 +56,12 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     let [pending, provisioning, enrolling, ready, leaving, node, failed] = &lives;
     until("a shell that nobody looks at", || installation.composite(pending)).await;
     installation.until(node, Phase::Deprovisioning).await;
-    for (life, phase) in
-        [(ready, Phase::Ready), (leaving, Phase::Deprovisioning), (node, Phase::Deprovisioning)]
-    {
+    for (life, phase) in [
+        (provisioning, Phase::Provisioning),
+        (ready, Phase::Ready),
+        (leaving, Phase::Deprovisioning),
+        (node, Phase::Deprovisioning),
+    ] {
         installation.pass(life).await;
         assert_eq!(installation.phase(life).await, phase, "nothing says that it is not");
     }
@@ -83,6 +86,25 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
         installation.until(life, Phase::Deleted).await;
     }
     assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+}
+
+/// It has seen the shell, and nothing since: whoever arms it meanwhile waits for a Crossplane that comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn crossplane_is_killed_between_shell_and_arm() {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    let core = installation.crossplane.core();
+    let bucket = installation.provision("sample-bucket", &[]).await;
+    installation.leave_shell(&bucket).await;
+    core.kill().await;
+    let _replica = installation.replica();
+    installation.until(&bucket, Phase::Provisioning).await;
+    installation.pass(&bucket).await;
+    assert_on_its_way(&installation, &bucket).await;
+    core.restart().await;
+    installation.until(&bucket, Phase::Ready).await;
+    installation.deprovision(&bucket).await;
+    installation.until(&bucket, Phase::Deleted).await;
+    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
