@@ -73,6 +73,13 @@ async fn behaviours_end_as_they_say() {
         ("never", Behaviour::never_ready(), "False", "True", ""),
         ("stuck", Behaviour::stuck("quota exceeded"), "False", "True", ""),
         ("failing", Behaviour::failing_after(1, "no such size"), "False", "True", "True"),
+        (
+            "ready and failed",
+            Behaviour::ready_after(1).declaring_failure("no such size"),
+            "True",
+            "True",
+            "True",
+        ),
         ("one by one", Behaviour::one_by_one(2).composing(3), "True", "True", ""),
         ("unsynced", Behaviour::unsynced("step broke"), "", "False", ""),
     ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::crossplane::{
-    Blueprint, Change, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
+    Change, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
 };
 use kube::ResourceExt;
 use serde_json::Value;
@@ -20,16 +20,16 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// `BROKER_BLESS=1` writes what was seen instead of comparing it.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_lives_as_its_history_says() {
+async fn every_recorded_life_goes_as_its_history_says() {
     // A busy Crossplane is late, and says so in states that a quiet one does not have.
     let crossplane = TestCluster::with_crossplane_alone().await;
     // The order of deletion is the collector's.
     wait_until_collected(&crossplane.admin, crossplane.namespace().await.name()).await;
     let port = crossplane.port();
-    let lives = Blueprint::samples().into_iter().map(async |blueprint| {
+    let lives = Lifetime::recorded().into_iter().map(async |(blueprint, parameters)| {
         let project = Uuid::now_v7().try_into().unwrap();
         let home = crossplane.namespace_named(namespace(project).as_str()).await;
-        let requests = Requests::new(&blueprint, project, blueprint.least_parameters());
+        let requests = Requests::new(&blueprint, project, parameters);
         let admin = &crossplane.admin;
         let kinds = vec![
             blueprint.composites(admin, home.name()),

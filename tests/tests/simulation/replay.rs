@@ -1,4 +1,4 @@
-//! The simulated cluster makes of every sample's requests what real Crossplane made of them.
+//! The simulated cluster makes of the requests of every recorded life what real Crossplane made of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,14 +17,14 @@ use uuid::Uuid;
 const MOST: usize = 100;
 
 #[tokio::test]
-async fn the_simulation_lives_every_sample_as_crossplane_did() {
-    let samples = Blueprint::samples();
+async fn the_simulation_goes_through_every_recorded_life_as_crossplane_did() {
+    let recorded = Lifetime::recorded();
     let committed = fs::read_dir(Lifetime::path("any").parent().unwrap()).unwrap().count();
-    assert_eq!(committed, samples.len(), "a history for every sample, and no other");
-    for blueprint in samples {
+    assert_eq!(committed, recorded.len(), "a history for each that is recorded, and no other");
+    for (blueprint, parameters) in recorded {
         let text = fs::read_to_string(Lifetime::path(&blueprint.slug)).unwrap();
         let real: Lifetime = serde_json::from_str(&text).unwrap();
-        let simulated = live(&blueprint).await;
+        let simulated = live(&blueprint, parameters).await;
         assert_eq!(
             serde_json::to_string_pretty(&simulated).unwrap() + "\n",
             serde_json::to_string_pretty(&real).unwrap() + "\n",
@@ -34,7 +34,7 @@ async fn the_simulation_lives_every_sample_as_crossplane_did() {
     }
 }
 
-async fn live(blueprint: &Blueprint) -> Lifetime {
+async fn live(blueprint: &Blueprint, parameters: &str) -> Lifetime {
     let clock = Arc::new(ManualClock::at(OffsetDateTime::UNIX_EPOCH));
     let cluster = MemoryCluster::new(clock, ClusterId::new("simulated").unwrap());
     let project = Uuid::from_u128(7).try_into().unwrap();
@@ -44,7 +44,7 @@ async fn live(blueprint: &Blueprint) -> Lifetime {
     let xrd = fs::read(blueprint.directory().join("xrd.yaml")).unwrap();
     let xrd = Arc::new(Xrd::parse(&xrd).unwrap());
     cluster.install_xrd(&xrd);
-    let (behaviour, kinds) = behaviour(blueprint);
+    let (behaviour, kinds) = behaviour(blueprint, parameters);
     for (api_version, kind) in kinds {
         let scope =
             if kind.starts_with("Cluster") { KindScope::Cluster } else { KindScope::Namespaced };
@@ -52,7 +52,7 @@ async fn live(blueprint: &Blueprint) -> Lifetime {
     }
     cluster.behave(&xrd, behaviour);
     cluster.keep_versions();
-    let requests = Requests::new(blueprint, project, blueprint.least_parameters());
+    let requests = Requests::new(blueprint, project, parameters);
     let looks = std::sync::atomic::AtomicUsize::new(0);
     let look = async || {
         let so_far = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -65,8 +65,8 @@ async fn live(blueprint: &Blueprint) -> Lifetime {
     Lifetime::live(&cluster, &requests, crossings, look).await
 }
 
-/// What a sample's Composition composes, and when that is ready.
-fn behaviour(blueprint: &Blueprint) -> (Behaviour, BTreeSet<(String, String)>) {
+/// What a Composition composes, when that is ready, and whether it declares a failure all the same.
+fn behaviour(blueprint: &Blueprint, parameters: &str) -> (Behaviour, BTreeSet<(String, String)>) {
     let resources = blueprint.composition().pointer("/spec/pipeline/0/input/resources");
     let resources = resources.and_then(Value::as_array).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -81,6 +81,11 @@ fn behaviour(blueprint: &Blueprint) -> (Behaviour, BTreeSet<(String, String)>) {
         [one] if after(one) > 1 => Behaviour::flapping(2, 2, 2),
         [_] => Behaviour::ready_after(2),
         _ => Behaviour::one_by_one(2),
+    };
+    let parameters: Value = serde_json::from_str(parameters).unwrap();
+    let behaviour = match parameters["fault"].as_str() {
+        Some(fault) => behaviour.declaring_failure(fault),
+        None => behaviour,
     };
     let composed =
         kinds.iter().cloned().map(|(api_version, kind)| ComposedKind { api_version, kind });

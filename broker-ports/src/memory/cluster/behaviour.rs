@@ -18,6 +18,8 @@ pub struct Behaviour {
     /// What the Composition calls them; those without a name are numbered.
     pub(super) slots: Vec<String>,
     pub(super) finalize_after: u64,
+    /// What the Composition declares for good, whatever becomes of what it composed.
+    pub(super) declared: Option<String>,
     pub(super) needs_provider_config: bool,
 }
 
@@ -51,6 +53,7 @@ impl Behaviour {
             composed: vec![nop],
             slots: Vec::new(),
             finalize_after: 1,
+            declared: None,
             needs_provider_config: false,
         }
     }
@@ -122,6 +125,13 @@ impl Behaviour {
     #[must_use]
     pub const fn finalizing_after(mut self, ticks: u64) -> Self {
         self.finalize_after = ticks;
+        self
+    }
+
+    /// The Composition declares at once that it will never work, whatever becomes of what it composed.
+    #[must_use]
+    pub fn declaring_failure(mut self, message: impl Into<String>) -> Self {
+        self.declared = Some(message.into());
         self
     }
 

@@ -264,9 +264,13 @@ impl State {
         };
         let mut conditions = vec![RESPONSIVE, SYNCED, ready];
         let since = self.crossplane.composed_at.get(&uid).copied().unwrap_or_default();
+        let mut failure = behaviour.declared.as_ref();
         if let Outcome::Failing { after, message } = &behaviour.outcome
             && self.crossplane.tick - since >= *after
         {
+            failure = Some(message);
+        }
+        if let Some(message) = failure {
             conditions.push(("ProvisioningFailed", "True", "ProvisioningFailed", message));
         }
         self.set_conditions(xr, CONTROLLER, &conditions);

@@ -1,0 +1,165 @@
+//! A state of an object, without what differs from run to run and without what Crossplane takes back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::SLOT;
+use crate::crossplane::requests::Requests;
+
+/// How Crossplane begins to say which parts are not ready.
+pub(super) const UNREADY: &str = "False Creating Unready resources: ";
+const PAUSED: &str = "/metadata/annotations/crossplane.io~1paused";
+const COMPOSITE: &str = "/metadata/labels/crossplane.io~1composite";
+
+/// A state of an object, as far as it says something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Each condition: status, reason and message.
+    pub conditions: BTreeMap<String, String>,
+    /// Of a composite resource, until it is deleted: whether what it says of its readiness is about what is wanted now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<bool>,
+    /// What it refers to: version, kind, and whether a namespace is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+    /// What holds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// What else is said of it: `paused`, `deleting`; of a part, that it is `labelled` and `owned` as one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+}
+
+/// What was known of parts when a composite resource said something about them.
+///
+/// Crossplane may look at a part as it has it in its cache, says of a resource that was ready that it is not, and takes
+/// it back: a race, and nobody's promise.
+#[derive(Default)]
+pub(super) struct News {
+    ready_parts: BTreeMap<String, bool>,
+    /// What the composite resource said last of its own readiness, and was right about.
+    ready: Option<String>,
+}
+
+impl News {
+    pub(super) fn of_part(&mut self, slot: &str, state: &State) {
+        let ready = state.conditions.get("Ready").is_some_and(|ready| ready.starts_with("True"));
+        self.ready_parts.insert(slot.to_owned(), ready);
+    }
+
+    pub(super) fn correct(&mut self, state: &mut State) {
+        let said = state.conditions.get("Ready").cloned();
+        match (&self.ready, said) {
+            (Some(known), Some(said)) if known.starts_with("True") && self.is_old(&said) => {
+                state.conditions.insert("Ready".to_owned(), known.clone());
+            }
+            (_, said) => self.ready = said,
+        }
+    }
+
+    /// Whether it is about parts that were ready before it was said.
+    fn is_old(&self, said: &str) -> bool {
+        let Some(parts) = said.strip_prefix(UNREADY) else { return false };
+        let parts = parts.split([',', ' ']).filter(|part| !part.is_empty() && *part != "and");
+        parts.into_iter().all(|part| self.ready_parts.get(part).is_some_and(|ready| *ready))
+    }
+}
+
+impl State {
+    /// Crossplane may still look at the shell that it has in its cache when the armed one was reconciled already,
+    /// says once more that it is paused, and takes it back: a race, and nobody's promise.
+    pub(super) fn is_stale(&self) -> bool {
+        let said = |kind: &str| self.conditions.get(kind).map(String::as_str).unwrap_or_default();
+        said("Synced").contains("ReconcilePaused")
+            && !said("Ready").is_empty()
+            && !self.marks.contains(&"paused".to_owned())
+    }
+
+    pub(super) fn of(object: &Value, requests: &Requests) -> Self {
+        let list = |path: &str| object.pointer(path).and_then(Value::as_array);
+        let conditions = list("/status/conditions").into_iter().flatten().map(|condition| {
+            let said = ["status", "reason", "message"].map(|key| text(&condition[key]));
+            let said = said.join(" ").trim().replace(requests.xr().name(), "NAME");
+            (text(&condition["type"]), said)
+        });
+        let references = list("/spec/crossplane/resourceRefs").into_iter().flatten();
+        Self {
+            conditions: conditions.collect(),
+            current: is_current(object),
+            references: references.map(reference).collect(),
+            finalizers: list("/metadata/finalizers").into_iter().flatten().map(text).collect(),
+            marks: marks(object, requests),
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn is_part(object: &Value) -> bool {
+    object.pointer(SLOT).is_some()
+}
+
+/// A deletion counts as something new that is wanted, and a reconcile that is under way meanwhile may call that ready
+/// too: a race, and of no account.
+fn is_current(object: &Value) -> Option<bool> {
+    let leaving = object.pointer("/metadata/deletionTimestamp").is_some();
+    let conditions = object.pointer("/status/conditions");
+    let conditions = conditions.filter(|_| !is_part(object) && !leaving);
+    let mut conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready")?;
+    Some(ready.get("observedGeneration")? == &object["metadata"]["generation"])
+}
+
+fn reference(to: &Value) -> String {
+    let place = if to.get("namespace").is_some() { " in a namespace" } else { "" };
+    format!("{} {}{place}", text(&to["apiVersion"]), text(&to["kind"]))
+}
+
+fn marks(object: &Value, requests: &Requests) -> Vec<String> {
+    let xr = requests.xr();
+    let owner = |owner: &Value| {
+        (&owner["kind"], &owner["name"]) == (&json!(xr.kind()), &json!(xr.name()))
+            && (&owner["controller"], &owner["blockOwnerDeletion"]) == (&json!(true), &json!(true))
+    };
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let marks = [
+        ("paused", object.pointer(PAUSED).is_some()),
+        ("deleting", object.pointer("/metadata/deletionTimestamp").is_some()),
+        ("labelled", is_part(object) && object.pointer(COMPOSITE) == Some(&json!(xr.name()))),
+        ("owned", is_part(object) && owners.into_iter().flatten().any(owner)),
+    ];
+    marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(ready: &str) -> State {
+        let conditions = BTreeMap::from([("Ready".to_owned(), ready.to_owned())]);
+        State { conditions, ..State::default() }
+    }
+
+    #[test]
+    fn what_is_said_of_a_part_that_was_ready_before_is_old_news() {
+        let unready = "False Creating Unready resources: disk, and machine";
+        let rows = [
+            ("it was never ready", [true, true], None, unready),
+            ("both were ready", [true, true], Some("True Available"), "True Available"),
+            ("one was not", [true, false], Some("True Available"), unready),
+        ];
+        for (why, parts, before, expected) in rows {
+            let mut news = News { ready: before.map(str::to_owned), ..News::default() };
+            for (slot, ready) in ["disk", "machine"].into_iter().zip(parts) {
+                news.of_part(slot, &state(if ready { "True" } else { "False" }));
+            }
+            let mut said = state(unready);
+            news.correct(&mut said);
+            assert_eq!(said.conditions["Ready"], expected, "{why}");
+        }
+    }
+}
