@@ -16,8 +16,9 @@ use super::plan::Tier;
 /// How many tests a binary runs at once, where it is not told.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Tests on Crossplane wait most of the time, for it or for each other, on every machine.
-const WAITING_THREADS: usize = 8;
+/// Tests on Crossplane wait most of the time, for it or for each other, on every machine. So many that none waits for a
+/// thread: one that wants Crossplane alone would hold one meanwhile that another could use.
+const WAITING_THREADS: usize = 32;
 
 /// Tests on servers wait for their answers now and then: so many for each core leave it hardly idle.
 const SERVER_THREADS_PER_CORE: usize = 2;
