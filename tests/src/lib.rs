@@ -37,6 +37,10 @@ mod failure;
 mod shared;
 mod wait;
 
+/// How many passes everything may take until it is settled, once nothing goes wrong any more: the one constant of every
+/// check of liveness.
+pub const K: u8 = 12;
+
 pub use cluster::{DedicatedCluster, TestCluster, TestNamespace};
 pub use control::Control;
 pub use postgres::{DedicatedPostgres, Template, TestDatabase, TestPostgres};

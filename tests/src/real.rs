@@ -41,6 +41,7 @@ pub use crossplane::{Behaviour, Crossplane};
 pub use furniture::Kinds;
 pub(crate) use furniture::{fresh_project, know, migrated};
 
+use crate::K;
 use crate::cluster::{Mark, TestCluster, TestNamespace};
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
@@ -49,9 +50,6 @@ use crate::world::{operator, relay_config, runner_config};
 /// How long a claimed resource belongs to a worker. Nothing waits for its end: see
 /// [`RealWorld::let_leases_end`].
 pub const LEASE: Duration = Duration::from_mins(1);
-
-/// A resource that does not settle within this many rounds is stuck.
-const MOST_ROUNDS: usize = 12;
 
 /// How often Crossplane has its turn while the broker runs by itself.
 const TURN: Duration = Duration::from_millis(100);
@@ -236,7 +234,7 @@ impl RealWorld {
     ///
     /// When it does not get there, or a pass fails on the way.
     pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..K {
             self.round(id).await.or_fail("a pass failed");
             let resource = self.get(id).await;
             if resource.phase() == phase {
@@ -244,7 +242,7 @@ impl RealWorld {
             }
         }
         let (now, standing) = (self.get(id).await.phase(), self.crossplane.standing().await);
-        panic!("the resource is in {now} after {MOST_ROUNDS} rounds, not in {phase}: {standing:?}");
+        panic!("the resource is in {now} after {K} rounds, not in {phase}: {standing:?}");
     }
 
     /// Declares a resource and brings it into a phase on the way up.

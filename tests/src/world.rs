@@ -39,6 +39,8 @@ pub use wiring::runner_config;
 use wiring::{decorated, reconciler_config, xrd_document};
 pub use wiring::{service_config, xrd_of};
 
+use crate::K;
+
 /// A blueprint of a node that boots with cloud-init.
 pub const NODE: u128 = 0xb1;
 /// A blueprint of something without a Node.
@@ -51,9 +53,6 @@ pub const LEASE: Duration = Duration::from_mins(1);
 
 /// What the plaintexts of tokens are drawn from.
 const TOKENS: u32 = 7;
-
-/// A resource that never settles within this many rounds is stuck.
-const MOST_ROUNDS: usize = 12;
 
 /// Everything, wired together.
 pub struct World {
@@ -260,7 +259,7 @@ impl World {
     ///
     /// When it does not get there, or a pass fails on the way.
     pub async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..K {
             self.round(id).await.expect("a pass without a fault goes through");
             let resource = self.get(id).await;
             if resource.phase() == phase {
@@ -268,7 +267,7 @@ impl World {
             }
         }
         panic!(
-            "the resource is in {} after {MOST_ROUNDS} rounds, not in {phase}",
+            "the resource is in {} after {K} rounds, not in {phase}",
             self.get(id).await.phase()
         );
     }
@@ -367,6 +366,13 @@ impl World {
             sink: self.faults.around::<dyn EventSink>(Arc::new(self.sink.clone())),
         };
         Relay::new(ports, relay_config())
+    }
+
+    /// The relay of another replica, which nothing goes wrong for.
+    #[must_use]
+    pub fn other_relay(&self) -> Relay {
+        let (outbox, sink) = (Arc::new(self.store.clone()), Arc::new(self.sink.clone()));
+        Relay::new(RelayPorts { outbox, sink }, relay_config())
     }
 
     /// Another facade over this world, for whose callers things go wrong.

@@ -2,10 +2,11 @@
 
 use broker_domain::MeshRole::{Node, Standalone};
 use broker_domain::OnFailure::{Retain, Rollback};
+use broker_tests::K;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::super::is_nightly;
-use super::continuation::{MOST_PASSES, Pace};
+use super::continuation::Pace;
 use super::protocol::Setting;
 use super::rule::Rule;
 use super::world::Left;
@@ -98,7 +99,7 @@ fn every_order_of_events_keeps_every_promise() {
         let checked = check(setting);
         assert!(checked.found.is_empty(), "{why}: {}", in_words(&checked.found));
         println!("{why}: {} states, home in {} passes", checked.states, checked.longest);
-        assert!((3..=MOST_PASSES).contains(&checked.longest), "{why}: {} passes", checked.longest);
+        assert!((3..=K).contains(&checked.longest), "{why}: {} passes", checked.longest);
         assert!(checked.states >= least, "{why}: {} states, not {least}", checked.states);
         states += checked.states;
     }
@@ -174,7 +175,7 @@ fn reading_the_own_shell_again_is_safe_and_saves_a_pass() {
         model.passes_left(declared, Pace::Quick).unwrap()
     };
     let (once, again) = (passes(false), passes(true));
-    assert!(again < once && once <= MOST_PASSES, "{once} passes, or {again} with another read");
+    assert!(again < once && once <= K, "{once} passes, or {again} with another read");
 }
 
 fn in_words(found: &[(&str, Vec<String>)]) -> String {

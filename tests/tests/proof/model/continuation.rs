@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use broker_tests::K;
+
 use super::moves::Move;
 use super::pass::{At, Law, Times};
 use super::rule::Wrongs;
 use super::world::{Left, Resource, World};
 
-/// One constant for every check of this repository.
-pub(super) const MOST_PASSES: u8 = 12;
 /// Whoever has not got there by then goes round in circles.
-const FAR_TOO_MANY: u8 = 3 * MOST_PASSES;
+const FAR_TOO_MANY: u8 = 3 * K;
 
 /// How quick Crossplane and the agents are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

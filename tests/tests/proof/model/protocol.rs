@@ -1,10 +1,11 @@
 //! The protocol as the checker walks through it: states, events, and what must always hold.
 
 use broker_domain::{MeshRole, OnFailure};
+use broker_tests::K;
 use stateright::{Model, Property};
 
 use super::book::Book;
-use super::continuation::{Continuations, MOST_PASSES, Pace};
+use super::continuation::{Continuations, Pace};
 use super::moves::Move;
 use super::pass::{At, Law, Times};
 use super::rule::{Rule, Wrong, Wrongs};
@@ -112,7 +113,7 @@ impl Protocol {
     fn converges(&self, state: &State) -> bool {
         [Pace::Quick, Pace::Slow]
             .into_iter()
-            .all(|pace| self.passes_left(state, pace).is_some_and(|passes| passes <= MOST_PASSES))
+            .all(|pace| self.passes_left(state, pace).is_some_and(|passes| passes <= K))
     }
 
     fn events_of(&self, state: &State, place: usize, events: &mut Vec<Event>) {

@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use broker_domain::{OnFailure, Phase, ProvisionedResourceId};
 use broker_tests::real::{Behaviour, RealWorld};
-use broker_tests::until;
 use broker_tests::world::{NODE, operator};
+use broker_tests::{K, until};
 
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 use super::death::{Asked, Death};
 use crate::servers::app::between::Between;
-
-/// A resource that was done settles within as many rounds.
-const MOST_ROUNDS: usize = 12;
 
 /// A world with its proxies, for one death after the other.
 pub(super) struct Lane {
@@ -161,7 +158,7 @@ impl Workflow {
         // A pass that was under way may have had something to store.
         let mut rounds = 0;
         while rounds == 0 || !self.is_done(world, id).await {
-            assert!(rounds < MOST_ROUNDS, "{self:?} of {id} is not done any more");
+            assert!(rounds < K, "{self:?} of {id} is not done any more");
             world.round(id).await.unwrap();
             rounds += 1;
         }
