@@ -64,6 +64,7 @@ struct Shared {
 struct State {
     calls: BTreeMap<(PortName, &'static str), u64>,
     stale: BTreeSet<(PortName, &'static str, u64)>,
+    about: BTreeMap<(PortName, &'static str, u64), String>,
     log: Vec<Fired>,
     adrift: VecDeque<(Fired, BoxFuture<'static, ()>)>,
     healed: bool,
@@ -114,6 +115,12 @@ impl Faults {
         self.lock().stale.clone()
     }
 
+    /// What the calls so far, counted from one, were about: of an apply and of a deletion the kind of the object. It is
+    /// noted under a plan that [asks for it](FaultPlan::remembering).
+    pub fn about(&self) -> BTreeMap<(PortName, &'static str, u64), String> {
+        self.lock().about.clone()
+    }
+
     /// From now on nothing goes wrong. What is under way still is.
     pub fn heal(&self) {
         self.lock().healed = true;
@@ -139,6 +146,11 @@ impl Faults {
             landed += 1;
         }
         landed
+    }
+
+    /// Whether a method may change something, so that a late request of it can arrive at all.
+    pub fn may_change(port: PortName, method: &str) -> bool {
+        ports::methods_of(port).iter().any(|known| known.name == method && known.may_change)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,6 +8,8 @@
 mod mishap;
 #[path = "matrix/page.rs"]
 mod page;
+#[path = "matrix/run.rs"]
+mod run;
 #[path = "matrix/workflow.rs"]
 mod workflow;
 
@@ -21,7 +23,7 @@ use tokio::runtime::Builder;
 
 use super::{environment, is_nightly};
 use mishap::Mishap;
-use workflow::{Made, Workflow};
+use workflow::{Call, Made, Workflow};
 
 /// Of a method that is called more often than that, only the first calls go wrong in the normal run.
 const FIRST_CALLS: u64 = 3;
@@ -29,11 +31,8 @@ const FIRST_CALLS: u64 = 3;
 /// How often each fault fired, by what it befell.
 type Cells = BTreeMap<(Call, Mishap, Workflow), usize>;
 
-/// A method of a port.
-type Call = (PortName, &'static str);
-
 /// One world to be lived through.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Cell {
     workflow: Workflow,
     call: Call,
@@ -44,9 +43,11 @@ struct Cell {
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workflow in Workflow::ALL {
-        for made @ Made { call, nth, .. } in on_one_thread(workflow.calls()) {
-            let mishaps = Mishap::ALL.into_iter().filter(|mishap| mishap.can_befall(made));
-            cells.extend(mishaps.map(|mishap| Cell { workflow, call, nth, mishap }));
+        for made in on_one_thread(workflow.calls()) {
+            let mishaps = Mishap::ALL.into_iter().filter(|mishap| mishap.can_befall(&made));
+            let Made { call, nth, .. } = &made;
+            let cell = |mishap| Cell { workflow, call: call.clone(), nth: *nth, mishap };
+            cells.extend(mishaps.map(cell));
         }
     }
     cells
@@ -63,7 +64,7 @@ fn every_fault_of_every_call_is_survived() {
     if !is_nightly() {
         let mut first: BTreeMap<_, u64> = BTreeMap::new();
         wanted.retain(|cell| {
-            let seen = first.entry((cell.workflow, cell.call, cell.mishap)).or_default();
+            let seen = first.entry((cell.workflow, cell.call.clone(), cell.mishap)).or_default();
             *seen += 1;
             *seen <= FIRST_CALLS
         });
@@ -74,9 +75,9 @@ fn every_fault_of_every_call_is_survived() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(cell) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match on_one_thread(cell.workflow.survive(cell.call, cell.nth, cell.mishap)) {
+                    match on_one_thread(cell.workflow.survive(&cell.call, cell.nth, cell.mishap)) {
                         Ok(()) => {
-                            let key = (cell.call, cell.mishap, cell.workflow);
+                            let key = (cell.call.clone(), cell.mishap, cell.workflow);
                             *fired.lock().unwrap().entry(key).or_default() += 1;
                         }
                         Err(wrong) => failed.lock().unwrap().push(format!("{cell:?}: {wrong}")),
@@ -106,9 +107,11 @@ fn every_fault_of_every_call_is_survived() {
 fn what_has_to_be_fresh_cannot_be_stale() {
     let asked = (PortName::NodeDeregistrar, "node_registered");
     let calls = on_one_thread(Workflow::Delete.calls());
-    let stale = calls.iter().filter(|made| made.call == asked && made.could_be_stale);
-    let lived =
-        stale.map(|made| on_one_thread(Workflow::Delete.survive(asked, made.nth, Mishap::Stale)));
+    let stale = calls
+        .iter()
+        .filter(|made| (made.call.port, made.call.method) == asked && made.could_be_stale);
+    let lived = stale
+        .map(|made| on_one_thread(Workflow::Delete.survive(&made.call, made.nth, Mishap::Stale)));
     let harmed: Vec<_> = lived.filter_map(Result::err).collect();
     assert!(harmed.iter().any(|wrong| wrong.starts_with("S5")), "{harmed:?}");
 }

@@ -36,6 +36,7 @@ pub(super) mod sealed {
 pub struct Method {
     pub(super) name: &'static str,
     pub(super) may_be_stale: bool,
+    pub(super) may_change: bool,
 }
 
 /// A port in its wrapping.
@@ -67,11 +68,17 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         &self.inner
     }
 
+    /// What a call is about, if anybody wants to know.
+    pub(super) fn about(&self, what: impl FnOnce() -> String) -> Option<String> {
+        self.faults.0.plan.remembers().then(what)
+    }
+
     /// A call that may change something. `now` performs it for this caller, `later` makes a request of it
     /// that outlives the caller.
     pub(super) async fn write<T, F>(
         &self,
         method: Method,
+        about: Option<String>,
         now: impl Fn() -> F + Send,
         later: impl FnOnce() -> BoxFuture<'static, Answer<T>> + Send,
     ) -> Answer<T>
@@ -79,7 +86,8 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         F: Future<Output = Answer<T>> + Send,
         T: Send + 'static,
     {
-        let Some(fired) = self.faults.next_call(P::PORT, method) else { return now().await };
+        let (_, fired) = self.faults.count(P::PORT, method, about);
+        let Some(fired) = fired else { return now().await };
         let lost = || Err(PortError::unknown(format!("fault: {fired}")));
         if fired.fault != Fault::StaleRead {
             self.faults.record(fired);
@@ -109,6 +117,7 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
     pub(super) async fn read<T, F>(
         &self,
         method: Method,
+        about: Option<String>,
         question: impl FnOnce() -> String + Send,
         copy: fn(&T) -> T,
         now: impl Fn() -> F + Send,
@@ -118,10 +127,10 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         T: Debug + Send + 'static,
     {
         if !self.faults.0.plan.has_stale_reads() {
-            return self.ask(method, now).await;
+            return self.ask(method, about, now).await;
         }
         let key = (method.name, question());
-        let (nth, fired) = self.faults.count(P::PORT, method);
+        let (nth, fired) = self.faults.count(P::PORT, method, about);
         let answer = match fired {
             Some(fired) if fired.fault != Fault::StaleRead => self.answer(fired, now).await,
             Some(_) | None => now().await,
@@ -139,12 +148,17 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
     }
 
     /// A call that changes nothing.
-    pub(super) async fn ask<T, F>(&self, method: Method, now: impl Fn() -> F + Send) -> Answer<T>
+    pub(super) async fn ask<T, F>(
+        &self,
+        method: Method,
+        about: Option<String>,
+        now: impl Fn() -> F + Send,
+    ) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send,
         T: Send + 'static,
     {
-        match self.faults.next_call(P::PORT, method) {
+        match self.faults.count(P::PORT, method, about).1 {
             Some(fired) => self.answer(fired, now).await,
             None => now().await,
         }
@@ -211,17 +225,15 @@ where
 }
 
 impl Faults {
-    /// What should go wrong with a call.
-    fn next_call(&self, port: PortName, method: Method) -> Option<Fired> {
-        self.count(port, method).1
-    }
-
     /// Counts a call, and says which it is and what should go wrong with it.
-    fn count(&self, port: PortName, method: Method) -> (u64, Option<Fired>) {
+    fn count(&self, port: PortName, method: Method, about: Option<String>) -> (u64, Option<Fired>) {
         let mut state = self.lock();
         let calls = state.calls.entry((port, method.name)).or_default();
         *calls += 1;
         let nth = *calls;
+        if let Some(about) = about {
+            state.about.insert((port, method.name, nth), about);
+        }
         let fault = if state.healed { None } else { self.0.plan.decide(port, method, nth) };
         (nth, fault.map(|fault| Fired { port, method: method.name, nth, fault }))
     }

@@ -170,10 +170,14 @@ impl FaultPlan {
     }
 
     /// Answers are remembered although no stale one is wanted, to learn
-    /// [where one could be given](super::Faults::stale_calls).
+    /// [where one could be given](super::Faults::stale_calls), and [what each call is about](super::Faults::about).
     #[must_use]
     pub fn remembering(self) -> Self {
         Self { remembers: true, ..self }
+    }
+
+    pub(super) const fn remembers(&self) -> bool {
+        self.remembers
     }
 
     fn with(mut self, line: Line) -> Self {

@@ -4,6 +4,8 @@
 //!   and how they are then lent: `= kept => lent`; what is copied needs neither.
 //! - `read` changes nothing, and its answer can be given again, by `Clone` or by a function of ours.
 //! - `ask` changes nothing, and its answer cannot be given again.
+//!
+//! `about` is what tells a call from others of its method, for whoever counts them apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +64,7 @@ macro_rules! faulty_port {
     ($trait:ident as $name:ident {
         $($kind:ident $method:ident(
             $($arg:ident: $ty:ty $(= $keep:expr => $lend:expr)?),*
-        ) -> $answer:ty $(, copied by $copy:path)?;)+
+        ) -> $answer:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
     }) => {
         impl sealed::Sealed for dyn $trait {}
 
@@ -79,26 +81,40 @@ macro_rules! faulty_port {
         impl $trait for Faulty<dyn $trait> {
             $(async fn $method(&self, $($arg: $ty),*) -> Result<$answer, PortError> {
                 let port = self;
-                call!($kind port, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
+                let about = about!(port $(, $about)?);
+                call!($kind port, about, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
             })+
         }
     };
 }
 
 macro_rules! method {
-    (read $method:ident) => {
-        Method { name: stringify!($method), may_be_stale: true }
+    (write $method:ident) => {
+        Method { name: stringify!($method), may_be_stale: false, may_change: true }
     };
-    ($kind:ident $method:ident) => {
-        Method { name: stringify!($method), may_be_stale: false }
+    (read $method:ident) => {
+        Method { name: stringify!($method), may_be_stale: true, may_change: false }
+    };
+    (ask $method:ident) => {
+        Method { name: stringify!($method), may_be_stale: false, may_change: false }
+    };
+}
+
+macro_rules! about {
+    ($port:ident) => {
+        None
+    };
+    ($port:ident, $about:expr) => {
+        $port.about(|| $about)
     };
 }
 
 macro_rules! call {
-    (write $port:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
+    (write $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
         $port
             .write(
                 method!(write $method),
+                $about,
                 || $port.inner().$method($($arg),*),
                 || {
                     let inner = Arc::clone($port.inner());
@@ -108,21 +124,22 @@ macro_rules! call {
             )
             .await
     };
-    (read $port:ident, $method:ident($($arg:ident),*)) => {
-        call!(read $port, $method($($arg),*) copied by Clone::clone)
+    (read $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
+        call!(read $port, $about, $method($($arg),*) copied by Clone::clone)
     };
-    (read $port:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {
+    (read $port:ident, $about:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {
         $port
             .read(
                 method!(read $method),
+                $about,
                 || format!("{:?}", ($($arg,)*)),
                 $copy,
                 || $port.inner().$method($($arg),*),
             )
             .await
     };
-    (ask $port:ident, $method:ident($($arg:ident),*)) => {
-        $port.ask(method!(ask $method), || $port.inner().$method($($arg),*)).await
+    (ask $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
+        $port.ask(method!(ask $method), $about, || $port.inner().$method($($arg),*)).await
     };
 }
 
@@ -202,11 +219,13 @@ faulty_port!(Cluster as Cluster {
     ) -> Vec<Result<CachedXr, PortError>>, copied by answers::batch;
     read read(target: &Target) -> Reading, copied by answers::reading;
     ask inspect(target: &Target) -> Inspection;
-    write apply(request: &ApplyRequest = request.handle() => &request) -> Applied;
+    write apply(
+        request: &ApplyRequest = request.handle() => &request
+    ) -> Applied, about request.target().kind().to_owned();
     ask dry_run(request: &ApplyRequest) -> DryRun;
     write delete(
         request: &DeleteRequest<'_> = KeptDelete::of(request) => &request.lend()
-    ) -> Deleted;
+    ) -> Deleted, about request.target.kind().to_owned();
     read list_owned(query: &OwnedQuery) -> OwnedPage;
     ask hints() -> Hints;
 });

@@ -6,8 +6,7 @@ use std::time::Duration;
 use broker_ports::PortName;
 use broker_ports::testing::faults::{Answered, Fault, Late};
 
-use super::Call;
-use super::workflow::Made;
+use super::workflow::{Call, Made};
 
 /// Longer than anybody waits.
 pub(super) const AN_HOUR: Duration = Duration::from_hours(1);
@@ -44,18 +43,27 @@ impl Mishap {
         Self::Stale,
     ];
 
-    /// A relay is no pass: nobody cuts it off here.
-    pub(super) fn can_befall(self, made: Made) -> bool {
-        let relayed = matches!(made.call.0, PortName::Outbox | PortName::EventSink);
+    pub(super) fn can_befall(self, made: &Made) -> bool {
         match self {
-            Self::Stale => made.could_be_stale && !has_to_be_fresh(made.call),
-            Self::CrashBefore | Self::CrashAfter | Self::PastTheLease => !relayed,
-            Self::Before | Self::After | Self::TwiceFirst | Self::TwiceSecond | Self::Hangs => true,
+            Self::Stale => made.could_be_stale && !has_to_be_fresh(&made.call),
+            Self::Before
+            | Self::After
+            | Self::TwiceFirst
+            | Self::TwiceSecond
+            | Self::Hangs
+            | Self::CrashBefore
+            | Self::CrashAfter
+            | Self::PastTheLease => true,
         }
     }
 
     pub(super) const fn cuts_off(self) -> bool {
         matches!(self, Self::CrashBefore | Self::CrashAfter | Self::PastTheLease)
+    }
+
+    /// What was under way arrives when nobody waits for it any more.
+    pub(super) const fn lands(self) -> bool {
+        matches!(self, Self::CrashAfter | Self::PastTheLease)
     }
 
     pub(super) const fn fault(self) -> Fault {
@@ -73,8 +81,11 @@ impl Mishap {
     }
 }
 
+/// A method of a port.
+type Method = (PortName, &'static str);
+
 /// The reads that have to be fresh by their contract, and what stands on each.
-pub(super) const FRESH: [(Call, &str); 2] = [
+pub(super) const FRESH: [(Method, &str); 2] = [
     (
         (PortName::Cluster, "read"),
         "each object is read by its name, from no cache: what is absent there may be made anew, and Deleted is \
@@ -87,8 +98,8 @@ pub(super) const FRESH: [(Call, &str); 2] = [
     ),
 ];
 
-pub(super) fn has_to_be_fresh(call: Call) -> bool {
-    FRESH.iter().any(|(fresh, _)| *fresh == call)
+pub(super) fn has_to_be_fresh(call: &Call) -> bool {
+    FRESH.iter().any(|(fresh, _)| *fresh == (call.port, call.method))
 }
 
 impl fmt::Display for Mishap {
