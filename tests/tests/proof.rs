@@ -8,6 +8,8 @@ mod canaries;
 mod matrix;
 #[path = "proof/model.rs"]
 mod model;
+#[path = "proof/panics.rs"]
+mod panics;
 #[path = "proof/simulation.rs"]
 mod simulation;
 

@@ -11,13 +11,18 @@ mod promises;
 #[path = "simulation/story.rs"]
 mod story;
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use broker_tests::world::World;
+
+use super::panics::BrokenMesh;
 use super::{environment, is_nightly};
 pub(crate) use life::{Declared, tell};
-use life::{Life, live};
+use life::{KINDS, Life, live, live_in};
 pub(crate) use promises::{at_rest, kept, nothing_left, unharmed};
+use story::Step;
 pub(crate) use story::{Kind, Story};
 
 const NORMAL: u64 = 1_000;
@@ -36,7 +41,7 @@ fn every_seed_comes_to_rest() {
     let seeds = seeds();
     let next = AtomicU64::new(seeds.start);
     let failed = Mutex::new(None::<u64>);
-    let faults = AtomicU64::new(0);
+    let faults = Mutex::new(BTreeMap::<&str, u64>::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -46,7 +51,9 @@ fn every_seed_comes_to_rest() {
                         return;
                     }
                     let life = live(&Story::of(seed));
-                    faults.fetch_add(life.faults, Ordering::Relaxed);
+                    for (kind, times) in life.faults {
+                        *faults.lock().unwrap().entry(kind).or_default() += times;
+                    }
                     if life.complaint.is_some() {
                         let mut failed = failed.lock().unwrap();
                         *failed = Some(failed.map_or(seed, |other| other.min(seed)));
@@ -56,16 +63,22 @@ fn every_seed_comes_to_rest() {
         }
     });
     if let Some(seed) = failed.into_inner().unwrap() {
-        panic!("{}", in_words(seed));
+        panic!("{}", in_words(&Story::of(seed)));
     }
-    let faults = faults.into_inner();
-    println!("proof: {} seeds, {faults} faults", seeds.end - seeds.start);
-    assert!(faults > seeds.end - seeds.start, "{faults} faults: hardly anything goes wrong");
+    let faults = faults.into_inner().unwrap();
+    let (many, fired) = (seeds.end - seeds.start, faults.values().sum::<u64>());
+    println!("proof: {many} seeds, {fired} faults of {} kinds", faults.len());
+    if many >= NORMAL {
+        assert!(fired > many, "{fired} faults: hardly anything goes wrong");
+        let never: Vec<_> = KINDS.iter().filter(|kind| !faults.contains_key(*kind)).collect();
+        assert!(never.is_empty(), "these faults never fired: {never:?}");
+    }
 }
 
 /// What a person needs who has to mend it: the one command, and the shortest story that still fails.
-fn in_words(seed: u64) -> String {
-    let (story, Life { trace, complaint, .. }) = shrunk(&Story::of(seed));
+fn in_words(story: &Story) -> String {
+    let seed = story.seed;
+    let (story, Life { trace, complaint, .. }) = shrunk(story);
     let complaint = complaint.unwrap_or_default();
     let steps = story.steps.len();
     format!(
@@ -74,7 +87,7 @@ fn in_words(seed: u64) -> String {
     )
 }
 
-/// Leaves out one step after the other, as long as it still fails.
+/// Leaves out one step after the other, as long as it still fails for the same reason.
 fn shrunk(story: &Story) -> (Story, Life) {
     let mut best = (story.clone(), live(story));
     let mut place = 0;
@@ -82,7 +95,7 @@ fn shrunk(story: &Story) -> (Story, Life) {
         let mut shorter = best.0.clone();
         shorter.steps.remove(place);
         let life = live(&shorter);
-        if life.complaint.is_some() {
+        if life.complaint.is_some() && life.reason() == best.1.reason() {
             best = (shorter, life);
         } else {
             place += 1;
@@ -108,4 +121,38 @@ fn an_unfinished_life_is_complained_about() {
     let story = Story { patience: 0, ..Story::of(3) };
     let life = live(&story);
     assert!(life.complaint.is_some(), "{}", life.trace);
+}
+
+/// And so is a panic, which the runner turns into an error and tries again.
+#[test]
+fn a_panic_in_a_pass_is_complained_about() {
+    let story = Story { steps: vec![Step::Declare(Kind::Node)], ..Story::of(3) };
+    let mut world = World::new();
+    world.rewire(|ports| ports.nodes = Arc::new(BrokenMesh::Aloud));
+    let complaint = live_in(&story, world).complaint.unwrap_or_default();
+    assert!(complaint.starts_with("a panic: "), "{complaint}");
+    assert!(complaint.contains("the mesh broke down"), "{complaint}");
+}
+
+/// A panic of the telling itself names its seed, like everything else that fails.
+#[test]
+fn a_story_that_breaks_down_is_told_with_its_command() {
+    let nobody = Step::Kill(99);
+    let story = Story { steps: vec![Step::Land, nobody, Step::Land], ..Story::of(5) };
+    let words = in_words(&story);
+    assert!(words.starts_with("seed 5: a panic: 1 of them"), "{words}");
+    assert!(words.contains("cargo xtask simulate --seed 5\n"), "{words}");
+    assert!(words.contains("still fails has 1 steps"), "{words}");
+}
+
+/// What is told of a failure is shorter than what failed, and fails for the same reason.
+#[test]
+fn a_story_that_fails_is_shrunk_and_names_its_command() {
+    let story = Story { patience: 0, ..Story::of(3) };
+    let (failed, (shorter, life)) = (live(&story), shrunk(&story));
+    assert!(shorter.steps.len() < story.steps.len(), "{} steps", shorter.steps.len());
+    assert_eq!(life.reason(), failed.reason());
+    let words = in_words(&story);
+    assert!(words.contains("cargo xtask simulate --seed 3\n"), "{words}");
+    assert!(words.contains(&format!("still fails has {} steps", shorter.steps.len())), "{words}");
 }

@@ -1,6 +1,6 @@
 //! What listens: to log, spans and metrics of one thread, and to whatever it is shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
     let (log, measured) = (Notes::default(), Notes::default());
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
-        .with_span_events(FmtSpan::NEW)
+        .with_span_events(FmtSpan::FULL)
         .with_ansi(false)
         .with_writer(log.clone())
         .finish();
@@ -38,7 +38,7 @@ pub(super) fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
 /// Everything that was heard, by where, and what must not be in it.
 #[derive(Default)]
 pub(super) struct Net {
-    pub(super) secrets: Vec<String>,
+    pub(super) secrets: BTreeSet<String>,
     heard: BTreeMap<&'static str, String>,
 }
 

@@ -17,6 +17,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::ears::Net;
+use crate::panics::BrokenMesh;
 use crate::simulation::Declared;
 
 /// A blueprint with a parameter that takes a reference to a Secret and nothing else.
@@ -110,7 +111,7 @@ impl Mischief {
             json!({"hush": {"secretRef": {"name": "a", "key": secret.as_str(), "more": secret}}}),
             json!({"hush": {"secretRef": secret}, "size": 3}),
         ];
-        net.secrets.push(secret);
+        net.secrets.insert(secret);
         for shape in shapes {
             let wanted = declaration(HUSHED).with_parameters(shape.to_string());
             net.hear("a declaration", format!("{wanted:?} {wanted:#?}"));
@@ -134,16 +135,21 @@ async fn repeat_the_token(world: &World, id: ProvisionedResourceId, net: &mut Ne
     world.cluster.say(&xr, ClusterEvent::new(None, "Boot", words.clone()).as_warning());
     let drift = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": plaintext}}});
     world.cluster.patch_as("kubectl", &xr, &drift);
-    world.cluster.deny("Machine", words);
+    world.cluster.deny("Machine", words.clone());
     world.cluster.tick();
     if row.phase() == Phase::Ready {
-        // It is looked at anew, and written, and refused in those words.
-        let passed = world.replica("careless").reconcile(id).await;
-        if let Err(error) = passed {
-            net.hear_error(&error);
+        // It is looked at anew, and written, and refused in those words; then the mesh breaks down with them.
+        let mut careless = vec![world.replica("careless")];
+        for mesh in [BrokenMesh::Aloud, BrokenMesh::Saying(words)] {
+            careless.push(world.replica_with("careless", |ports| ports.nodes = Arc::new(mesh)));
+        }
+        for replica in careless {
+            if let Err(error) = replica.reconcile(id).await {
+                net.hear_error(&error);
+            }
         }
     }
-    net.secrets.push(plaintext);
+    net.secrets.insert(plaintext);
 }
 
 /// What a person is told who asks.

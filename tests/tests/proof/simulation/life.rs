@@ -1,29 +1,58 @@
 //! One life: a story, told on one thread, with a clock that moves only when everybody waits.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use broker_app::RunnerConfig;
 use broker_domain::{OnFailure, ProvisionedResourceId};
 use broker_ports::Resume;
 use broker_ports::memory::Behaviour;
+use broker_ports::testing::faults::{Answered, Fault, Late};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
 use tokio::runtime::Builder;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::promises;
 use super::story::{Kind, REPLICAS, Step, Story};
+use crate::panics;
 
 /// What became of a story.
+#[derive(Default)]
 pub(crate) struct Life {
     pub(crate) trace: String,
-    pub(super) faults: u64,
+    /// What went wrong by plan, and how often.
+    pub(super) faults: BTreeMap<&'static str, u64>,
     pub(crate) complaint: Option<String>,
+    /// Every panic.
+    pub(crate) panics: Vec<String>,
 }
 
-/// Tells a story to its end.
+impl Life {
+    /// What a complaint begins with: the promise that was broken.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.complaint.as_deref()?.split(':').next()
+    }
+}
+
+/// Tells a story to its end, or up to where the telling itself breaks down.
 pub(super) fn live(story: &Story) -> Life {
-    tell(story, World::with_faults(story.faults()), async |_, _| ())
+    live_in(story, World::with_faults(story.faults()))
+}
+
+pub(super) fn live_in(story: &Story, world: World) -> Life {
+    let told = catch_unwind(AssertUnwindSafe(|| tell(story, world, async |_, _| ())));
+    told.unwrap_or_else(|_| {
+        let panics = panics::heard();
+        Life { complaint: broken_down(&panics), panics, ..Life::default() }
+    })
+}
+
+/// A panic in a task becomes an error, and what failed is tried again: nobody would hear of it.
+fn broken_down(panics: &[String]) -> Option<String> {
+    let first = panics.first()?;
+    Some(format!("a panic: {} of them, the first: {first}", panics.len()))
 }
 
 /// The same in a world of one's own, with a look at it in the end.
@@ -32,14 +61,44 @@ pub(crate) fn tell(
     world: World,
     look: impl AsyncFnOnce(&World, &[Declared]),
 ) -> Life {
+    let _listening = panics::listen();
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let mut stage = Stage::new(world);
-        let complaint = stage.play(story).await.err();
+        let played = stage.play(story).await.err();
+        let mut panics = panics::heard();
+        let complaint = broken_down(&panics).or(played);
         look(&stage.world, &stage.declared).await;
-        let faults = stage.world.faults.log().entries().len() as u64;
-        Life { trace: stage.trace, faults, complaint }
+        panics.extend(panics::heard());
+        let mut faults = BTreeMap::new();
+        for fired in stage.world.faults.log().entries() {
+            *faults.entry(kind(fired.fault)).or_default() += 1;
+        }
+        Life { trace: stage.trace, faults, complaint, panics }
     })
+}
+
+/// Every kind of fault.
+pub(super) const KINDS: [&str; 7] = [
+    "before effect",
+    "after effect",
+    "never arrives",
+    "lands late",
+    "twice, first answer",
+    "twice, second answer",
+    "stale read",
+];
+
+const fn kind(fault: Fault) -> &'static str {
+    match fault {
+        Fault::BeforeEffect => KINDS[0],
+        Fault::AfterEffect => KINDS[1],
+        Fault::Delay { late: Late::Never, .. } => KINDS[2],
+        Fault::Delay { late: Late::Lands, .. } => KINDS[3],
+        Fault::Duplicate { answered: Answered::First } => KINDS[4],
+        Fault::Duplicate { answered: Answered::Second } => KINDS[5],
+        Fault::StaleRead => KINDS[6],
+    }
 }
 
 /// A declared resource, and what its caller wants.

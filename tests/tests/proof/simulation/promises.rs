@@ -27,7 +27,7 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
             return Err(format!("L1, L2: #{number} is in {} in the end", row.phase()));
         }
         if row.phase() == Phase::Ready {
-            ready(world, &row).map_err(|wrong| format!("#{number}: {wrong}"))?;
+            ready(world, &row).map_err(|wrong| format!("{wrong} (#{number})"))?;
         }
         let name = row.xr_name();
         let own = standing.iter().filter(|object| object.name().starts_with(name.as_str())).count();
@@ -48,7 +48,8 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
         let told = world.sink.deliveries_of(it.id);
         let numbers: BTreeSet<_> = told.iter().map(|event| event.sequence).collect();
         if numbers.len() as u64 != row.event_sequence() {
-            return Err(format!("#{number}: {} of {} events", numbers.len(), row.event_sequence()));
+            let (told, all) = (numbers.len(), row.event_sequence());
+            return Err(format!("S3: {told} of {all} events of #{number} were delivered"));
         }
     }
     Ok(())
@@ -56,7 +57,7 @@ pub(crate) async fn at_rest(world: &World, declared: &[Declared]) -> Result<(), 
 
 /// A Ready node is armed with the row's token, and a Node enrolled with that.
 fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
-    let xr = world.cluster.object(&world.xr(row)).ok_or("no composite resource")?;
+    let xr = world.cluster.object(&world.xr(row)).ok_or("L1: no composite resource")?;
     let pointer = format!("/metadata/annotations/{}", ARMED_ANNOTATION.replace('/', "~1"));
     let armed = xr.pointer(&pointer).and_then(|armed| armed.as_str()).unwrap_or_default();
     match (row.mesh_role(), row.bootstrap_token_id()) {
@@ -69,7 +70,7 @@ fn ready(world: &World, row: &ProvisionedResource) -> Result<(), String> {
                 Ok(())
             }
         }
-        (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("it is armed with {armed:?}")),
+        (MeshRole::Standalone | MeshRole::Node, _) => Err(format!("L1: armed with {armed:?}")),
     }
 }
 
