@@ -63,6 +63,10 @@ impl Book {
         }
     }
 
+    pub(super) fn lacks(&self, rule: Rule) -> bool {
+        self.without == Some(rule)
+    }
+
     /// A resource that was just declared.
     pub(super) fn declared(&self, number: u8, role: MeshRole, on_failure: OnFailure) -> RowId {
         let declaration = Declaration::new(id(1), id(2), id(3), id(4)).on_failure(on_failure);

@@ -69,7 +69,8 @@ impl Pass {
             }
             Deed::Close => issuer.closed,
             Deed::Issue { .. } => {
-                issuer.closed || (self.epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch))
+                let closed = issuer.closed && !law.lacks(Rule::IssuerClosed);
+                closed || (self.epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch))
             }
             Deed::Deregister(token) => issuer.node(token).is_none_or(|node| node.left),
             Deed::ApplyConfig { first } => !first && self.config != Memory::Same,

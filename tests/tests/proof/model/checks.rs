@@ -111,12 +111,24 @@ fn every_order_of_events_keeps_every_promise() {
 /// Everything within some steps; the nightly run goes to the end.
 #[test]
 fn two_in_a_project_do_not_meddle_with_one_another() {
-    let steps = if is_nightly() { usize::MAX } else { 18 };
+    let (steps, least) = if is_nightly() { (usize::MAX, 4_000_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
     assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
     println!("proof: {} of two resources", checked.states);
-    assert!(checked.states >= 20_000, "{} states", checked.states);
+    assert!(checked.states >= least, "{} states, not {least}", checked.states);
+}
+
+/// A Node beside something without one, each with a request adrift: everything within some steps, further by night.
+#[test]
+fn a_node_and_something_without_one_do_not_meddle_with_one_another() {
+    let (steps, least) = if is_nightly() { (22, 1_000_000) } else { (16, 80_000) };
+    let resources = vec![(Node, Retain), (Standalone, Retain)];
+    let setting = Setting { resources, gate_moves: true, ..a_node() };
+    let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
+    assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
+    println!("proof: {} of a node and something without one", checked.states);
+    assert!(checked.states >= least, "{} states, not {least}", checked.states);
 }
 
 /// The settings themselves are checked with all rules by the test above, so each history is reachable without its
@@ -125,10 +137,12 @@ fn two_in_a_project_do_not_meddle_with_one_another() {
 fn every_rule_has_its_history() {
     let late = a_node;
     let twice = || Setting { twice: true, ..a_node() };
-    let rows: [History; 13] = [
+    let rows: [History; 16] = [
         (Rule::Shell, late, &["nothing is armed with a dead token"]),
+        (Rule::Shell, late, &["S9 no life after Deleted"]),
         (Rule::Touch, late, &["nothing is armed with a dead token"]),
         (Rule::IssuerEpoch, late, &["nothing is armed with a dead token"]),
+        (Rule::IssuerClosed, late, &["S4 no token after close"]),
         (Rule::IssueChecked, twice, &["nothing is armed with a dead token"]),
         (Rule::VersionGuard, late, &["S1 legal edges only, sinks stay"]),
         (Rule::LeaseGuard, late, &["S16 no write without a lease"]),
@@ -147,6 +161,7 @@ fn every_rule_has_its_history() {
         ),
         (Rule::DirectRead, late, &["S7 nothing is left when Deleted is written"]),
         (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
+        (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
     ];
     for (rule, setting, expected) in rows {
         let setting = Setting { without: Some(rule), ..setting() };

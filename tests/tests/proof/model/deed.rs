@@ -93,7 +93,8 @@ impl Resource {
         let epoch = self.passes[place].epoch;
         let fresh = self.fresh_token(law.book);
         let issuer = &mut self.world.issuer;
-        if issuer.closed || (epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch)) {
+        let closed = issuer.closed && !law.lacks(Rule::IssuerClosed);
+        if closed || (epoch < issuer.seen && !law.lacks(Rule::IssuerEpoch)) {
             return None;
         }
         issuer.seen = issuer.seen.max(epoch);

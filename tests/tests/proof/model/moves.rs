@@ -4,7 +4,7 @@
 use broker_domain::Phase;
 
 use super::book::Book;
-use super::rule::{Wrong, Wrongs};
+use super::rule::{Rule, Wrong, Wrongs};
 use super::world::{MACHINES, Machine, Node, Readiness, World};
 
 /// Something that happens outside, without us.
@@ -118,6 +118,7 @@ impl World {
                 self.xr = None;
                 Some(Changed::XrGone)
             }
+            Move::RemoveOrphan if book.lacks(Rule::OrphansFound) => None,
             Move::RemoveOrphan => self.remove_orphan(over, wrongs),
             Move::DeleteBackground => {
                 self.xr?;

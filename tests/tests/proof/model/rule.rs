@@ -14,6 +14,8 @@ pub(super) enum Rule {
     Touch,
     /// The issuer refuses whoever lost its lease.
     IssuerEpoch,
+    /// The issuer refuses whoever asks for what was closed.
+    IssuerClosed,
     /// A write is refused when the row has changed since it was read.
     VersionGuard,
     /// A token that was consumed is not handed out again.
@@ -35,6 +37,8 @@ pub(super) enum Rule {
     /// A token that was answered is looked at before anything is armed with it: the request may have been
     /// performed twice.
     IssueChecked,
+    /// What arrives for a row that is Deleted is found and removed by a sweep.
+    OrphansFound,
 }
 
 /// What must never happen.
