@@ -5,6 +5,7 @@
 //! to be equal, line by line. What the simulation proves about in-memory adapters is worth as much as this is true.
 
 mod cluster;
+mod mesh;
 mod store;
 
 /// How many histories.
@@ -14,14 +15,37 @@ fn histories(normal: u64, many: u64) -> std::ops::Range<u64> {
     0..if nightly { many } else { normal }
 }
 
-/// The first line in which two transcripts differ, with what led there.
 fn compare(seed: u64, memory: &[String], real: &[String]) {
+    if let Some(difference) = difference(memory, real) {
+        panic!("seed {seed}, {difference}");
+    }
+}
+
+/// The first line in which two transcripts differ, with what led there.
+fn difference(memory: &[String], real: &[String]) -> Option<String> {
     let same = memory.iter().zip(real).take_while(|(one, other)| one == other).count();
     if same == memory.len() && same == real.len() {
-        return;
+        return None;
     }
     let told = memory[..same].join("\n");
     let nothing = String::from("(nothing)");
     let (one, other) = (memory.get(same).unwrap_or(&nothing), real.get(same).unwrap_or(&nothing));
-    panic!("seed {seed}, after\n{told}\nin memory:\n{one}\non the server:\n{other}");
+    Some(format!("after\n{told}\nin memory:\n{one}\non the server:\n{other}"))
+}
+
+/// An oracle that finds no difference between what differs proves nothing.
+#[test]
+fn transcripts_that_differ_are_told_apart() {
+    let lines = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let memory = lines(&["1: read: one", "2: read: two"]);
+    assert_eq!(difference(&memory, &memory), None);
+    for (real, said) in [
+        (lines(&["1: read: one", "2: read: three"]), "on the server:\n2: read: three"),
+        (lines(&["1: read: one"]), "on the server:\n(nothing)"),
+        (lines(&["1: read: one", "2: read: two", "3: end"]), "on the server:\n3: end"),
+        (lines(&[]), "in memory:\n1: read: one"),
+    ] {
+        let found = difference(&memory, &real).unwrap();
+        assert!(found.contains(said), "{found}");
+    }
 }

@@ -6,7 +6,7 @@ mod constraints;
 mod faults;
 mod hammer;
 mod migrations;
-mod neighbours;
+pub(crate) mod neighbours;
 mod plans;
 mod statements;
 pub(crate) mod store;

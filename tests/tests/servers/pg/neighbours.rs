@@ -4,7 +4,7 @@
 mod agents;
 mod catalog;
 mod races;
-mod world;
+pub(crate) mod world;
 
 use std::sync::Arc;
 

@@ -19,12 +19,12 @@ use uuid::Uuid;
 use crate::servers::pg::fresh_database;
 
 /// The adapters over a pool that a case may close, and the tables that they talk to.
-pub(super) struct World {
+pub(crate) struct World {
     database: Arc<TestDatabase>,
     adapters: PgPool,
     pub(super) neighbours: PgNeighbours,
     pub(super) tokens: PgTokenIssuer,
-    pub(super) mesh: PgMesh,
+    pub(crate) mesh: PgMesh,
     deregistrar: ChainedNodeDeregistrar,
 }
 
@@ -35,7 +35,7 @@ impl World {
     }
 
     /// In a database that other worlds were in, or are: whatever somebody makes here has an id of its own.
-    pub(super) fn over(database: &Arc<TestDatabase>) -> Self {
+    pub(crate) fn over(database: &Arc<TestDatabase>) -> Self {
         Self::with_connections(database, 10)
     }
 
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// A resource that no token was asked for yet.
-    pub(super) fn new_resource() -> ProvisionedResourceId {
+    pub(crate) fn new_resource() -> ProvisionedResourceId {
         static RESOURCES: AtomicU64 = AtomicU64::new(1 << 32);
         let number = RESOURCES.fetch_add(1, Ordering::Relaxed);
         ProvisionedResourceId::new(Uuid::from_u128(number.into())).unwrap()
