@@ -73,13 +73,16 @@ enum Task {
     /// A seed that fails is printed with the one command that repeats it and with the shortest story
     /// that still fails.
     Simulate(SimulateArguments),
-    /// Look for promises that do not hold, in all six ways and with their big counts.
+    /// Look for promises that do not hold, in all six ways.
     ///
-    /// Prints one table: what was tried, how often, what was found, how long it took. Without the times it is written
-    /// into docs/proof.md.
+    /// Runs of each way the share that is in a normal test run, and prints one table: what was tried, how often, what
+    /// was found, how long it took. With `--nightly` the counts are the big ones, and the table is written into
+    /// docs/proof.md, without the times.
     ///
-    /// The last way, `sabotage`, copies the sources below target/sabotage, breaks them there in each of the ways that
-    /// stand in tests/sabotage, and looks whether the tests that each of them names notice.
+    /// The last way, `sabotage`, checks that each broken variant in tests/sabotage still fits and that the tests which
+    /// it names exist. With `--nightly` it copies the sources below target/sabotage, breaks them there in each of these
+    /// ways, and looks whether those tests notice. What was caught before such a run was interrupted is not tried
+    /// again, as long as no file has changed.
     Prove(ProveArguments),
     /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
     ///
@@ -150,12 +153,15 @@ pub(crate) struct ProveArguments {
     /// Only these ways; without any, all of them.
     #[arg(value_name = "WHAT")]
     pub(crate) what: Vec<What>,
-    /// With the counts of a normal test run; the page is left as it is.
+    /// With the big counts, which are written into the page.
     #[arg(long)]
-    pub(crate) quick: bool,
-    /// Only the broken variants whose name contains this; the page is left as it is.
+    pub(crate) nightly: bool,
+    /// Try the broken variants whose name contains this, and no others; the page is left as it is.
     #[arg(long = "variant", value_name = "NAME")]
     pub(crate) variants: Vec<String>,
+    /// Try broken variants again that were caught before the last run was interrupted.
+    #[arg(long)]
+    pub(crate) afresh: bool,
 }
 
 /// A way to look for a promise that does not hold.

@@ -1,9 +1,11 @@
 //! `cargo xtask prove`: six ways to look for a promise that does not hold, and what they came to.
 //!
-//! Five of them are tests, which run here with their big counts and say how much they tried in lines that begin
-//! with `proof: `. The sixth breaks the product on purpose and looks whether anybody notices.
+//! Five of them are tests, which say how much they tried in lines that begin with `proof: `; by night they run with
+//! their big counts. The sixth breaks the product on purpose and looks whether anybody notices; by day it only checks
+//! that it still could.
 
-mod page;
+pub(crate) mod page;
+mod record;
 mod sabotage;
 mod scratch;
 pub(crate) mod variant;
@@ -17,6 +19,7 @@ use crate::error::TaskError;
 use crate::progress::{elapsed, step, to_stderr};
 use crate::servers::{SharedServers, start_shared};
 use crate::test::{Build, Outcome, TestBinary, binaries};
+use crate::tidy;
 use crate::tools::{Tools, provide_documents};
 use crate::workspace::{Workspace, spawn_error};
 
@@ -58,31 +61,29 @@ impl What {
     }
 }
 
-/// Runs what is wanted, prints a table and writes it down.
+/// Runs what is wanted and prints a table; by night it is written down.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
-    let ProveArguments { what, quick, variants } = arguments;
+    let ProveArguments { what, nightly, variants, .. } = arguments;
     let wanted: Vec<_> =
         What::ALL.into_iter().filter(|it| what.is_empty() || what.contains(it)).collect();
     let workspace = Workspace::load()?;
-    let servers = servers(&wanted)?;
-    let environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
+    let servers = servers(&wanted, arguments)?;
+    let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
+    if *nightly {
+        environment.push(("BROKER_NIGHTLY".to_owned(), "1".to_owned()));
+    }
 
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
-    let tests = tests_of(&workspace, &wanted, *quick)?;
+    let tests = tests_of(&workspace, &wanted, *nightly)?;
     for it in wanted {
         let started = Instant::now();
         let (cases, found) = if it == What::Sabotage {
-            let caught = sabotage::run(&workspace, variants, &environment)?;
-            let cases = format!("{} broken variants, each caught", caught.variants.len());
-            let found = caught.survived.len();
-            complaints.extend(caught.survived);
+            let (cases, survived) = break_it(&workspace, arguments, &environment)?;
+            let found = survived.len();
+            complaints.extend(survived);
             (cases, found)
         } else {
-            let mut environment = environment.clone();
-            if !*quick {
-                environment.push(("BROKER_NIGHTLY".to_owned(), "1".to_owned()));
-            }
             check(it, &tests, &environment)?
         };
         if found > 0 {
@@ -95,31 +96,57 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     if !complaints.is_empty() {
         return Err(TaskError::Tests { complaints });
     }
-    if *quick || !variants.is_empty() {
+    if !*nightly || !variants.is_empty() {
         return Ok(());
     }
     page::update(workspace.root(), rows.into_iter().map(|(row, _)| row))
+}
+
+/// Whether broken variants are built; otherwise they are only looked at.
+fn builds_variants(arguments: &ProveArguments) -> bool {
+    arguments.nightly || !arguments.variants.is_empty()
+}
+
+/// The sixth way: what was tried, and which variants nobody noticed.
+fn break_it(
+    workspace: &Workspace,
+    arguments: &ProveArguments,
+    environment: &[(String, String)],
+) -> Result<(String, Vec<String>), TaskError> {
+    if !builds_variants(arguments) {
+        let (variants, unfit) = tidy::variants_fit(workspace.root())?;
+        return Ok((format!("{variants} broken variants, of which each fits"), unfit));
+    }
+    // A variant is caught by what the normal test run tries.
+    let environment: Vec<_> =
+        environment.iter().filter(|(name, _)| name != "BROKER_NIGHTLY").cloned().collect();
+    let caught = sabotage::run(workspace, arguments, &environment)?;
+    Ok((format!("{} broken variants, each caught", caught.variants.len()), caught.survived))
 }
 
 /// The tests of what is wanted. What runs in memory and for long is optimised.
 fn tests_of(
     workspace: &Workspace,
     wanted: &[What],
-    quick: bool,
+    nightly: bool,
 ) -> Result<Vec<TestBinary>, TaskError> {
     let mut tests = Vec::new();
-    if !quick && wanted.iter().any(|it| it.need("proof")) {
+    if nightly && wanted.iter().any(|it| it.need("proof")) {
         tests.extend(binaries(workspace, Build::Proof)?);
     }
-    if wanted.iter().any(|it| it.need("servers") || (quick && it.need("proof"))) {
+    if wanted.iter().any(|it| it.need("servers") || (!nightly && it.need("proof"))) {
         tests.extend(binaries(workspace, Build::Everything)?);
     }
     Ok(tests)
 }
 
 /// The servers, if something needs them.
-fn servers(wanted: &[What]) -> Result<Option<SharedServers>, TaskError> {
-    let needed = |it: &What| *it == What::Sabotage || it.need("servers");
+fn servers(
+    wanted: &[What],
+    arguments: &ProveArguments,
+) -> Result<Option<SharedServers>, TaskError> {
+    let needed =
+        |it: &What| it.need("servers") || (*it == What::Sabotage && builds_variants(arguments));
     if !wanted.iter().any(needed) {
         return Ok(None);
     }
@@ -151,6 +178,15 @@ fn check(
         }
         found += outcome.failed.max(usize::from(!outcome.exited_well));
     }
+    tally(it, &cases, found)
+}
+
+/// What was tried, in a line. Tests that pass and do not say how much they tried may have tried nothing.
+fn tally(it: What, cases: &[String], found: usize) -> Result<(String, usize), TaskError> {
+    if cases.is_empty() && found == 0 {
+        let how = format!("no test said how much it tried, in a line with `{MARK}`");
+        return Err(TaskError::Command { what: it.title().to_owned(), how });
+    }
     Ok((cases.join(", "), found))
 }
 
@@ -176,5 +212,19 @@ fn print_table(rows: &[(Row, Duration)]) {
     println!("\n{:20} {:>5} {:>8}  cases", "what", "found", "time");
     for (row, time) in rows {
         println!("{:20} {:>5} {:>8}  {}", row.what, row.found, elapsed(*time), row.cases);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_do_not_say_what_they_tried_prove_nothing() {
+        let said = ["3 worlds".to_owned(), "2 cells".to_owned()];
+        assert_eq!(tally(What::Matrix, &said, 0).unwrap(), ("3 worlds, 2 cells".to_owned(), 0));
+        assert_eq!(tally(What::Matrix, &[], 1).unwrap(), (String::new(), 1));
+        let error = tally(What::Matrix, &[], 0).unwrap_err().to_string();
+        assert!(error.contains("fault matrix") && error.contains("proof: "), "{error}");
     }
 }

@@ -9,6 +9,7 @@ mod edges;
 mod generated;
 mod guarantees;
 mod manifests;
+mod proof;
 mod reach;
 mod repeatable;
 mod runbook;
@@ -23,6 +24,7 @@ use crate::docs::{self, Generated};
 use crate::error::TaskError;
 use crate::workspace::Workspace;
 
+pub(crate) use sabotage::variants_fit;
 use tree::Tree;
 
 /// A place that breaks a rule.
@@ -81,6 +83,7 @@ fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
     findings.extend(commands::ci_runs_the_test_command(tree));
     findings.extend(runbook::has_every_code(tree, &runbook::codes()));
     findings.extend(guarantees::have_their_checks(tree));
+    findings.extend(proof::has_run_in_full(tree));
     findings.extend(sabotage::still_fits(tree));
     findings.sort();
     findings
@@ -89,6 +92,7 @@ fn check(tree: &Tree, generated: &[Generated]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prove::page::{BEGIN, END};
 
     #[test]
     fn a_finding_names_place_rule_problem_and_remedy() {
@@ -109,6 +113,7 @@ mod tests {
     fn check_reaches_every_rule() {
         let mut tree = Tree::of_files(&[
             ("README.md", "no command"),
+            ("docs/proof.md", &format!("{BEGIN}\n| simulation | 3 seeds | 0 |\n{END}\n")),
             ("tests/sabotage/act/a.patch", "no patch"),
             ("a/src/mod.rs", concat!("fn f() { to", "do!() } // see ../sha", "red")),
             ("a/Cargo.toml", "[package]"),
@@ -136,6 +141,7 @@ mod tests {
                 "lints",
                 "mod-rs",
                 "private-path",
+                "proof",
                 "reach",
                 "repeatable",
                 "runbook",

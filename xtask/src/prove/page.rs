@@ -1,6 +1,6 @@
 //! The table in `docs/proof.md`: what was tried and what was found, without times, which are no promise.
 //!
-//! Only the rows of what was run are written; the others stay as the last run of theirs left them.
+//! Only the rows of what was run in full are written; the others stay as the last such run of theirs left them.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::error::TaskError;
 
 /// Where it is, from the root.
-const PATH: &str = "docs/proof.md";
+pub(crate) const PATH: &str = "docs/proof.md";
 /// Between these two lines; everything else on the page is written by people.
-const BEGIN: &str = "<!-- begin: `cargo xtask prove` writes this table -->";
-const END: &str = "<!-- end -->";
+pub(crate) const BEGIN: &str = "<!-- begin: `cargo xtask prove --nightly` writes this table -->";
+pub(crate) const END: &str = "<!-- end -->";
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) what: String,
-    pub(super) cases: String,
-    pub(super) found: String,
+pub(crate) struct Row {
+    pub(crate) what: String,
+    pub(crate) cases: String,
+    pub(crate) found: String,
 }
 
 impl Row {
@@ -34,6 +34,11 @@ impl Row {
     }
 }
 
+/// The rows of the page's table.
+pub(crate) fn rows(page: &str) -> Vec<Row> {
+    parts(page).map(|(_, table, _)| read(table)).unwrap_or_default()
+}
+
 /// Puts rows into the committed page.
 pub(super) fn update(root: &Path, rows: impl Iterator<Item = Row>) -> Result<(), TaskError> {
     let path = root.join(PATH);
@@ -47,11 +52,10 @@ pub(super) fn update(root: &Path, rows: impl Iterator<Item = Row>) -> Result<(),
 }
 
 /// The page with other rows; `None` if there is no place for them.
-fn updated(page: &str, rows: impl Iterator<Item = Row>) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (table, after) = rest.split_once(END)?;
-    let mut all: Vec<_> = table.lines().filter_map(Row::read).collect();
-    for row in rows {
+fn updated(page: &str, new: impl Iterator<Item = Row>) -> Option<String> {
+    let (before, table, after) = parts(page)?;
+    let mut all = read(table);
+    for row in new {
         match all.iter_mut().find(|old| old.what == row.what) {
             Some(old) => *old = row,
             None => all.push(row),
@@ -62,6 +66,17 @@ fn updated(page: &str, rows: impl Iterator<Item = Row>) -> Option<String> {
     let lines: String = lines.collect();
     let table = format!("\n\n| what | cases | found |\n|---|---|---|\n{lines}\n");
     Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+/// What stands before, within and after the table.
+fn parts(page: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (table, after) = rest.split_once(END)?;
+    Some((before, table, after))
+}
+
+fn read(table: &str) -> Vec<Row> {
+    table.lines().filter_map(Row::read).collect()
 }
 
 #[cfg(test)]

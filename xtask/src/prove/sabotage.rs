@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use cargo_metadata::{Message, TargetKind};
 
+use super::record::Record;
 use super::scratch::Scratch;
 use super::variant::{self, Catch, Variant};
+use crate::cli::ProveArguments;
 use crate::error::TaskError;
 use crate::progress::{elapsed, step, to_stderr};
 use crate::test::Outcome;
@@ -25,7 +27,7 @@ const MOST_TIME: Duration = Duration::from_mins(15);
 
 /// What became of the variants.
 pub(super) struct Caught {
-    /// Variants, by name.
+    /// Those that were tried, in this run or before the last one was interrupted.
     pub(super) variants: Vec<Variant>,
     /// Those that were not caught by each test that they name, and why.
     pub(super) survived: Vec<String>,
@@ -40,12 +42,55 @@ enum Verdict {
     Neither(String),
 }
 
-/// Every variant whose name contains one of the filters; without any, all of them.
+/// Every variant whose name contains one of the filters; without any, all of them that were not caught before the last
+/// run was interrupted.
 pub(super) fn run(
     workspace: &Workspace,
-    filters: &[String],
+    arguments: &ProveArguments,
     servers: &[(String, String)],
 ) -> Result<Caught, TaskError> {
+    let filters = &arguments.variants;
+    let mut caught = wanted(workspace, filters)?;
+    let scratch = Scratch::of(workspace)?;
+    let mut record = Record::of(&scratch)?;
+    if arguments.afresh {
+        record.forget()?;
+    }
+    // Whoever names a variant wants to see it tried.
+    let is_known = |variant: &Variant| filters.is_empty() && record.has(variant);
+    let (known, mut left): (Vec<_>, Vec<_>) = caught.variants.drain(..).partition(is_known);
+    if !known.is_empty() {
+        let (known, all) = (known.len(), known.len() + left.len());
+        println!(
+            "{known} of {all} variants were caught on these very files and are not tried again"
+        );
+    }
+    // Next to each other what is in the same file, so that little is built twice.
+    left.sort_by(|one, other| one.edits[0].path.cmp(&other.edits[0].path));
+    let lab = Lab { scratch, servers };
+    let unsound = lab.sound(&left)?;
+    for variant in &left {
+        let started = Instant::now();
+        let problems = lab.try_out(variant)?;
+        let time = elapsed(started.elapsed());
+        let word = if problems.is_empty() { "caught" } else { "SURVIVED" };
+        println!("{word} {} ({time})", variant.name);
+        if problems.is_empty() && unsound.is_empty() {
+            record.add(variant)?;
+        }
+        caught.survived.extend(problems);
+    }
+    caught.survived.extend(unsound);
+    caught.variants = known.into_iter().chain(left).collect();
+    if caught.survived.is_empty() && filters.is_empty() {
+        // That run was not interrupted.
+        record.forget()?;
+    }
+    Ok(caught)
+}
+
+/// The variants that are asked for, and what is wrong with patches.
+fn wanted(workspace: &Workspace, filters: &[String]) -> Result<Caught, TaskError> {
     let mut caught = Caught { variants: Vec::new(), survived: Vec::new() };
     for (name, variant) in variant::all(workspace.root())? {
         let wanted = filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
@@ -55,19 +100,6 @@ pub(super) fn run(
             Err(problem) => caught.survived.push(format!("{name}: {problem}")),
         }
     }
-    // Next to each other what is in the same file, so that little is built twice.
-    caught.variants.sort_by(|one, other| one.edits[0].path.cmp(&other.edits[0].path));
-    let lab = Lab { scratch: Scratch::of(workspace)?, servers };
-    caught.survived.extend(lab.sound(&caught.variants)?);
-    for variant in &caught.variants {
-        let started = Instant::now();
-        let problems = lab.try_out(variant)?;
-        let time = elapsed(started.elapsed());
-        let word = if problems.is_empty() { "caught" } else { "SURVIVED" };
-        println!("{word} {} ({time})", variant.name);
-        caught.survived.extend(problems);
-    }
-    caught.variants.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(caught)
 }
 

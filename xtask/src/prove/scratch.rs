@@ -4,10 +4,14 @@
 //! to. Whatever is put back is written anew: cargo has to see that it changed, or it would run what was broken.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
+use super::variant::DIRECTORY;
 use crate::error::TaskError;
 use crate::workspace::Workspace;
 
@@ -15,6 +19,8 @@ pub(super) struct Scratch {
     source: PathBuf,
     tree: PathBuf,
     target: PathBuf,
+    /// Every file of the copy, from its root.
+    files: BTreeSet<PathBuf>,
 }
 
 impl Scratch {
@@ -22,17 +28,17 @@ impl Scratch {
     pub(super) fn of(workspace: &Workspace) -> Result<Self, TaskError> {
         let place = workspace.target().join("sabotage");
         let source = workspace.root().to_owned();
-        let scratch = Self { source, tree: place.join("tree"), target: place.join("target") };
         let mut files = BTreeSet::new();
-        collect(&scratch.source, Path::new(""), &mut files)
-            .map_err(refused("read", &scratch.source))?;
-        for file in &files {
+        collect(&source, Path::new(""), &mut files).map_err(refused("read", &source))?;
+        let (tree, target) = (place.join("tree"), place.join("target"));
+        let scratch = Self { source, tree, target, files };
+        for file in &scratch.files {
             scratch.restore(file)?;
         }
         let mut copies = BTreeSet::new();
         collect(&scratch.tree, Path::new(""), &mut copies)
             .map_err(refused("read", &scratch.tree))?;
-        for gone in copies.difference(&files) {
+        for gone in copies.difference(&scratch.files) {
             let gone = scratch.tree.join(gone);
             fs::remove_file(&gone).map_err(refused("remove", &gone))?;
         }
@@ -47,6 +53,25 @@ impl Scratch {
     /// Where the copy is built.
     pub(super) fn target(&self) -> &Path {
         &self.target
+    }
+
+    /// Where it is noted what was caught.
+    pub(super) fn record(&self) -> PathBuf {
+        self.tree.with_file_name("caught")
+    }
+
+    /// A digest of every file that is copied, but for the variants.
+    pub(super) fn digest(&self) -> Result<String, TaskError> {
+        let mut hasher = Sha256::new();
+        for file in self.files.iter().filter(|file| !file.starts_with(DIRECTORY)) {
+            let path = self.source.join(file);
+            let bytes = fs::read(&path).map_err(refused("read", &path))?;
+            hasher.update(file.to_string_lossy().as_bytes());
+            hasher.update([0]);
+            hasher.update((bytes.len() as u64).to_be_bytes());
+            hasher.update(bytes);
+        }
+        Ok(hex(&hasher.finalize()))
     }
 
     /// A file of the sources, as it is.
@@ -98,6 +123,14 @@ fn collect(root: &Path, directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::
         }
     }
     Ok(())
+}
+
+/// Bytes as people write them.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TaskError {

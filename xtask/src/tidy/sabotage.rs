@@ -1,18 +1,20 @@
 //! Rule `sabotage`: each broken variant still fits the product, and each test that should catch it exists.
 //!
-//! Whether it is caught takes a build and is `cargo xtask prove sabotage`.
+//! Whether it is caught takes a build and is `cargo xtask prove --nightly sabotage`.
+
+use std::path::Path;
 
 use super::Finding;
 use super::checks;
-use super::tree::Tree;
+use super::tree::{SourceFile, Tree};
+use crate::error::TaskError;
 use crate::prove::variant::{DIRECTORY, Variant};
 
 const RULE: &str = "sabotage";
 
 pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
-    let patches = tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY));
     let mut findings = Vec::new();
-    for patch in patches {
+    for patch in patches(tree) {
         let problems = match Variant::parse(&patch.path, &patch.text) {
             Ok(variant) => problems(tree, &variant),
             Err(problem) => vec![problem],
@@ -27,6 +29,18 @@ pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
         findings.extend(problems.into_iter().map(finding));
     }
     findings
+}
+
+/// How many variants there are, and what is wrong with those that do not fit, for a checkout.
+pub(crate) fn variants_fit(root: &Path) -> Result<(usize, Vec<String>), TaskError> {
+    let tree = Tree::texts(root)?;
+    let findings = still_fits(&tree).iter().map(ToString::to_string).collect();
+    Ok((patches(&tree).count(), findings))
+}
+
+/// The patches, each of which is a variant.
+pub(super) fn patches(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
+    tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY))
 }
 
 fn problems(tree: &Tree, variant: &Variant) -> Vec<String> {
@@ -44,8 +58,6 @@ fn problems(tree: &Tree, variant: &Variant) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     const PATCH: &str = "Breaks: Two is three.\nCaught by: proof counting::two_is_two\n\
@@ -62,13 +74,13 @@ mod tests {
 
     #[test]
     fn a_variant_that_does_not_fit_or_names_no_test_is_found() {
-        assert_eq!(found("one\ntwo\n", "fn two_is_two() {}"), Vec::<String>::new());
+        assert_eq!(found("one\ntwo\n", "#[test]\nfn two_is_two() {}"), Vec::<String>::new());
         assert_eq!(
-            found("one\n2\n", "fn two_is_two() {}"),
+            found("one\n2\n", "#[test]\nfn two_is_two() {}"),
             ["a hunk that begins with \"two\" fits 0 times"]
         );
         assert_eq!(
-            found("two\n", "fn two_is_2() {}"),
+            found("two\n", "#[test]\nfn two_is_2() {}"),
             ["there is no test counting::two_is_two in proof"]
         );
     }
@@ -77,10 +89,8 @@ mod tests {
     #[test]
     fn every_variant_fits_and_there_are_enough() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let tree = Tree::texts(&root).unwrap();
-        let findings: Vec<_> = still_fits(&tree).iter().map(ToString::to_string).collect();
+        let (variants, findings) = variants_fit(&root).unwrap();
         assert!(findings.is_empty(), "{findings:#?}");
-        let variants = tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY)).count();
         assert!(variants >= 25, "{variants} variants");
     }
 }
