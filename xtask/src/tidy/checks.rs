@@ -1,7 +1,8 @@
 //! Which tests there are, for pages and patches that name some.
 //!
 //! A check is written `SUITE TEST`: a test target, or a crate whose own unit tests are meant, and the test's whole
-//! name. It exists if a file of that suite has the function, and if that file is the module which the name says.
+//! name. It exists if a file of that suite has the function, under an attribute that makes a test of it, and if that file
+//! is the module which the name says.
 
 use super::tree::Tree;
 
@@ -23,6 +24,8 @@ const ELSEWHERE: [(&str, &str); 12] = [
 
 /// Paths that both the simulation and the real servers walk: they stand once, and a macro makes tests of them.
 const SHARED: &str = "tests/tests/paths/";
+/// Where that macro lists them.
+const WALKED: &str = "tests/tests/paths.rs";
 
 /// What is wrong with a check that somebody names.
 pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
@@ -33,17 +36,43 @@ pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
     let place =
         elsewhere.map_or_else(|| format!("tests/tests/{suite}"), |(_, at)| (*at).to_owned());
     let mut segments = test.rsplit("::");
-    let function = format!("fn {}(", segments.next().unwrap_or(test));
+    let name = segments.next().unwrap_or(test);
     let module = segments.next();
     let mut homes = tree.rust_files().filter(|file| {
         file.path.starts_with(&place) || (elsewhere.is_none() && file.path.starts_with(SHARED))
     });
-    let root = tree.file(&format!("tests/tests/{suite}.rs")).map_or("", |root| &root.text);
+    let content = |path: &str| tree.file(path).map_or("", |file| &file.text);
+    let (root, walked) = (content(&format!("tests/tests/{suite}.rs")), content(WALKED));
     let found = homes.any(|file| {
-        file.text.contains(&function)
-            && (file.path.starts_with(SHARED) || is_module(&file.path, module, root))
+        if file.path.starts_with(SHARED) {
+            has_function(&file.text, name) && walked.contains(name)
+        } else {
+            has_test(&file.text, name) && is_module(&file.path, module, root)
+        }
     });
     (!found).then(|| format!("there is no test {test} in {suite}"))
+}
+
+fn has_function(text: &str, name: &str) -> bool {
+    text.contains(&format!("fn {name}("))
+}
+
+/// A function of that name that is a test: among the attributes and comments right above it is one that says so.
+fn has_test(text: &str, name: &str) -> bool {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let mut functions = lines.iter().enumerate().filter(|(_, line)| has_function(line, name));
+    functions.any(|(place, _)| {
+        let above = lines[..place].iter().rev();
+        let mut above = above.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+        above.any(|line| makes_a_test(line))
+    })
+}
+
+/// `#[test]`, `#[tokio::test]`, `#[tokio::test(start_paused = true)]`.
+fn makes_a_test(line: &str) -> bool {
+    let attribute = line.strip_prefix("#[").unwrap_or_default();
+    let path = attribute.split([']', '(']).next().unwrap_or_default();
+    path == "test" || path.ends_with("::test")
 }
 
 /// Unit tests stand in a module `tests` of the file that they are about. The root of a suite may call a file's module
@@ -66,11 +95,21 @@ mod tests {
     #[test]
     fn a_check_is_a_function_in_the_module_of_its_suite() {
         let tree = Tree::of_files(&[
-            ("tests/tests/proof/model/checks.rs", "fn it_holds() {}"),
-            ("tests/tests/paths/up.rs", "async fn it_comes_up(stage: &S) {}"),
+            (
+                "tests/tests/proof/model/checks.rs",
+                "#[test]\nfn it_holds() {}\n\nfn it_helps() {}\n// #[test]\nfn it_rests() {}",
+            ),
+            ("tests/tests/paths.rs", "walk!(it_comes_up);"),
+            (
+                "tests/tests/paths/up.rs",
+                "async fn it_comes_up(stage: &S) {}\nasync fn it_is_no_path(stage: &S) {}",
+            ),
             ("tests/tests/simulation.rs", "#[path = \"simulation/ways.rs\"]\nmod walking;"),
-            ("tests/tests/simulation/ways.rs", "fn it_brakes() {}"),
-            ("broker-domain/src/next/tests.rs", "fn sinks_stay() {}"),
+            (
+                "tests/tests/simulation/ways.rs",
+                "    #[tokio::test(start_paused = true)]\n    // Slowly.\n    async fn it_brakes() {}",
+            ),
+            ("broker-domain/src/next/tests.rs", "#[test]\nfn sinks_stay() {}"),
         ]);
         for check in [
             "proof model::checks::it_holds",
@@ -83,6 +122,9 @@ mod tests {
         for check in [
             "proof model::world::it_holds",
             "proof model::checks::it_hold",
+            "proof model::checks::it_helps",
+            "proof model::checks::it_rests",
+            "simulation walking::it_is_no_path",
             "simulation model::checks::it_holds",
             "broker-domain next::tests::it_comes_up",
             "it_holds",

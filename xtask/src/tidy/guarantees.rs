@@ -70,7 +70,7 @@ mod tests {
         let tree = Tree::of_files(&[
             (PATH, table),
             ("docs/proof.md", "text with `code`\n"),
-            ("tests/tests/proof/model.rs", "fn it_holds() {}"),
+            ("tests/tests/proof/model.rs", "#[test]\nfn it_holds() {}"),
         ]);
         have_their_checks(&tree).into_iter().map(|finding| finding.problem).collect()
     }
