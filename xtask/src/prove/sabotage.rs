@@ -113,12 +113,14 @@ impl Lab<'_> {
     /// Every test that should notice something passes where nothing is broken.
     fn sound(&self, variants: &[Variant]) -> Result<Vec<String>, TaskError> {
         let mut problems = Vec::new();
-        let catches: BTreeSet<_> = variants.iter().flat_map(|variant| &variant.catches).collect();
+        // What passes has nothing to say.
+        let catches = variants.iter().flat_map(|variant| variant.catches.iter().cloned());
+        let catches: BTreeSet<_> = catches.map(|catch| Catch { saying: None, ..catch }).collect();
         let built = self.build(catches.iter().map(|catch| catch.suite.as_str()))?;
         let Some(built) = built else {
             return Ok(vec!["what is not broken does not build".to_owned()]);
         };
-        for catch in catches {
+        for catch in &catches {
             let verdict = self.run_test(&built, catch)?;
             if verdict != Verdict::Passed {
                 problems.push(format!("{catch} on what is not broken: {verdict:?}"));
@@ -201,7 +203,9 @@ impl Lab<'_> {
         let mut command = Command::new(program);
         command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
         command.args(["--exact", &catch.test]).envs(self.servers.iter().cloned());
-        step(&to_stderr, &format!("running {catch}"), || judge(&mut command))
+        step(&to_stderr, &format!("running {catch}"), || {
+            judge(&mut command, catch.saying.as_deref())
+        })
     }
 }
 
@@ -237,8 +241,8 @@ fn build(command: &mut Command) -> Result<Option<Built>, TaskError> {
     Ok(status.success().then_some(built))
 }
 
-/// Runs one test to its end, or to the end of our patience.
-fn judge(command: &mut Command) -> Result<Verdict, TaskError> {
+/// Runs one test to its end, or to the end of our patience. A failure without what it has to say is none.
+fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict, TaskError> {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = spawned.map_err(spawn_error(command))?;
     let (said, heard) = channel();
@@ -257,11 +261,16 @@ fn judge(command: &mut Command) -> Result<Verdict, TaskError> {
     };
     let text = text.map_err(spawn_error(command))?;
     let status = child.wait().map_err(spawn_error(command))?;
-    let outcome = Outcome::of(&String::from_utf8_lossy(&text), status);
-    Ok(match outcome {
-        Outcome { passed: 1, failed: 0, exited_well: true, .. } => Verdict::Passed,
-        Outcome { passed: 0, failed: 1, exited_well: false, .. } => Verdict::Failed,
-        other => Verdict::Neither(format!("{other:?}")),
+    let text = String::from_utf8_lossy(&text);
+    let outcome = Outcome::of(&text, status);
+    let silent = saying.filter(|saying| !text.contains(saying));
+    Ok(match (outcome, silent) {
+        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
+        (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
+        (Outcome { failed: 1, .. }, Some(saying)) => {
+            Verdict::Neither(format!("it failed without saying {saying:?}"))
+        }
+        (other, _) => Verdict::Neither(format!("{other:?}")),
     })
 }
 
@@ -271,9 +280,13 @@ mod tests {
 
     #[test]
     fn a_crash_and_a_missing_test_are_no_catch() {
-        let said = |script: &str| judge(Command::new("sh").args(["-c", script])).unwrap();
+        let judged = |script: &str, saying| judge(Command::new("sh").args(["-c", script]), saying);
+        let said = |script: &str| judged(script, None).unwrap();
         let failed = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
         assert_eq!(said(failed), Verdict::Failed);
+        let with_words = format!("echo 'S5: it went'; {failed}");
+        assert_eq!(judged(&with_words, Some("S5:")).unwrap(), Verdict::Failed);
+        assert!(matches!(judged(failed, Some("S5:")).unwrap(), Verdict::Neither(_)));
         let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
         assert_eq!(said(passed), Verdict::Passed);
         let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";

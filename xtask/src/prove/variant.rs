@@ -1,14 +1,16 @@
-//! A broken variant of the product: a unified diff below `tests/sabotage`, with two kinds of lines above it.
+//! A broken variant of the product: a unified diff below `tests/sabotage`, with three kinds of lines above it.
 //!
 //! ```text
 //! Breaks: what is wrong with this variant, as a sentence.
 //! Caught by: SUITE TEST
+//! Saying: what the test says when it fails.
 //! --- a/some/file.rs
 //! …
 //! ```
 //!
 //! `SUITE` is a test target of `broker-tests`, or a crate whose own unit tests are meant. Several lines `Caught by`
-//! mean that each of them has to notice. A hunk is found by its text and not by its line numbers, so that a variant
+//! mean that each of them has to notice. `Saying` is about the test above it and may be left out; with it a failure counts
+//! only if these words are in what the test said, so that one for another reason is no catch. A hunk is found by its text and not by its line numbers, so that a variant
 //! lives on when something else in its file moves, and it has to be found exactly once.
 
 use std::fmt;
@@ -37,6 +39,8 @@ pub(crate) struct Catch {
     pub(crate) suite: String,
     /// The test's whole name.
     pub(crate) test: String,
+    /// What it has to say when it fails.
+    pub(crate) saying: Option<String>,
 }
 
 /// What is changed in one file.
@@ -115,11 +119,21 @@ impl Variant {
             breaks.clone_into(&mut self.breaks);
             return Ok(());
         }
+        if let Some(saying) = line.strip_prefix("Saying: ") {
+            let Some(catch) = self.catches.last_mut().filter(|catch| catch.saying.is_none()) else {
+                return Err(format!("{line:?} stands below no `Caught by` of its own"));
+            };
+            catch.saying = Some(saying.to_owned());
+            return Ok(());
+        }
         let caught = line.strip_prefix("Caught by: ").and_then(|catch| catch.split_once(' '));
         let Some((suite, test)) = caught else {
-            return Err(format!("{line:?} is neither `Breaks: …` nor `Caught by: SUITE TEST`"));
+            return Err(format!(
+                "{line:?} is neither `Breaks: …` nor `Caught by: SUITE TEST` nor `Saying: …`"
+            ));
         };
-        self.catches.push(Catch { suite: suite.to_owned(), test: test.to_owned() });
+        let (suite, test) = (suite.to_owned(), test.to_owned());
+        self.catches.push(Catch { suite, test, saying: None });
         Ok(())
     }
 }
@@ -200,6 +214,14 @@ Caught by: simulation counting::two_is_two
     }
 
     #[test]
+    fn what_a_test_has_to_say_belongs_to_the_test_above() {
+        let more = "Caught by: proof a::b\nSaying: S5: it went\nCaught by: proof c::d\n--- a/";
+        let variant = Variant::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
+        let sayings = variant.catches.iter().map(|catch| catch.saying.as_deref());
+        assert_eq!(sayings.collect::<Vec<_>>(), [None, Some("S5: it went"), None]);
+    }
+
+    #[test]
     fn a_hunk_that_fits_nowhere_or_twice_is_refused() {
         let variant = Variant::parse("act/two", PATCH).unwrap();
         for (text, times) in [("one\nTWO\n\n", 0), ("one\ntwo\n\none\ntwo\n\n", 2)] {
@@ -214,6 +236,7 @@ Caught by: simulation counting::two_is_two
             (PATCH.replace("Breaks: Two is three.\n", ""), "it does not say what it breaks"),
             (PATCH.replace("Caught by: simulation counting::two_is_two\n", ""), "it names no test"),
             (PATCH.replace("Caught by", "Seen by"), "is neither"),
+            (PATCH.replace("Breaks", "Saying: S5\nBreaks"), "below no `Caught by`"),
             (PATCH.replace("-two", "*two"), "is no line of a diff"),
             (PATCH.replace("@@ -7,3 +7,3 @@\n", ""), "before the first hunk"),
             ("Breaks: Nothing.\n".to_owned(), "it changes nothing"),
