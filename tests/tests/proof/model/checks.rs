@@ -84,9 +84,9 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
         let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
-            ("a node that drifts", Setting { left: drifting, ..a_node() }, 90_000),
-            ("a node that somebody deletes, with late requests", deleted_late, 750_000),
-            ("something without a node, everything at once", all_at_once, 650_000),
+            ("a node that drifts", Setting { left: drifting, ..a_node() }, 100_000),
+            ("a node that somebody deletes, with late requests", deleted_late, 800_000),
+            ("something without a node, everything at once", all_at_once, 700_000),
         ]);
     }
     all
@@ -114,7 +114,7 @@ fn every_order_of_events_keeps_every_promise() {
 /// Everything within some steps; the nightly run goes to the end.
 #[test]
 fn two_in_a_project_do_not_meddle_with_one_another() {
-    let (steps, least) = if is_nightly() { (usize::MAX, 3_500_000) } else { (18, 20_000) };
+    let (steps, least) = if is_nightly() { (usize::MAX, 4_000_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
     assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
@@ -125,7 +125,7 @@ fn two_in_a_project_do_not_meddle_with_one_another() {
 /// A Node beside something without one, each with a request adrift: everything within some steps, further by night.
 #[test]
 fn a_node_and_something_without_one_do_not_meddle_with_one_another() {
-    let (steps, least) = if is_nightly() { (22, 900_000) } else { (16, 80_000) };
+    let (steps, least) = if is_nightly() { (22, 1_000_000) } else { (16, 80_000) };
     let resources = vec![(Node, Retain), (Standalone, Retain)];
     let setting = Setting { resources, gate_moves: true, ..a_node() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
