@@ -76,8 +76,8 @@ enum Task {
     /// Look for promises that do not hold, in all six ways.
     ///
     /// Runs of each way the share that is in a normal test run, and prints one table: what was tried, how often, what
-    /// was found, how long it took. With `--nightly` the counts are the big ones, and the table is written into
-    /// docs/proof.md, without the times.
+    /// was found, how long it took. It is written into docs/proof.md, too, without the times. With `--nightly` the
+    /// counts are the big ones, and have a table of their own there.
     ///
     /// The last way, `sabotage`, checks that each broken variant in tests/sabotage still fits and that the tests which
     /// it names exist. With `--nightly` it copies the sources below target/sabotage, breaks them there in each of these
@@ -125,7 +125,8 @@ pub(crate) struct TestArguments {
     /// Run only this tier: unit, contract, or a test target of broker-tests such as simulation, servers, crossplane.
     #[arg(long)]
     pub(crate) tier: Option<String>,
-    /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests).
+    /// Run the big counts (sets `BROKER_NIGHTLY=1` for the tests). Those of the tier `proof` are left to `prove
+    /// --nightly`, which runs them optimised.
     #[arg(long)]
     pub(crate) nightly: bool,
 }
@@ -153,7 +154,7 @@ pub(crate) struct ProveArguments {
     /// Only these ways; without any, all of them.
     #[arg(value_name = "WHAT")]
     pub(crate) what: Vec<What>,
-    /// With the big counts, which are written into the page.
+    /// With the big counts.
     #[arg(long)]
     pub(crate) nightly: bool,
     /// Try the broken variants whose name contains this, and no others; the page is left as it is.

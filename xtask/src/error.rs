@@ -45,6 +45,8 @@ pub(crate) enum TaskError {
     UnknownBenchmark { name: String, known: Vec<String> },
     #[error("no test's name contains {}", filters.join(" or "))]
     NothingMatches { filters: Vec<String> },
+    #[error("cannot show what the tests say")]
+    Screen(#[source] io::Error),
     #[error("the tests failed: {}", complaints.join("; "))]
     Tests { complaints: Vec<String> },
     #[error("failed: {}", steps.join(", "))]

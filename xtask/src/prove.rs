@@ -4,6 +4,7 @@
 //! their big counts. The sixth breaks the product on purpose and looks whether anybody notices; by day it only checks
 //! that it still could.
 
+mod lab;
 pub(crate) mod page;
 mod record;
 mod sabotage;
@@ -18,12 +19,12 @@ use crate::cli::{ProveArguments, What};
 use crate::error::TaskError;
 use crate::progress::{elapsed, step, to_stderr};
 use crate::servers::{SharedServers, start_shared};
-use crate::test::{Build, Outcome, TestBinary, binaries};
+use crate::test::{Build, NIGHTLY, Outcome, TestBinary, binaries};
 use crate::tidy;
 use crate::tools::{Tools, provide_documents};
 use crate::workspace::{Workspace, spawn_error};
 
-use page::Row;
+use page::{Row, Table};
 
 /// What a check says when it is done.
 const MARK: &str = "proof: ";
@@ -61,7 +62,13 @@ impl What {
     }
 }
 
-/// Runs what is wanted and prints a table; by night it is written down.
+/// What each way is called.
+#[cfg(test)]
+pub(crate) fn titles() -> impl Iterator<Item = &'static str> {
+    What::ALL.into_iter().map(What::title)
+}
+
+/// Runs what is wanted, prints a table and writes it down: by day what a share of each way came to, by night all of it.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     let ProveArguments { what, nightly, variants, .. } = arguments;
     let wanted: Vec<_> =
@@ -70,12 +77,13 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     let servers = servers(&wanted, arguments)?;
     let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
     if *nightly {
-        environment.push(("BROKER_NIGHTLY".to_owned(), "1".to_owned()));
+        environment.push((NIGHTLY.to_owned(), "1".to_owned()));
     }
 
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
     let tests = tests_of(&workspace, &wanted, *nightly)?;
+    let table = if *nightly { Table::InFull } else { Table::Share };
     for it in wanted {
         let started = Instant::now();
         let (cases, found) = if it == What::Sabotage {
@@ -86,20 +94,18 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
         } else {
             check(it, &tests, &environment)?
         };
+        let row = Row::new(it.title(), cases, found);
         if found > 0 {
             complaints.push(format!("{}: {found} found", it.title()));
+        } else if variants.is_empty() {
+            // At once: the next way may take all night, and may be interrupted.
+            page::update(workspace.root(), table, row.clone())?;
         }
-        rows.push((Row::new(it.title(), cases, found), started.elapsed()));
+        rows.push((row, started.elapsed()));
     }
     drop(servers);
     print_table(&rows);
-    if !complaints.is_empty() {
-        return Err(TaskError::Tests { complaints });
-    }
-    if !*nightly || !variants.is_empty() {
-        return Ok(());
-    }
-    page::update(workspace.root(), rows.into_iter().map(|(row, _)| row))
+    if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
 }
 
 /// Whether broken variants are built; otherwise they are only looked at.
@@ -119,7 +125,7 @@ fn break_it(
     }
     // A variant is caught by what the normal test run tries.
     let environment: Vec<_> =
-        environment.iter().filter(|(name, _)| name != "BROKER_NIGHTLY").cloned().collect();
+        environment.iter().filter(|(name, _)| name != NIGHTLY).cloned().collect();
     let caught = sabotage::run(workspace, arguments, &environment)?;
     Ok((format!("{} broken variants, each caught", caught.variants.len()), caught.survived))
 }

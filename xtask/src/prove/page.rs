@@ -1,6 +1,7 @@
-//! The table in `docs/proof.md`: what was tried and what was found, without times, which are no promise.
+//! The tables in `docs/proof.md`: what was tried and what was found, without times, which are no promise. One is of runs
+//! in full, one of the share that a normal test run has.
 //!
-//! Only the rows of what was run in full are written; the others stay as the last such run of theirs left them.
+//! Only the rows of what was run are written; the others stay as the last such run of theirs left them.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +10,34 @@ use crate::error::TaskError;
 
 /// Where it is, from the root.
 pub(crate) const PATH: &str = "docs/proof.md";
-/// Between these two lines; everything else on the page is written by people.
-pub(crate) const BEGIN: &str = "<!-- begin: `cargo xtask prove --nightly` writes this table -->";
+/// A table ends here; everything outside the two is written by people.
 pub(crate) const END: &str = "<!-- end -->";
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// Of runs with the big counts.
+    InFull,
+    /// Of what a normal test run tries.
+    Share,
+}
+
+impl Table {
+    /// The line behind which it begins.
+    pub(crate) const fn begin(self) -> &'static str {
+        match self {
+            Self::InFull => "<!-- begin: `cargo xtask prove --nightly` writes this table -->",
+            Self::Share => "<!-- begin: `cargo xtask prove` writes this table -->",
+        }
+    }
+
+    /// What stands before, within and after it.
+    fn parts(self, page: &str) -> Option<(&str, &str, &str)> {
+        let (before, rest) = page.split_once(self.begin())?;
+        let (table, after) = rest.split_once(END)?;
+        Some((before, table, after))
+    }
+}
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,45 +60,36 @@ impl Row {
     }
 }
 
-/// The rows of the page's table.
-pub(crate) fn rows(page: &str) -> Vec<Row> {
-    parts(page).map(|(_, table, _)| read(table)).unwrap_or_default()
+/// The rows of a table of the page.
+pub(crate) fn rows(page: &str, table: Table) -> Vec<Row> {
+    table.parts(page).map(|(_, text, _)| read(text)).unwrap_or_default()
 }
 
-/// Puts rows into the committed page.
-pub(super) fn update(root: &Path, rows: impl Iterator<Item = Row>) -> Result<(), TaskError> {
+/// Puts a row into the committed page.
+pub(super) fn update(root: &Path, table: Table, row: Row) -> Result<(), TaskError> {
     let path = root.join(PATH);
     let refused = |doing| move |source| TaskError::File { doing, path: PATH.into(), source };
     let page = fs::read_to_string(&path).map_err(refused("read"))?;
-    let Some(page) = updated(&page, rows) else {
-        let how = format!("it has no table between {BEGIN:?} and {END:?}");
+    let Some(page) = updated(&page, table, row) else {
+        let how = format!("it has no table between {:?} and {END:?}", table.begin());
         return Err(TaskError::Command { what: format!("writing {PATH}"), how });
     };
     fs::write(&path, page).map_err(refused("write"))
 }
 
-/// The page with other rows; `None` if there is no place for them.
-fn updated(page: &str, new: impl Iterator<Item = Row>) -> Option<String> {
-    let (before, table, after) = parts(page)?;
-    let mut all = read(table);
-    for row in new {
-        match all.iter_mut().find(|old| old.what == row.what) {
-            Some(old) => *old = row,
-            None => all.push(row),
-        }
+/// The page with another row; `None` if there is no place for it.
+fn updated(page: &str, table: Table, row: Row) -> Option<String> {
+    let (before, text, after) = table.parts(page)?;
+    let mut all = read(text);
+    match all.iter_mut().find(|old| old.what == row.what) {
+        Some(old) => *old = row,
+        None => all.push(row),
     }
     let lines =
         all.iter().map(|Row { what, cases, found }| format!("| {what} | {cases} | {found} |\n"));
     let lines: String = lines.collect();
-    let table = format!("\n\n| what | cases | found |\n|---|---|---|\n{lines}\n");
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
-}
-
-/// What stands before, within and after the table.
-fn parts(page: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (table, after) = rest.split_once(END)?;
-    Some((before, table, after))
+    let text = format!("\n\n| what | cases | found |\n|---|---|---|\n{lines}\n");
+    Some(format!("{before}{}{text}{END}{after}", table.begin()))
 }
 
 fn read(table: &str) -> Vec<Row> {
@@ -84,13 +101,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_this_run_replace_those_of_the_last_and_others_stay() {
-        let page = format!("# A\n\n{BEGIN}\n{END}\n\nmore\n");
-        let row = |what, cases: &str| Row::new(what, cases.to_owned(), 0);
-        let first = updated(&page, [row("one", "1 case"), row("two", "2")].into_iter()).unwrap();
-        let second = updated(&first, [row("two", "20 cases")].into_iter()).unwrap();
+    fn a_row_of_this_run_replaces_that_of_the_last_and_others_stay() {
+        let (full, share) = (Table::InFull.begin(), Table::Share.begin());
+        let page = format!("# A\n\n{full}\n{END}\n\nmore\n\n{share}\n{END}\n");
+        let put = |page: &str, what, cases: &str| {
+            updated(page, Table::InFull, Row::new(what, cases.to_owned(), 0)).unwrap()
+        };
+        let page = put(&put(&put(&page, "one", "1 case"), "two", "2"), "two", "20 cases");
         let table = "| what | cases | found |\n|---|---|---|\n| one | 1 case | 0 |\n| two | 20 cases | 0 |\n";
-        assert_eq!(second, format!("# A\n\n{BEGIN}\n\n{table}\n{END}\n\nmore\n"));
-        assert_eq!(updated("no place", [row("one", "1")].into_iter()), None);
+        let rest = format!("\n\nmore\n\n{share}\n{END}\n");
+        assert_eq!(page, format!("# A\n\n{full}\n\n{table}\n{END}{rest}"));
+        assert_eq!(rows(&page, Table::InFull).len(), 2);
+        assert_eq!(rows(&page, Table::Share), []);
+        assert_eq!(updated("no place", Table::Share, Row::new("one", String::new(), 0)), None);
     }
 }

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::scratch::{Scratch, hex};
 use super::variant::Variant;
 use crate::error::TaskError;
+use crate::workspace::Workspace;
 
 pub(super) struct Record {
     path: PathBuf,
@@ -23,8 +24,8 @@ pub(super) struct Record {
 
 impl Record {
     /// What the last runs left.
-    pub(super) fn of(scratch: &Scratch) -> Result<Self, TaskError> {
-        Self::read(scratch.record(), scratch.digest()?)
+    pub(super) fn of(workspace: &Workspace, scratch: &Scratch) -> Result<Self, TaskError> {
+        Self::read(Scratch::record(workspace), scratch.digest()?)
     }
 
     fn read(path: PathBuf, sources: String) -> Result<Self, TaskError> {

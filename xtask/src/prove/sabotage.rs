@@ -3,27 +3,24 @@
 //! A catch proves something only if the same test passes on what is not broken, so that is tried first. A variant that
 //! does not build is no catch, and neither is a test that crashes or never ends: each of them fails the run.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufReader, Read as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use cargo_metadata::{Message, TargetKind};
-
+use super::lab::{Lab, Verdict};
 use super::record::Record;
 use super::scratch::Scratch;
 use super::variant::{self, Catch, Variant};
 use crate::cli::ProveArguments;
 use crate::error::TaskError;
-use crate::progress::{elapsed, step, to_stderr};
-use crate::test::Outcome;
-use crate::workspace::{Workspace, cargo_in, spawn_error};
+use crate::progress::elapsed;
+use crate::workspace::Workspace;
 
-/// Longer than any of these tests takes on a slow machine.
-const MOST_TIME: Duration = Duration::from_mins(15);
+/// As many as a small machine has cores: what compiles and links for one, and waits for servers, leaves room for
+/// another.
+const LABS: usize = 2;
 
 /// What became of the variants.
 pub(super) struct Caught {
@@ -31,15 +28,6 @@ pub(super) struct Caught {
     pub(super) variants: Vec<Variant>,
     /// Those that were not caught by each test that they name, and why.
     pub(super) survived: Vec<String>,
-}
-
-/// What a test did.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Passed,
-    Failed,
-    /// It crashed, or hung, or there is no such test.
-    Neither(String),
 }
 
 /// Every variant whose name contains one of the filters; without any, all of them that were not caught before the last
@@ -51,8 +39,8 @@ pub(super) fn run(
 ) -> Result<Caught, TaskError> {
     let filters = &arguments.variants;
     let mut caught = wanted(workspace, filters)?;
-    let scratch = Scratch::of(workspace)?;
-    let mut record = Record::of(&scratch)?;
+    let labs = labs(workspace, servers)?;
+    let mut record = Record::of(workspace, &labs[0].scratch)?;
     if arguments.afresh {
         record.forget()?;
     }
@@ -67,20 +55,12 @@ pub(super) fn run(
     }
     // Next to each other what is in the same file, so that little is built twice.
     left.sort_by(|one, other| one.edits[0].path.cmp(&other.edits[0].path));
-    let lab = Lab { scratch, servers };
-    let unsound = lab.sound(&left)?;
-    for variant in &left {
-        let started = Instant::now();
-        let problems = lab.try_out(variant)?;
-        let time = elapsed(started.elapsed());
-        let word = if problems.is_empty() { "caught" } else { "SURVIVED" };
-        println!("{word} {} ({time})", variant.name);
-        if problems.is_empty() && unsound.is_empty() {
-            record.add(variant)?;
-        }
-        caught.survived.extend(problems);
-    }
-    caught.survived.extend(unsound);
+    let labs = &labs[..left.len().clamp(1, LABS)];
+    caught.survived.extend(sound(labs, &left)?);
+    let may_count = caught.survived.is_empty();
+    caught.survived.extend(try_all(labs, &left, |variant| {
+        if may_count { record.add(variant) } else { Ok(()) }
+    })?);
     caught.variants = known.into_iter().chain(left).collect();
     if caught.survived.is_empty() && filters.is_empty() {
         // That run was not interrupted.
@@ -103,195 +83,83 @@ fn wanted(workspace: &Workspace, filters: &[String]) -> Result<Caught, TaskError
     Ok(caught)
 }
 
-/// Where variants are tried out.
-struct Lab<'a> {
-    scratch: Scratch,
+fn labs<'a>(
+    workspace: &Workspace,
     servers: &'a [(String, String)],
+) -> Result<Vec<Lab<'a>>, TaskError> {
+    (0..LABS).map(|number| Ok(Lab { scratch: Scratch::of(workspace, number)?, servers })).collect()
 }
 
-impl Lab<'_> {
-    /// Every test that should notice something passes where nothing is broken.
-    fn sound(&self, variants: &[Variant]) -> Result<Vec<String>, TaskError> {
+/// Every test that should notice something passes where nothing is broken; otherwise, what is wrong. Meanwhile the
+/// other labs get ready.
+fn sound(labs: &[Lab<'_>], variants: &[Variant]) -> Result<Vec<String>, TaskError> {
+    // What passes has nothing to say.
+    let catches = variants.iter().flat_map(|variant| variant.catches.iter().cloned());
+    let catches: BTreeSet<_> = catches.map(|catch| Catch { saying: None, ..catch }).collect();
+    let suites = || catches.iter().map(|catch| catch.suite.as_str());
+    let Some((first, others)) = labs.split_first() else { return Ok(Vec::new()) };
+    let Some(built) = first.build(suites())? else {
+        return Ok(vec!["what is not broken does not build".to_owned()]);
+    };
+    thread::scope(|scope| {
+        let ready = scope.spawn(|| {
+            others.iter().try_for_each(|lab| {
+                lab.scratch.learn_from(&first.scratch)?;
+                lab.build(suites()).map(|_| ())
+            })
+        });
         let mut problems = Vec::new();
-        // What passes has nothing to say.
-        let catches = variants.iter().flat_map(|variant| variant.catches.iter().cloned());
-        let catches: BTreeSet<_> = catches.map(|catch| Catch { saying: None, ..catch }).collect();
-        let built = self.build(catches.iter().map(|catch| catch.suite.as_str()))?;
-        let Some(built) = built else {
-            return Ok(vec!["what is not broken does not build".to_owned()]);
-        };
         for catch in &catches {
-            let verdict = self.run_test(&built, catch)?;
+            let verdict = first.run_test(&built, catch)?;
             if verdict != Verdict::Passed {
                 problems.push(format!("{catch} on what is not broken: {verdict:?}"));
             }
         }
+        ready.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         Ok(problems)
-    }
-
-    /// Breaks it, asks the tests, and puts everything back.
-    fn try_out(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
-        let mut problems = Vec::new();
-        for edit in &variant.edits {
-            match edit.apply(&self.scratch.original(&edit.path)?) {
-                Ok(text) => self.scratch.replace(&edit.path, &text)?,
-                Err(problem) => problems.push(format!("{}: {problem}", variant.name)),
-            }
-        }
-        if problems.is_empty() {
-            problems = self.ask(variant)?;
-        }
-        for edit in &variant.edits {
-            self.scratch.restore(&edit.path)?;
-        }
-        Ok(problems)
-    }
-
-    fn ask(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
-        let suites = variant.catches.iter().map(|catch| catch.suite.as_str());
-        let Some(built) = self.build(suites)? else {
-            return Ok(vec![format!("{} does not build", variant.name)]);
-        };
-        let mut problems = Vec::new();
-        for catch in &variant.catches {
-            let verdict = self.run_test(&built, catch)?;
-            if verdict != Verdict::Failed {
-                problems.push(format!("{} and {catch}: {verdict:?}", variant.name));
-            }
-        }
-        Ok(problems)
-    }
-
-    /// The test binaries of suites; `None` when something does not compile.
-    fn build<'s>(&self, suites: impl Iterator<Item = &'s str>) -> Result<Option<Built>, TaskError> {
-        let suites: BTreeSet<_> = suites.collect();
-        let mut built = Built::new();
-        let (targets, crates): (Vec<_>, Vec<_>) =
-            suites.into_iter().partition(|suite| is_target(suite));
-        // All targets in one call; the whole workspace each time, so that features stay what they are.
-        let mut calls = Vec::new();
-        if !targets.is_empty() {
-            let mut arguments = vec!["--workspace"];
-            arguments.extend(targets.iter().flat_map(|target| ["--test", *target]));
-            calls.push(arguments);
-        }
-        calls.extend(crates.iter().map(|name| vec!["--package", *name, "--lib"]));
-        for arguments in calls {
-            match self.build_some(&arguments)? {
-                Some(some) => built.extend(some),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(built))
-    }
-
-    fn build_some(&self, selection: &[&str]) -> Result<Option<Built>, TaskError> {
-        let mut arguments = vec!["test", "--all-features", "--no-run", "--quiet"];
-        arguments.push("--message-format=json-render-diagnostics");
-        arguments.extend(selection);
-        let mut command = cargo_in(self.scratch.root(), &arguments);
-        command.env("CARGO_TARGET_DIR", self.scratch.target());
-        // Nobody debugs these.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "false").stdout(Stdio::piped());
-        step(&to_stderr, &format!("building {}", selection.join(" ")), || build(&mut command))
-    }
-
-    fn run_test(&self, built: &Built, catch: &Catch) -> Result<Verdict, TaskError> {
-        let Some((program, directory)) = built.get(&catch.suite) else {
-            return Ok(Verdict::Neither("there is no such suite".to_owned()));
-        };
-        let mut command = Command::new(program);
-        command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
-        command.args(["--exact", &catch.test]).envs(self.servers.iter().cloned());
-        step(&to_stderr, &format!("running {catch}"), || {
-            judge(&mut command, catch.saying.as_deref())
-        })
-    }
-}
-
-/// The binary of each suite, and the directory of its package.
-type Built = BTreeMap<String, (PathBuf, PathBuf)>;
-
-/// Crates are named after the product, targets of the tests are not.
-fn is_target(suite: &str) -> bool {
-    !suite.starts_with("broker-")
-}
-
-fn build(command: &mut Command) -> Result<Option<Built>, TaskError> {
-    let mut cargo = command.spawn().map_err(spawn_error(command))?;
-    let mut built = Built::new();
-    let output = cargo.stdout.take().map(BufReader::new);
-    for message in output.into_iter().flat_map(Message::parse_stream) {
-        let Message::CompilerArtifact(artifact) = message.map_err(spawn_error(command))? else {
-            continue;
-        };
-        let Some(program) = artifact.executable.filter(|_| artifact.profile.test) else { continue };
-        let directory =
-            artifact.manifest_path.parent().map(cargo_metadata::camino::Utf8Path::as_std_path);
-        let directory = directory.unwrap_or(Path::new(".")).to_owned();
-        let suite = if artifact.target.is_kind(TargetKind::Test) {
-            artifact.target.name
-        } else {
-            // A library's own tests go by the name of its package.
-            artifact.target.name.replace('_', "-")
-        };
-        built.insert(suite, (program.into_std_path_buf(), directory));
-    }
-    let status = cargo.wait().map_err(spawn_error(command))?;
-    Ok(status.success().then_some(built))
-}
-
-/// Runs one test to its end, or to the end of our patience. A failure without what it has to say is none.
-fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict, TaskError> {
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = spawned.map_err(spawn_error(command))?;
-    let (said, heard) = channel();
-    if let Some(mut stdout) = child.stdout.take() {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            let read = stdout.read_to_end(&mut text).map(|_| text);
-            // Nobody listens any more only after the patience was over.
-            let _ = said.send(read);
-        });
-    }
-    let Ok(text) = heard.recv_timeout(MOST_TIME) else {
-        child.kill().map_err(spawn_error(command))?;
-        child.wait().map_err(spawn_error(command))?;
-        return Ok(Verdict::Neither(format!("it did not end within {}", elapsed(MOST_TIME))));
-    };
-    let text = text.map_err(spawn_error(command))?;
-    let status = child.wait().map_err(spawn_error(command))?;
-    let text = String::from_utf8_lossy(&text);
-    let outcome = Outcome::of(&text, status);
-    let silent = saying.filter(|saying| !text.contains(saying));
-    Ok(match (outcome, silent) {
-        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
-        (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
-        (Outcome { failed: 1, .. }, Some(saying)) => {
-            Verdict::Neither(format!("it failed without saying {saying:?}"))
-        }
-        (other, _) => Verdict::Neither(format!("{other:?}")),
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_crash_and_a_missing_test_are_no_catch() {
-        let judged = |script: &str, saying| judge(Command::new("sh").args(["-c", script]), saying);
-        let said = |script: &str| judged(script, None).unwrap();
-        let failed = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
-        assert_eq!(said(failed), Verdict::Failed);
-        let with_words = format!("echo 'S5: it went'; {failed}");
-        assert_eq!(judged(&with_words, Some("S5:")).unwrap(), Verdict::Failed);
-        assert!(matches!(judged(failed, Some("S5:")).unwrap(), Verdict::Neither(_)));
-        let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
-        assert_eq!(said(passed), Verdict::Passed);
-        let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
-        for neither in [nothing, "kill -9 $$", "exit 101"] {
-            assert!(matches!(said(neither), Verdict::Neither(_)), "{neither}");
+/// Tries every variant in whichever lab is free, and notes which were caught. The answer is what is wrong with the
+/// others.
+fn try_all(
+    labs: &[Lab<'_>],
+    variants: &[Variant],
+    note: impl FnMut(&Variant) -> Result<(), TaskError> + Send,
+) -> Result<Vec<String>, TaskError> {
+    // From both ends, so that neighbours stay with each other.
+    let queue = Mutex::new(variants.iter().collect::<VecDeque<_>>());
+    let note = Mutex::new(note);
+    let work = |number: usize, lab: &Lab<'_>| {
+        let mut survived = Vec::new();
+        loop {
+            let taken = {
+                let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if number == 0 { queue.pop_front() } else { queue.pop_back() }
+            };
+            let Some(variant) = taken else { return Ok(survived) };
+            let started = Instant::now();
+            let problems = lab.try_out(variant)?;
+            let time = elapsed(started.elapsed());
+            let word = if problems.is_empty() { "caught" } else { "SURVIVED" };
+            println!("{word} {} ({time})", variant.name);
+            if problems.is_empty() {
+                (note.lock().unwrap_or_else(PoisonError::into_inner))(variant)?;
+            }
+            survived.extend(problems);
         }
-    }
+    };
+    thread::scope(|scope| {
+        let work = &work;
+        let busy: Vec<_> = (labs.iter().enumerate())
+            .map(|(number, lab)| scope.spawn(move || work(number, lab)))
+            .collect();
+        let mut survived = Vec::new();
+        for lab in busy {
+            let part: Result<_, TaskError> =
+                lab.join().unwrap_or_else(|panic| resume_unwind(panic));
+            survived.extend(part?);
+        }
+        Ok(survived)
+    })
 }

@@ -1,5 +1,6 @@
-//! A copy of the sources that may be broken, beside the build directory, with a build directory of its own.
+//! A copy of the sources that may be broken, inside the build directory, with a build directory of its own.
 //!
+//! There are several, so that one is built while another is tried.
 //! It is kept from one run to the next, and only what differs is written, so that cargo builds no more than it has
 //! to. Whatever is put back is written anew: cargo has to see that it changed, or it would run what was broken.
 
@@ -8,12 +9,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
 use super::variant::DIRECTORY;
 use crate::error::TaskError;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, spawn_error};
 
 pub(super) struct Scratch {
     source: PathBuf,
@@ -24,9 +26,9 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// The sources as they are.
-    pub(super) fn of(workspace: &Workspace) -> Result<Self, TaskError> {
-        let place = workspace.target().join("sabotage");
+    /// The sources as they are, in the copy of this number.
+    pub(super) fn of(workspace: &Workspace, number: usize) -> Result<Self, TaskError> {
+        let place = workspace.target().join("sabotage").join(number.to_string());
         let source = workspace.root().to_owned();
         let mut files = BTreeSet::new();
         collect(&source, Path::new(""), &mut files).map_err(refused("read", &source))?;
@@ -55,9 +57,25 @@ impl Scratch {
         &self.target
     }
 
-    /// Where it is noted what was caught.
-    pub(super) fn record(&self) -> PathBuf {
-        self.tree.with_file_name("caught")
+    /// Where it is noted what was caught, in whichever copy.
+    pub(super) fn record(workspace: &Workspace) -> PathBuf {
+        workspace.target().join("sabotage/caught")
+    }
+
+    /// Takes over what another copy has compiled, if nothing was compiled here yet. Of that, cargo uses what does not
+    /// depend on where the copy stands: the crates of others.
+    pub(super) fn learn_from(&self, other: &Self) -> Result<(), TaskError> {
+        if self.target.exists() {
+            return Ok(());
+        }
+        let mut copy = Command::new("cp");
+        copy.args(["--archive", "--reflink=auto"]).args([&other.target, &self.target]);
+        let status = copy.status().map_err(spawn_error(&copy))?;
+        if status.success() {
+            return Ok(());
+        }
+        let what = format!("copying {}", other.target.display());
+        Err(TaskError::Command { what, how: status.to_string() })
     }
 
     /// A digest of every file that is copied, but for the variants.

@@ -14,6 +14,8 @@ const CONTRACT: &str = "contract";
 const CONTRACT_FEATURE: &str = "testing";
 /// The tier of every target that runs on Crossplane.
 const CROSSPLANE: &str = "crossplane";
+/// The tier that has a task of its own for its big counts.
+const PROOF: &str = "proof";
 /// A test target that asks for this feature runs on Crossplane, which its own process starts beside the servers.
 const CROSSPLANE_FEATURE: &str = "crossplane";
 
@@ -29,6 +31,11 @@ impl Tier {
     /// A tier that needs nothing but itself.
     fn alone(name: &str) -> Self {
         Self { name: name.to_owned(), needs_servers: false, needs_crossplane: false }
+    }
+
+    /// Whether `prove` runs it with its big counts.
+    pub(super) fn is_proof(&self) -> bool {
+        self.name == PROOF
     }
 }
 

@@ -28,6 +28,11 @@ impl Report {
         self.rows.push(row);
     }
 
+    /// What ran beside these.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+
     /// Everything that makes the run a failure.
     pub(super) fn complaints(&self) -> Vec<String> {
         self.rows.iter().flat_map(complaints).collect()

@@ -63,11 +63,12 @@ impl Suite {
         Ok(count_listed(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Runs them, and shows what they print.
+    /// Runs them, and shows what they print on `screen`.
     pub(super) fn run(
         &self,
         filters: &[String],
         environment: &[(String, String)],
+        screen: &mut (impl Write + Send),
     ) -> Result<(Outcome, Duration), TaskError> {
         let mut command = self.command();
         command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
@@ -78,7 +79,7 @@ impl Suite {
         }
         let started = Instant::now();
         let what = format!("running {}", self.title);
-        let outcome = step(&to_stderr, &what, || watch(&mut command, io::stdout()))
+        let outcome = step(&to_stderr, &what, || watch(&mut command, screen))
             .map_err(spawn_error(&command))?;
         Ok((outcome, started.elapsed()))
     }

@@ -1,0 +1,209 @@
+//! One place where a broken variant is built and the tests that should notice are run.
+//!
+//! A variant that does not build is no catch, and neither is a test that crashes or never ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use cargo_metadata::{Message, TargetKind};
+
+use super::scratch::Scratch;
+use super::variant::{Catch, Variant};
+use crate::error::TaskError;
+use crate::progress::{elapsed, step, to_stderr};
+use crate::test::Outcome;
+use crate::workspace::{cargo_in, spawn_error};
+
+/// Longer than any of these tests takes on a slow machine.
+const MOST_TIME: Duration = Duration::from_mins(15);
+
+/// What a test did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Passed,
+    Failed,
+    /// It crashed, or hung, or there is no such test.
+    Neither(String),
+}
+
+/// Where variants are tried out.
+pub(super) struct Lab<'a> {
+    pub(super) scratch: Scratch,
+    pub(super) servers: &'a [(String, String)],
+}
+
+impl Lab<'_> {
+    /// Breaks it, asks the tests, and puts everything back.
+    pub(super) fn try_out(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
+        let mut problems = Vec::new();
+        for edit in &variant.edits {
+            match edit.apply(&self.scratch.original(&edit.path)?) {
+                Ok(text) => self.scratch.replace(&edit.path, &text)?,
+                Err(problem) => problems.push(format!("{}: {problem}", variant.name)),
+            }
+        }
+        if problems.is_empty() {
+            problems = self.ask(variant)?;
+        }
+        for edit in &variant.edits {
+            self.scratch.restore(&edit.path)?;
+        }
+        Ok(problems)
+    }
+
+    fn ask(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
+        let suites = variant.catches.iter().map(|catch| catch.suite.as_str());
+        let Some(built) = self.build(suites)? else {
+            return Ok(vec![format!("{} does not build", variant.name)]);
+        };
+        let mut problems = Vec::new();
+        for catch in &variant.catches {
+            let verdict = self.run_test(&built, catch)?;
+            if verdict != Verdict::Failed {
+                problems.push(format!("{} and {catch}: {verdict:?}", variant.name));
+            }
+        }
+        Ok(problems)
+    }
+
+    /// The test binaries of suites; `None` when something does not compile.
+    pub(super) fn build<'s>(
+        &self,
+        suites: impl Iterator<Item = &'s str>,
+    ) -> Result<Option<Built>, TaskError> {
+        let suites: BTreeSet<_> = suites.collect();
+        let mut built = Built::new();
+        let (targets, crates): (Vec<_>, Vec<_>) =
+            suites.into_iter().partition(|suite| is_target(suite));
+        // All targets in one call; the whole workspace each time, so that features stay what they are.
+        let mut calls = Vec::new();
+        if !targets.is_empty() {
+            let mut arguments = vec!["--workspace"];
+            arguments.extend(targets.iter().flat_map(|target| ["--test", *target]));
+            calls.push(arguments);
+        }
+        calls.extend(crates.iter().map(|name| vec!["--package", *name, "--lib"]));
+        for arguments in calls {
+            match self.build_some(&arguments)? {
+                Some(some) => built.extend(some),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(built))
+    }
+
+    fn build_some(&self, selection: &[&str]) -> Result<Option<Built>, TaskError> {
+        let mut arguments = vec!["test", "--all-features", "--no-run", "--quiet"];
+        arguments.push("--message-format=json-render-diagnostics");
+        arguments.extend(selection);
+        let mut command = cargo_in(self.scratch.root(), &arguments);
+        command.env("CARGO_TARGET_DIR", self.scratch.target());
+        // Nobody debugs these.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false").stdout(Stdio::piped());
+        step(&to_stderr, &format!("building {}", selection.join(" ")), || build(&mut command))
+    }
+
+    pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<Verdict, TaskError> {
+        let Some((program, directory)) = built.get(&catch.suite) else {
+            return Ok(Verdict::Neither("there is no such suite".to_owned()));
+        };
+        let mut command = Command::new(program);
+        command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
+        command.args(["--exact", &catch.test]).envs(self.servers.iter().cloned());
+        step(&to_stderr, &format!("running {catch}"), || {
+            judge(&mut command, catch.saying.as_deref())
+        })
+    }
+}
+
+/// The binary of each suite, and the directory of its package.
+pub(super) type Built = BTreeMap<String, (PathBuf, PathBuf)>;
+
+/// Crates are named after the product, targets of the tests are not.
+fn is_target(suite: &str) -> bool {
+    !suite.starts_with("broker-")
+}
+
+fn build(command: &mut Command) -> Result<Option<Built>, TaskError> {
+    let mut cargo = command.spawn().map_err(spawn_error(command))?;
+    let mut built = Built::new();
+    let output = cargo.stdout.take().map(BufReader::new);
+    for message in output.into_iter().flat_map(Message::parse_stream) {
+        let Message::CompilerArtifact(artifact) = message.map_err(spawn_error(command))? else {
+            continue;
+        };
+        let Some(program) = artifact.executable.filter(|_| artifact.profile.test) else { continue };
+        let directory =
+            artifact.manifest_path.parent().map(cargo_metadata::camino::Utf8Path::as_std_path);
+        let directory = directory.unwrap_or(Path::new(".")).to_owned();
+        let suite = if artifact.target.is_kind(TargetKind::Test) {
+            artifact.target.name
+        } else {
+            // A library's own tests go by the name of its package.
+            artifact.target.name.replace('_', "-")
+        };
+        built.insert(suite, (program.into_std_path_buf(), directory));
+    }
+    let status = cargo.wait().map_err(spawn_error(command))?;
+    Ok(status.success().then_some(built))
+}
+
+/// Runs one test to its end, or to the end of our patience. A failure without what it has to say is none.
+fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict, TaskError> {
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = spawned.map_err(spawn_error(command))?;
+    let (said, heard) = channel();
+    if let Some(mut stdout) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let read = stdout.read_to_end(&mut text).map(|_| text);
+            // Nobody listens any more only after the patience was over.
+            let _ = said.send(read);
+        });
+    }
+    let Ok(text) = heard.recv_timeout(MOST_TIME) else {
+        child.kill().map_err(spawn_error(command))?;
+        child.wait().map_err(spawn_error(command))?;
+        return Ok(Verdict::Neither(format!("it did not end within {}", elapsed(MOST_TIME))));
+    };
+    let text = text.map_err(spawn_error(command))?;
+    let status = child.wait().map_err(spawn_error(command))?;
+    let text = String::from_utf8_lossy(&text);
+    let outcome = Outcome::of(&text, status);
+    let silent = saying.filter(|saying| !text.contains(saying));
+    Ok(match (outcome, silent) {
+        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
+        (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
+        (Outcome { failed: 1, .. }, Some(saying)) => {
+            Verdict::Neither(format!("it failed without saying {saying:?}"))
+        }
+        (other, _) => Verdict::Neither(format!("{other:?}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_and_a_missing_test_are_no_catch() {
+        let judged = |script: &str, saying| judge(Command::new("sh").args(["-c", script]), saying);
+        let said = |script: &str| judged(script, None).unwrap();
+        let failed = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
+        assert_eq!(said(failed), Verdict::Failed);
+        let with_words = format!("echo 'S5: it went'; {failed}");
+        assert_eq!(judged(&with_words, Some("S5:")).unwrap(), Verdict::Failed);
+        assert!(matches!(judged(failed, Some("S5:")).unwrap(), Verdict::Neither(_)));
+        let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
+        assert_eq!(said(passed), Verdict::Passed);
+        let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
+        for neither in [nothing, "kill -9 $$", "exit 101"] {
+            assert!(matches!(said(neither), Verdict::Neither(_)), "{neither}");
+        }
+    }
+}
