@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::blueprint::Blueprint;
 use super::requests::Requests;
 use crate::failure::OrFail;
-use state::{News, State};
+use state::{News, State, conditions};
 
 /// A version of an object, and whether it was its last.
 pub type Version = (Value, bool);
@@ -116,6 +116,9 @@ impl Lifetime {
         let mut life = Self { requests: asked, ..Self::default() };
         let mut news = News::default();
         let mut first = BTreeMap::new();
+        let parts = seen.iter().filter(|(object, _)| object.pointer(SLOT).is_some());
+        let parts = parts.filter_map(|(object, _)| object["metadata"]["name"].as_str());
+        let parts = parts.map(str::to_owned).collect();
         for (object, gone) in seen {
             let name = role(requests, object);
             // The collector may delete a part before Crossplane has heard that the whole is to go, which then makes
@@ -128,7 +131,7 @@ impl Lifetime {
                 life.gone.push(name);
                 continue;
             }
-            let mut state = State::of(object, requests);
+            let mut state = State::of(object, requests, &parts);
             let states = match object.pointer(SLOT).and_then(Value::as_str) {
                 Some(slot) => {
                     news.of_part(slot, &state);
@@ -169,10 +172,8 @@ fn latest<'a>(requests: &Requests, seen: &'a [Version]) -> Option<&'a Value> {
 }
 
 fn reached(moment: Moment, requests: &Requests, seen: &[Version]) -> bool {
-    let said = |object: &Value, kind: &str| {
-        let state = State::of(object, requests);
-        state.conditions.get(kind).cloned().unwrap_or_default()
-    };
+    let said =
+        |object: &Value, kind: &str| conditions(object, requests).remove(kind).unwrap_or_default();
     let xr = latest(requests, seen);
     match moment {
         Moment::Paused => xr.is_some_and(|xr| said(xr, "Synced").contains("ReconcilePaused")),

@@ -117,9 +117,23 @@ async fn assert_told(installation: &Installation, life: &Life) {
     assert_eq!(installation.get(life).await["phase"], "Deleted", "{slug}");
     let deregistered = assert_taken_down(slug, &audit);
     assert_eq!(deregistered, life.blueprint.is_node(), "{slug}: {audit:?}");
+    assert_joined(slug, &installation.steps(life).await);
+    let was_given_a_token = audit.iter().any(|line| line.starts_with("token_issue"));
+    assert_eq!(was_given_a_token, life.blueprint.is_node(), "{slug}: {audit:?}");
     let events = installation.events(life).await;
+    let times = |all: &[String], name: &str| all.iter().filter(|one| *one == name).count();
+    let crossings = times(&phases, "Ready");
+    assert!(crossings >= 1, "{slug}: {phases:?}");
+    assert_eq!(times(&events, &named("Ready")), crossings, "{slug}: {events:?}, {phases:?}");
     assert_eq!(events.first(), Some(&named("Requested")), "{slug}: {events:?}");
     assert!(events.ends_with(&["Ready", "Deleting", "Deleted"].map(named)), "{slug}: {events:?}");
+}
+
+/// Each step begins where the one before it ended: none is missing.
+fn assert_joined(slug: &str, steps: &[(String, String)]) {
+    for pair in steps.windows(2) {
+        assert_eq!(pair[0].1, pair[1].0, "{slug}: {steps:?}");
+    }
 }
 
 /// Tokens were closed first, then a Node had to leave if there was one, and only then was anything deleted. Answers

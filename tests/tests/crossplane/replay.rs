@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use broker_render::namespace;
@@ -17,6 +18,8 @@ use super::is_ready;
 
 /// How often the recording is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+/// More looks than any life takes: ten minutes of them.
+const MOST_LOOKS: usize = 10 * 60 * 20;
 
 /// `BROKER_BLESS=1` writes what was seen instead of comparing it.
 #[tokio::test(flavor = "multi_thread")]
@@ -38,9 +41,12 @@ async fn every_recorded_life_goes_as_its_history_says() {
         ];
         let recording = Recording::of(kinds).await;
         let name = requests.xr().name().to_owned();
+        let looks = AtomicUsize::new(0);
         let look = async || {
             tokio::time::sleep(LOOK).await;
             let heard = recording.heard(|object| object.name_any().starts_with(&name));
+            let so_far = looks.fetch_add(1, Ordering::Relaxed);
+            assert!(so_far < MOST_LOOKS, "{} is stuck: {:#?}", blueprint.slug, heard.last());
             let plain = |object| serde_json::to_value(object).unwrap();
             heard.into_iter().map(|change| (plain(change.object), change.gone)).collect()
         };

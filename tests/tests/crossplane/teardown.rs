@@ -120,6 +120,10 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
 
     assert_made_again_beside_its_residue(&installation, &wanted).await;
     installation.deprovision(&wanted).await;
+    // However often it is looked at: the residue is there, and so is what the provider needs for it.
+    installation.pass(&machine).await;
+    assert_eq!(installation.phase(&machine).await, Phase::Deprovisioning);
+    assert!(config().await.is_some(), "the residue still needs it");
     installation.crossplane.provider().restart().await;
     installation.until(&machine, Phase::Deleted).await;
     installation.until(&wanted, Phase::Deleted).await;

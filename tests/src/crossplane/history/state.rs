@@ -1,6 +1,6 @@
 //! A state of an object, without what differs from run to run and without what Crossplane takes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct State {
     /// Of a composite resource, until it is deleted: whether what it says of its readiness is about what is wanted now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
-    /// What it refers to: version, kind, and whether a namespace is named.
+    /// What it refers to: version, kind, whether a namespace is named, and whether there ever was such a part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<String>,
     /// What holds it.
@@ -77,22 +77,29 @@ impl State {
             && !self.marks.contains(&"paused".to_owned())
     }
 
-    pub(super) fn of(object: &Value, requests: &Requests) -> Self {
+    /// Of an object in a life in which parts of these names were seen.
+    pub(super) fn of(object: &Value, requests: &Requests, parts: &BTreeSet<String>) -> Self {
         let list = |path: &str| object.pointer(path).and_then(Value::as_array);
-        let conditions = list("/status/conditions").into_iter().flatten().map(|condition| {
-            let said = ["status", "reason", "message"].map(|key| text(&condition[key]));
-            let said = said.join(" ").trim().replace(requests.xr().name(), "NAME");
-            (text(&condition["type"]), said)
-        });
         let references = list("/spec/crossplane/resourceRefs").into_iter().flatten();
         Self {
-            conditions: conditions.collect(),
+            conditions: conditions(object, requests),
             current: is_current(object),
-            references: references.map(reference).collect(),
+            references: references.map(|to| reference(to, parts)).collect(),
             finalizers: list("/metadata/finalizers").into_iter().flatten().map(text).collect(),
             marks: marks(object, requests),
         }
     }
+}
+
+/// Each condition of an object: status, reason and message.
+pub(super) fn conditions(object: &Value, requests: &Requests) -> BTreeMap<String, String> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let said = |condition: &Value| {
+        let said = ["status", "reason", "message"].map(|key| text(&condition[key]));
+        let said = said.join(" ").trim().replace(requests.xr().name(), "NAME");
+        (text(&condition["type"]), said)
+    };
+    conditions.into_iter().flatten().map(said).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -114,9 +121,10 @@ fn is_current(object: &Value) -> Option<bool> {
     Some(ready.get("observedGeneration")? == &object["metadata"]["generation"])
 }
 
-fn reference(to: &Value) -> String {
+fn reference(to: &Value, parts: &BTreeSet<String>) -> String {
     let place = if to.get("namespace").is_some() { " in a namespace" } else { "" };
-    format!("{} {}{place}", text(&to["apiVersion"]), text(&to["kind"]))
+    let nobody = if parts.contains(&text(&to["name"])) { "" } else { ", which never was" };
+    format!("{} {}{place}{nobody}", text(&to["apiVersion"]), text(&to["kind"]))
 }
 
 fn marks(object: &Value, requests: &Requests) -> Vec<String> {
@@ -142,6 +150,14 @@ mod tests {
     fn state(ready: &str) -> State {
         let conditions = BTreeMap::from([("Ready".to_owned(), ready.to_owned())]);
         State { conditions, ..State::default() }
+    }
+
+    #[test]
+    fn a_reference_to_nobody_is_told_from_one_to_a_part() {
+        let to = json!({"apiVersion": "v1", "kind": "Disk", "name": "a", "namespace": "n"});
+        let parts = |name: &str| BTreeSet::from([name.to_owned()]);
+        assert_eq!(reference(&to, &parts("a")), "v1 Disk in a namespace");
+        assert_eq!(reference(&to, &parts("b")), "v1 Disk in a namespace, which never was");
     }
 
     #[test]

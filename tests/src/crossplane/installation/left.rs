@@ -28,8 +28,8 @@ impl Installation {
         standing
     }
 
-    /// The same, and everything else in the Project's namespace, whosoever it is: nobody but this installation makes
-    /// anything there.
+    /// The same, and every other composite resource, ProviderConfig and composed object in the Project's namespace,
+    /// whosoever it is: nobody but this installation makes any there.
     ///
     /// # Panics
     ///

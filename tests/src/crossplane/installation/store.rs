@@ -52,6 +52,23 @@ impl Installation {
         self.ask(lines, life).await
     }
 
+    /// Its changes of phase, from and to, in order.
+    ///
+    /// # Panics
+    ///
+    /// When the database does not answer.
+    pub async fn steps(&self, life: &Life) -> Vec<(String, String)> {
+        let lines = "SELECT previous_phase || ' ' || new_phase
+            FROM plexsphere.provisioned_resource_audit
+            WHERE provisioned_resource_id = $1 AND new_phase <> previous_phase ORDER BY sequence";
+        let lines = self.ask(lines, life).await.into_iter();
+        let step = |line: String| {
+            let (from, to) = line.split_once(' ').unwrap_or_default();
+            (from.to_owned(), to.to_owned())
+        };
+        lines.map(step).collect()
+    }
+
     /// The types of its events, in order.
     ///
     /// # Panics
