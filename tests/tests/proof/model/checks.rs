@@ -107,13 +107,14 @@ fn every_order_of_events_keeps_every_promise() {
     }
     assert!(too_few.is_empty(), "{}", too_few.join("\n"));
     let least = if is_nightly() { NIGHTLY } else { NORMAL };
-    println!("proof: {states} distinct states");
+    println!("proof: {states} distinct states of one resource in all settings");
     assert!(states >= least, "{states} states in all, not {least}");
 }
 
-/// Everything within some steps; the nightly run goes to the end.
+/// Two that share a namespace, which comes and goes, and two workers: everything within some steps; the nightly run goes
+/// to the end. Their objects have names of their own, so that they share nothing else.
 #[test]
-fn two_in_a_project_do_not_meddle_with_one_another() {
+fn two_in_a_project_share_its_namespace_and_the_workers() {
     let (steps, least) = if is_nightly() { (usize::MAX, 4_000_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
@@ -122,9 +123,10 @@ fn two_in_a_project_do_not_meddle_with_one_another() {
     assert!(checked.states >= least, "{} states, not {least}", checked.states);
 }
 
-/// A Node beside something without one, each with a request adrift: everything within some steps, further by night.
+/// The same with a Node beside something without one, each with a request adrift: everything within some steps, further
+/// by night.
 #[test]
-fn a_node_and_something_without_one_do_not_meddle_with_one_another() {
+fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
     let (steps, least) = if is_nightly() { (22, 1_000_000) } else { (16, 80_000) };
     let resources = vec![(Node, Retain), (Standalone, Retain)];
     let setting = Setting { resources, gate_moves: true, ..a_node() };

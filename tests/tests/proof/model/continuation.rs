@@ -1,4 +1,5 @@
-//! L1 and L2: from every state, once nothing goes wrong any more, everything is settled after a few passes.
+//! L1 and L2: from every state, once nothing goes wrong any more, everything is settled after a few passes. S12: where
+//! nothing happens, passes soon have nothing to do, whatever it is that is waited for.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -24,7 +25,11 @@ pub(super) enum Pace {
 
 /// How many passes each world takes, each counted once.
 #[derive(Default)]
-pub(super) struct Continuations(RwLock<HashMap<(World, Pace), Option<u8>>>);
+pub(super) struct Continuations {
+    settled: RwLock<HashMap<(World, Pace), Option<u8>>>,
+    /// Whether passes alone come to an end, by the world and by whether the gate is open.
+    quiet: RwLock<HashMap<(World, bool), bool>>,
+}
 
 impl Continuations {
     /// How many passes it takes until everything is settled and a further pass does nothing; `None` if it
@@ -35,14 +40,31 @@ impl Continuations {
 
     /// The most passes that any world took.
     pub(super) fn longest(&self) -> Option<u8> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.settled.read().unwrap_or_else(PoisonError::into_inner);
         known.values().copied().flatten().max()
+    }
+
+    /// Whether passes soon have no effect if nothing at all happens outside.
+    pub(super) fn falls_quiet(&self, law: Law<'_>, world: &World) -> bool {
+        let mut here = forgetful(*world, law);
+        let key = (here.world, law.gate_open);
+        if let Some(known) = self.quiet.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return *known;
+        }
+        let falls_quiet = (0..=K).any(|_| {
+            let alone = Resource { world: here.world, passes: Vec::new() };
+            let (after, done) = pass(alone, law, Pace::Slow);
+            here = after;
+            done == 0
+        });
+        self.quiet.write().unwrap_or_else(PoisonError::into_inner).insert(key, falls_quiet);
+        falls_quiet
     }
 
     fn passes_from(&self, law: Law<'_>, world: &World, pace: Pace, made: u8) -> Option<u8> {
         let here = forgetful(*world, law);
         let key = (here.world, pace);
-        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self.settled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return *known;
         }
         let settled = settle(here, law).world;
@@ -59,7 +81,7 @@ impl Continuations {
         } else {
             self.passes_from(law, &settled, pace, made)
         };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes);
+        self.settled.write().unwrap_or_else(PoisonError::into_inner).insert(key, passes);
         passes
     }
 }

@@ -116,6 +116,11 @@ impl Protocol {
             .all(|pace| self.passes_left(state, pace).is_some_and(|passes| passes <= K))
     }
 
+    fn falls_quiet(&self, state: &State) -> bool {
+        let law = self.law(state);
+        state.resources.iter().all(|it| self.continuations.falls_quiet(law, &it.world))
+    }
+
     fn events_of(&self, state: &State, place: usize, events: &mut Vec<Event>) {
         let resource = &state.resources[place];
         if self.book.deletion_requested(resource.world.row).is_some() {
@@ -296,6 +301,10 @@ impl Model for Protocol {
             "nothing is armed with a dead token": DeadToken,
             "the ProviderConfig goes last": ConfigGoneFirst,
         };
+        all.push(Property::always(
+            "S12 where nothing happens nothing is done",
+            |model: &Self, state: &State| state.wrongs.any() || model.falls_quiet(state),
+        ));
         all.push(Property::always(
             "L1, L2 everything is settled after K passes",
             |model: &Self, state: &State| state.wrongs.any() || model.converges(state),
