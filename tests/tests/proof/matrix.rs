@@ -1,8 +1,9 @@
 //! The fault matrix: each call that leaves the process, each fault, five workflows; one world per cell and call.
 //!
-//! A workflow is run once without faults to learn which calls it makes. Then each of them goes wrong in each way, in
-//! a world of its own, and everything has to come out as if nothing had happened. That every fault fired is
-//! asserted, and the counts are a page: `docs/fault-matrix.md`.
+//! A workflow is run once without faults to learn which calls it makes; two of them meet what a person has to help with,
+//! so that setting an event aside and pulling the brake are among these calls. Then each of them goes wrong in each way,
+//! in a world of its own, and everything has to come out as if nothing had happened. That every fault fired is asserted,
+//! and the counts are a page: `docs/fault-matrix.md`.
 
 #[path = "matrix/mishap.rs"]
 mod mishap;

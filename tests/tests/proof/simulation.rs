@@ -1,8 +1,9 @@
 //! Simulation: the whole application, several replicas of it, on in-memory adapters, one life per seed.
 //!
 //! A seed makes a story (who declares, deletes, meddles, kills and waits when) and a plan of faults for every call
-//! of every port. Time is tokio's paused clock on one thread, so that a seed tells the same story each time,
-//! byte for byte. When the faults stop, everything has to come to rest where its callers want it.
+//! of every port, be it for a replica or for a caller. Time is tokio's paused clock on one thread, so that a seed tells
+//! the same story each time, byte for byte. When the faults stop, everybody is answered, and everything has to come to
+//! rest where its callers want it.
 
 #[path = "simulation/life.rs"]
 mod life;
@@ -42,6 +43,7 @@ fn every_seed_comes_to_rest() {
     let next = AtomicU64::new(seeds.start);
     let failed = Mutex::new(None::<u64>);
     let faults = Mutex::new(BTreeMap::<&str, u64>::new());
+    let unheard = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -51,6 +53,7 @@ fn every_seed_comes_to_rest() {
                         return;
                     }
                     let life = live(&Story::of(seed));
+                    unheard.fetch_add(life.unheard, Ordering::Relaxed);
                     for (kind, times) in life.faults {
                         *faults.lock().unwrap().entry(kind).or_default() += times;
                     }
@@ -72,6 +75,7 @@ fn every_seed_comes_to_rest() {
         assert!(fired > many, "{fired} faults: hardly anything goes wrong");
         let never: Vec<_> = KINDS.iter().filter(|kind| !faults.contains_key(*kind)).collect();
         assert!(never.is_empty(), "these faults never fired: {never:?}");
+        assert!(unheard.into_inner() > 0, "no caller ever asked again for what was stored");
     }
 }
 
@@ -115,11 +119,17 @@ fn a_seed_tells_the_same_story_each_time() {
     assert_eq!(traces.len(), 20, "other seeds, other stories");
 }
 
+/// Somebody wants something at the very end, and nobody waits for it.
+fn unfinished() -> Story {
+    let mut story = Story { patience: 0, ..Story::of(3) };
+    story.steps.push(Step::Declare(Kind::Node));
+    story
+}
+
 /// A check that cannot fail is none: a story whose end is not waited for is complained about.
 #[test]
 fn an_unfinished_life_is_complained_about() {
-    let story = Story { patience: 0, ..Story::of(3) };
-    let life = live(&story);
+    let life = live(&unfinished());
     assert!(life.complaint.is_some(), "{}", life.trace);
 }
 
@@ -148,7 +158,7 @@ fn a_story_that_breaks_down_is_told_with_its_command() {
 /// What is told of a failure is shorter than what failed, and fails for the same reason.
 #[test]
 fn a_story_that_fails_is_shrunk_and_names_its_command() {
-    let story = Story { patience: 0, ..Story::of(3) };
+    let story = unfinished();
     let (failed, (shorter, life)) = (live(&story), shrunk(&story));
     assert!(shorter.steps.len() < story.steps.len(), "{} steps", shorter.steps.len());
     assert_eq!(life.reason(), failed.reason());

@@ -25,6 +25,11 @@ whoever made the call, and its request never arrives; after a crash the request 
 when the lease, or the claim on an event, is over and somebody else has been at it. Of a call that changes something it
 is asserted that it did arrive.
 
+Two workflows need a person on the way. In delete the sink refuses the first event until that is set aside: no later one
+of the resource overtakes it, and an operator takes it up again. In re-provision the watch loses sight of everything else
+while the composite resource is deleted: a sweep pulls the brake, nothing is made while it is on, and an operator
+releases it. An operator who is not answered asks again.
+
 A stale read answers what was true before the last change. Under it a dash is also a call that reads nothing, or
 whose answer does not change in that workflow, and \"fresh\" one that its contract does not let be stale:
 

@@ -1,6 +1,9 @@
 //! One workflow, lived through: the caller asks, then rounds of pass, sweep and relay until everything is where it
 //! should be. Whoever fails or dies on the way is followed by somebody else.
 
+#[path = "run/trouble.rs"]
+mod trouble;
+
 use std::time::Duration;
 
 use broker_app::{Error, Passed, Reconciler, Relay, Service};
@@ -17,7 +20,7 @@ use tokio::time::timeout;
 
 use super::mishap::Mishap;
 use super::workflow::{About, Workflow};
-use crate::simulation::{Declared, Kind, at_rest, kept, nothing_left, unharmed};
+use crate::simulation::{Declared, at_rest, kept, nothing_left, unharmed};
 
 /// What a fault may cost beside K passes.
 const MOST_ROUNDS: u8 = K + 3;
@@ -32,6 +35,7 @@ enum Who {
     Caller,
     Worker,
     Relay,
+    Operator,
 }
 
 pub(super) struct Run {
@@ -40,6 +44,8 @@ pub(super) struct Run {
     worker: Reconciler,
     relay: Relay,
     resource: Option<ProvisionedResource>,
+    /// What else stands on the cluster.
+    bystanders: Vec<ProvisionedResource>,
     workflow: Workflow,
     /// How many late requests have arrived.
     pub(super) landed: usize,
@@ -65,6 +71,7 @@ impl Run {
             worker,
             relay,
             resource: None,
+            bystanders: Vec::new(),
             workflow,
             landed: 0,
             free: false,
@@ -72,11 +79,14 @@ impl Run {
         };
         match workflow {
             Workflow::Create | Workflow::CreateAndRollBack => {}
-            Workflow::Delete => run.reach(Phase::Ready).await,
-            Workflow::ReProvision => {
+            Workflow::Delete => {
                 run.reach(Phase::Ready).await;
-                let xr = run.world.xr(run.resource.as_ref().unwrap());
-                run.world.cluster.delete_in_background(&xr);
+                run.take_the_sink_away().await;
+            }
+            Workflow::ReProvision => {
+                run.surround().await;
+                run.reach(Phase::Ready).await;
+                run.lose();
             }
             Workflow::TakeOver => {
                 let declared = run.world.declare(&run.wanted()).await.unwrap();
@@ -151,20 +161,15 @@ impl Run {
     /// The caller asks, and rounds are made until everything is where it should be.
     pub(super) async fn go_on(&mut self, mishap: Mishap) -> Result<(), String> {
         self.ask(mishap).await?;
-        let kind = match self.workflow {
-            Workflow::CreateAndRollBack => Kind::RolledBack,
-            Workflow::Create | Workflow::Delete | Workflow::ReProvision | Workflow::TakeOver => {
-                Kind::Node
-            }
-        };
-        let (id, deleted) = (self.id(), self.workflow == Workflow::Delete);
-        let declared = [Declared { id, kind, deleted }];
+        let (id, declared) = (self.id(), self.declared());
+        self.face_trouble(mishap, &declared).await?;
         let mut wrong = Err("it was not tried".to_owned());
         for _ in 0..MOST_ROUNDS {
             self.pass(mishap, &declared).await?;
             unharmed(&self.world, &declared).await?;
             self.sweep(mishap).await;
             self.deliver(mishap).await;
+            self.get_help(mishap).await?;
             self.outside();
             wrong = at_rest(&self.world, &declared).await;
             if wrong.is_ok() && self.world.get(id).await.phase() == self.workflow.end() {
@@ -257,6 +262,7 @@ impl Run {
                     drop(self.world.replica("replica-3").reconcile(self.id()).await);
                 }
                 Who::Relay => drop(self.world.other_relay().deliver_batch().await),
+                Who::Operator => drop(self.helped(&self.world.service).await),
             }
             self.land().await;
         }
@@ -273,7 +279,8 @@ impl Run {
     /// However often it was asked for, there is one.
     async fn is_alone(&self) -> Result<(), String> {
         let page = self.world.store.list(&ListQuery::new(rows(10))).await;
-        match page.map_err(|error| error.to_string())?.resources.len() {
+        let many = page.map_err(|error| error.to_string())?.resources.len();
+        match many.saturating_sub(self.bystanders.len()) {
             1 => Ok(()),
             many => Err(format!("S13: there are {many} resources of one request")),
         }

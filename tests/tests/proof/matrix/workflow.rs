@@ -14,7 +14,9 @@ use super::run::Run;
 pub(super) enum Workflow {
     Create,
     CreateAndRollBack,
+    /// The sink refuses its first event until that is set aside, and an operator takes it up again.
     Delete,
+    /// More is missing at once than anybody believes: the brake is pulled, and an operator releases it.
     ReProvision,
     TakeOver,
 }

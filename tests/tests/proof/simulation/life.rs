@@ -1,22 +1,25 @@
 //! One life: a story, told on one thread, with a clock that moves only when everybody waits.
 
+#[path = "life/callers.rs"]
+mod callers;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use broker_app::RunnerConfig;
-use broker_domain::{OnFailure, ProvisionedResourceId};
-use broker_ports::Resume;
-use broker_ports::memory::Behaviour;
 use broker_ports::testing::faults::{Answered, Fault, Late};
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
+use broker_ports::{Cluster, Resume};
+use broker_tests::world::{World, operator, runner_config};
 use tokio::runtime::Builder;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::promises;
-use super::story::{Kind, REPLICAS, Step, Story};
+use super::story::{REPLICAS, Step, Story};
 use crate::panics;
+use callers::Callers;
+pub(crate) use callers::Declared;
 
 /// What became of a story.
 #[derive(Default)]
@@ -24,6 +27,8 @@ pub(crate) struct Life {
     pub(crate) trace: String,
     /// What went wrong by plan, and how often.
     pub(super) faults: BTreeMap<&'static str, u64>,
+    /// How often a declaration was stored and its caller was not told.
+    pub(super) unheard: u64,
     pub(crate) complaint: Option<String>,
     /// Every panic.
     pub(crate) panics: Vec<String>,
@@ -68,13 +73,14 @@ pub(crate) fn tell(
         let played = stage.play(story).await.err();
         let mut panics = panics::heard();
         let complaint = broken_down(&panics).or(played);
-        look(&stage.world, &stage.declared).await;
+        look(&stage.world, &stage.callers.declared()).await;
         panics.extend(panics::heard());
-        let mut faults = BTreeMap::new();
+        let (mut faults, mut unheard) = (BTreeMap::new(), 0);
         for fired in stage.world.faults.log().entries() {
             *faults.entry(kind(fired.fault)).or_default() += 1;
+            unheard += u64::from((fired.method, fired.fault) == ("create", Fault::AfterEffect));
         }
-        Life { trace: stage.trace, faults, complaint, panics }
+        Life { trace: stage.trace, faults, unheard, complaint, panics }
     })
 }
 
@@ -101,16 +107,9 @@ const fn kind(fault: Fault) -> &'static str {
     }
 }
 
-/// A declared resource, and what its caller wants.
-pub(crate) struct Declared {
-    pub(crate) id: ProvisionedResourceId,
-    pub(crate) kind: Kind,
-    pub(crate) deleted: bool,
-}
-
 struct Stage {
     world: World,
-    declared: Vec<Declared>,
+    callers: Callers,
     replicas: JoinSet<()>,
     handles: Vec<AbortHandle>,
     trace: String,
@@ -127,8 +126,8 @@ const A_BIT: Duration = Duration::from_secs(2);
 impl Stage {
     fn new(world: World) -> Self {
         let mut stage = Self {
+            callers: Callers::of(&world),
             world,
-            declared: Vec::new(),
             replicas: JoinSet::new(),
             handles: Vec::new(),
             trace: String::new(),
@@ -155,23 +154,29 @@ impl Stage {
     async fn play(&mut self, story: &Story) -> Result<(), String> {
         for step in &story.steps {
             self.tell(&step.to_string());
-            self.take(*step).await;
+            let taken = self.take(*step).await;
             self.look().await;
+            taken?;
         }
         self.world.faults.heal();
         self.world.cluster.catch_up_cache();
         let landed = self.world.faults.land_all().await;
         self.tell(&format!("nothing goes wrong any more; {landed} late requests arrived"));
+        self.answer_everybody().await?;
         self.come_to_rest(story.patience).await
     }
 
-    async fn take(&mut self, step: Step) {
+    async fn take(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Declare(kind) => self.declare(kind).await,
+            Step::Declare(kind) => {
+                let number = self.callers.want(kind);
+                self.insist(number).await?;
+            }
             Step::Delete(which) => {
-                let Some(declared) = self.declared.get_mut(which) else { return };
-                declared.deleted = true;
-                self.world.service.deprovision(&operator(), declared.id).await.unwrap();
+                if !self.callers.want_no_more(which) {
+                    return Ok(());
+                }
+                self.insist(which).await?;
             }
             Step::Meddle(which) => {
                 if let Some(xr) = self.xr(which).await {
@@ -196,24 +201,12 @@ impl Stage {
             Step::Wait { millis } => self.let_pass(Duration::from_millis(millis)).await,
         }
         self.let_pass(A_BIT).await;
-    }
-
-    async fn declare(&mut self, kind: Kind) {
-        let declaration = match kind {
-            Kind::Node | Kind::Doomed => declaration(NODE),
-            Kind::Standalone => declaration(STANDALONE),
-            Kind::RolledBack => declaration(NODE).on_failure(OnFailure::Rollback),
-        };
-        let id = self.world.declare(&declaration).await.unwrap().id();
-        if matches!(kind, Kind::Doomed | Kind::RolledBack) {
-            self.world.cluster.behave_for(id, Behaviour::failing_after(1, "out of quota"));
-        }
-        self.declared.push(Declared { id, kind, deleted: false });
+        Ok(())
     }
 
     /// The composite resource, if it was armed: nobody knows of a shell.
     async fn xr(&self, which: usize) -> Option<broker_domain::ObjectReference> {
-        let row = self.world.get(self.declared.get(which)?.id).await;
+        let row = self.world.get(self.callers.id(which)?).await;
         let xr = self.world.xr(&row);
         let armed = self.world.cluster.object(&xr)?;
         armed.pointer("/metadata/annotations/plexsphere.io~1armed").map(|_| xr)
@@ -224,12 +217,18 @@ impl Stage {
         while !left.is_zero() {
             let bit = left.min(A_BIT);
             tokio::time::sleep(bit).await;
-            self.world.clock.advance(bit);
-            self.world.cluster.tick();
-            self.world.boot_agents();
-            self.elapsed += bit;
+            self.outside(bit).await;
             left -= bit;
         }
+    }
+
+    /// What happens outside of the broker while time goes by.
+    async fn outside(&mut self, time: Duration) {
+        self.world.clock.advance(time);
+        self.callers.doom(&self.world).await;
+        self.world.cluster.tick();
+        self.world.boot_agents();
+        self.elapsed += time;
     }
 
     /// Puts into the trace what went wrong since, and where everything stands.
@@ -240,9 +239,14 @@ impl Stage {
         }
         self.told = log.entries().len();
         let mut line = String::from("  ");
-        for (number, declared) in self.declared.iter().enumerate() {
-            let phase = self.world.get(declared.id).await.phase();
-            let _ = write!(line, " #{number} {phase}");
+        for (number, id) in self.callers.ids().enumerate() {
+            match id {
+                Some(id) => {
+                    let phase = self.world.get(id).await.phase();
+                    let _ = write!(line, " #{number} {phase}");
+                }
+                None => drop(write!(line, " #{number} unheard of")),
+            }
         }
         self.tell(&line);
     }
@@ -252,15 +256,19 @@ impl Stage {
     }
 
     async fn come_to_rest(&mut self, patience: u32) -> Result<(), String> {
+        let declared = self.callers.declared();
+        let cluster = self.world.cluster.identity().await.map_err(|error| error.to_string())?;
         let mut wrong = Ok(());
         for round in 0..=patience {
-            // Whoever was told too often that a sink is down is helped up by a person.
-            for declared in &self.declared {
-                let service = &self.world.service;
-                let resumed = service.resume_events(&operator(), declared.id, Resume::Retry).await;
+            // Whoever was told too often that a sink is down, or that too much is missing, is helped up by a person.
+            let service = &self.world.service;
+            let released = service.release_brake(&operator(), &cluster).await;
+            released.map_err(|error| error.to_string())?;
+            for it in &declared {
+                let resumed = service.resume_events(&operator(), it.id, Resume::Retry).await;
                 resumed.map_err(|error| error.to_string())?;
             }
-            wrong = promises::at_rest(&self.world, &self.declared).await;
+            wrong = promises::at_rest(&self.world, &declared).await;
             if wrong.is_ok() || round == patience {
                 break;
             }
@@ -271,13 +279,14 @@ impl Stage {
         // A sweep that began before may still ask for the deletion of an orphan that is gone: what it saw is from then.
         self.let_pass(config().sweep_interval).await;
         // And there it stays.
-        let before = promises::picture(&self.world, &self.declared).await;
+        let before = promises::picture(&self.world, &declared).await;
         self.let_pass(Duration::from_secs(40)).await;
-        let after = promises::picture(&self.world, &self.declared).await;
+        let after = promises::picture(&self.world, &declared).await;
         if before != after {
             return Err(format!("S12: a world at rest was changed: {before} became {after}"));
         }
-        promises::kept(&self.world, &self.declared).await
+        self.callers.got_one_each(&self.world).await?;
+        promises::kept(&self.world, &declared).await
     }
 }
 

@@ -1,0 +1,174 @@
+//! What a person has to help with: an event that is refused until it is set aside, and so much missing at once that the
+//! brake is pulled. Each befalls one workflow before its own rounds, so that the calls which it takes have their cells.
+
+use broker_app::{Error, Service};
+use broker_domain::{ClusterId, Phase};
+use broker_ports::testing::builders::rows;
+use broker_ports::{Outbox, Resume, Schedule};
+use broker_tests::world::{STANDALONE, declaration, operator};
+use tokio::time::timeout;
+
+use super::{Declared, MOST_ASKED, Mishap, Run, Who, Workflow, patience};
+use crate::simulation::Kind;
+
+/// More than may be missing before the brake is pulled, whatever becomes of the one that the workflow is about.
+const BYSTANDERS: usize = 6;
+/// All attempts at a delivery but the last, which the workflow begins with.
+const REFUSED_BEFORE: u8 = 2;
+
+/// Before the calls that the plan means.
+impl Run {
+    /// The sink refuses everything, and has done so before.
+    pub(super) async fn take_the_sink_away(&self) {
+        self.world.sink.set_reachable(false);
+        for _ in 0..REFUSED_BEFORE {
+            let report = self.world.other_relay().deliver_batch().await.unwrap();
+            assert_eq!((report.failed, report.set_aside), (1, 0), "it may be tried once more");
+            self.world.let_leases_end();
+        }
+    }
+
+    /// Others are Ready, and every event of theirs is delivered.
+    pub(super) async fn surround(&mut self) {
+        for _ in 0..BYSTANDERS {
+            let ready = self.world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+            self.bystanders.push(ready);
+        }
+        while self.world.other_relay().deliver_batch().await.unwrap().was_busy() {}
+    }
+
+    /// Somebody deletes the composite resource, and the watch loses sight of all the others.
+    pub(super) fn lose(&self) {
+        let own = self.resource.as_ref().unwrap();
+        self.world.cluster.delete_in_background(&self.world.xr(own));
+        for bystander in &self.bystanders {
+            self.world.cluster.miss_in_cache(&self.world.xr(bystander));
+        }
+    }
+}
+
+impl Run {
+    /// Everything that there is, and what its callers want.
+    pub(super) fn declared(&self) -> Vec<Declared> {
+        let kind = match self.workflow {
+            Workflow::CreateAndRollBack => Kind::RolledBack,
+            Workflow::Create | Workflow::Delete | Workflow::ReProvision | Workflow::TakeOver => {
+                Kind::Node
+            }
+        };
+        let own = Declared { id: self.id(), kind, deleted: self.workflow == Workflow::Delete };
+        let others = self.bystanders.iter().map(|bystander| Declared {
+            id: bystander.id(),
+            kind: Kind::Standalone,
+            deleted: false,
+        });
+        [own].into_iter().chain(others).collect()
+    }
+
+    /// What machines cannot settle by themselves: it is noticed, nothing comes of it, and a person ends it.
+    pub(super) async fn face_trouble(
+        &mut self,
+        mishap: Mishap,
+        declared: &[Declared],
+    ) -> Result<(), String> {
+        match self.workflow {
+            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => return Ok(()),
+            Workflow::Delete => self.hold_the_events_back(mishap).await?,
+            Workflow::ReProvision => self.hold_everything_back(mishap, declared).await?,
+        }
+        self.get_help(mishap).await
+    }
+
+    /// Whoever comes to the last attempt sets the event aside, and no later one of the resource overtakes it.
+    async fn hold_the_events_back(&mut self, mishap: Mishap) -> Result<(), String> {
+        for _ in 0..MOST_ASKED {
+            if !self.is_in_trouble().await {
+                self.deliver(mishap).await;
+            }
+        }
+        if !self.is_in_trouble().await {
+            return Err("an event was refused again and again, and is not set aside".to_owned());
+        }
+        self.world.sink.set_reachable(true);
+        self.deliver(mishap).await;
+        match self.world.sink.deliveries_of(self.id()).len() {
+            0 => Ok(()),
+            many => Err(format!("S3: {many} events have overtaken one that is set aside")),
+        }
+    }
+
+    /// A sweep pulls the brake, and while it is on nothing is made: not while the composite resource goes, nor when it
+    /// is gone.
+    async fn hold_everything_back(
+        &mut self,
+        mishap: Mishap,
+        declared: &[Declared],
+    ) -> Result<(), String> {
+        for _ in 0..MOST_ASKED {
+            if !self.is_in_trouble().await {
+                self.sweep(mishap).await;
+            }
+        }
+        if !self.is_in_trouble().await {
+            return Err("S8: too much is missing to believe it, and the brake is off".to_owned());
+        }
+        let xr = self.world.xr(self.resource.as_ref().unwrap());
+        for _ in 0..2 {
+            let stood = self.world.cluster.stands(&xr);
+            self.pass(mishap, declared).await?;
+            let made = !stood && self.world.cluster.stands(&xr);
+            // An old answer about the brake is that of a pass which asked before it was pulled, and such a pass goes on.
+            if made && mishap != Mishap::Stale {
+                return Err("S8: the brake is on, and what was missing is made anew".to_owned());
+            }
+            self.outside();
+        }
+        self.world.cluster.catch_up_cache();
+        Ok(())
+    }
+
+    /// A person asks until it is answered, and then the trouble is over. An old answer may bring it back later: that
+    /// everything is missing, say.
+    pub(super) async fn get_help(&mut self, mishap: Mishap) -> Result<(), String> {
+        if !self.is_in_trouble().await {
+            return Ok(());
+        }
+        for _ in 0..MOST_ASKED {
+            if let Ok(Ok(())) = timeout(patience(mishap), self.helped(&self.caller)).await {
+                if self.is_in_trouble().await {
+                    return Err("the operator was told that it is over, and it is not".to_owned());
+                }
+                return Ok(());
+            }
+            self.recover(mishap, Who::Operator).await;
+        }
+        Err(format!("the operator asked {MOST_ASKED} times and was not answered"))
+    }
+
+    pub(super) async fn helped(&self, service: &Service) -> Result<(), Error> {
+        match self.workflow {
+            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => Ok(()),
+            Workflow::Delete => {
+                let resumed = service.resume_events(&operator(), self.id(), Resume::Retry).await;
+                resumed.map(drop)
+            }
+            Workflow::ReProvision => service.release_brake(&operator(), self.cluster()).await,
+        }
+    }
+
+    async fn is_in_trouble(&self) -> bool {
+        let store = &self.world.store;
+        match self.workflow {
+            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => false,
+            Workflow::Delete => {
+                !store.set_aside_events(Some(self.id()), rows(1)).await.unwrap().is_empty()
+            }
+            Workflow::ReProvision => store.brake(self.cluster()).await.unwrap().is_some(),
+        }
+    }
+
+    fn cluster(&self) -> &ClusterId {
+        let own = self.resource.as_ref().and_then(|resource| resource.substrate().cluster());
+        own.expect("it was applied there")
+    }
+}
