@@ -11,6 +11,7 @@
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
+//! | to look for secrets in what was said or stored | [`canary::Net`], [`canary::rows`] |
 //! | to type what README says | [`readme::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!
@@ -24,6 +25,7 @@
     reason = "a test process is a composition root: it reads its environment and ends itself"
 )]
 
+pub mod canary;
 pub mod cluster;
 pub mod crossplane;
 pub mod postgres;

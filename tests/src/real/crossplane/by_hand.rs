@@ -3,9 +3,10 @@
 use broker_domain::{ProvisionedResourceId, XrName};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use secrecy::SecretString;
 use serde_json::Value;
 
-use super::{Crossplane, OrLostRace, parameters};
+use super::{Crossplane, OrLostRace, parameters, written_token};
 
 impl Crossplane {
     /// The composite resource of a resource, if it stands.
@@ -22,6 +23,24 @@ impl Crossplane {
             }
         }
         None
+    }
+
+    /// The token that stands in the composite resource of a resource, whether or not its machine has booted.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn token_of(&self, id: ProvisionedResourceId) -> Option<SecretString> {
+        token_in(&self.composite(id).await?)
+    }
+
+    /// The tokens that stand in all of them.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn tokens(&self) -> Vec<SecretString> {
+        self.everything().await.iter().filter_map(token_in).collect()
     }
 
     /// Somebody deletes the composite resource of a resource, and what it composed goes with it.
@@ -113,4 +132,8 @@ impl Crossplane {
         }
         objects
     }
+}
+
+fn token_in(object: &DynamicObject) -> Option<SecretString> {
+    written_token(object.data.pointer("/spec/userData")?.as_str()?)
 }

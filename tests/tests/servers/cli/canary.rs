@@ -1,210 +1,189 @@
-//! No secret in the output of any command, in any line of the log at its most talkative, or in any metric.
+//! No secret in anything that the binary says, sends or leaves behind: in no output of any command, in no line of the log
+//! at its most talkative, in no answer over HTTP, in no event, and in no row.
 //!
-//! Secrets that can be recognised are put wherever one belongs: the password of the store, a bearer token of the
-//! cluster, a key in the URL that events are posted to. The tokens of machines are read where the machines find them.
+//! Random secrets are put wherever one belongs: the password of the store, a bearer token of the cluster, a key in the URL
+//! that events are posted to, a literal where only a reference is taken, a Secret that others materialise. The tokens of
+//! machines are read where the machines find them, and providers repeat them. Then everything is searched for each of
+//! them, in every spelling.
+
+mod machines;
+mod receiver;
+mod scene;
+mod secrets;
+mod verbs;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::post;
-use broker_domain::Phase;
-use broker_tests::real::RealWorld;
-use broker_tests::world::{NODE, SIZED};
-use broker_tests::{HttpProxy, until};
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use broker_tests::canary::{Net, base64};
+use broker_tests::until;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use super::process::{DSN, EVENT_URL, Said, Surroundings};
+use super::process::{Replica, Said};
+use scene::{ROWS, Scene};
 
-const BEARER: &str = "canary-bearer-5ba7";
-const EVENT_KEY: &str = "canary-event-key-90c1";
-const PASSWORD: &str = "canary-password-7d3e";
-const PARAMETER: &str = "canary-literal-22f8";
+/// Worlds, and machines in each of them.
+const NORMAL: (u64, usize) = (1, 8);
+const NIGHTLY: (u64, usize) = (10, 30);
 
-/// Everything that was said by anybody, and what must not be in it.
-struct Canary {
-    secrets: Vec<String>,
-    said: Vec<(String, String)>,
-}
-
-impl Canary {
-    fn hear(&mut self, who: impl Into<String>, text: impl Into<String>) {
-        self.said.push((who.into(), text.into()));
-    }
-
-    fn hear_command(&mut self, arguments: &[&str], said: &Said) {
-        self.hear(format!("the output of {arguments:?}"), said.out.as_str());
-        self.hear(format!("the errors of {arguments:?}"), said.err.as_str());
-    }
-
-    fn assert_silent(&self) {
-        for secret in &self.secrets {
-            assert!(secret.len() > 8, "{secret:?} would be found anywhere");
-            for (who, text) in &self.said {
-                let line = text.lines().find(|line| line.contains(secret.as_str()));
-                assert_eq!(line, None, "{who} holds a secret");
-            }
-        }
-    }
-}
-
-/// A receiver that refuses each event once, so that both ways are gone.
-async fn receiver() -> (String, Arc<AtomicUsize>, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hook/{EVENT_KEY}?key={EVENT_KEY}", listener.local_addr().unwrap());
-    let taken = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&taken);
-    let take = move || {
-        let number = count.fetch_add(1, Ordering::Relaxed);
-        async move {
-            if number.is_multiple_of(2) {
-                StatusCode::SERVICE_UNAVAILABLE
-            } else {
-                StatusCode::NO_CONTENT
-            }
-        }
-    };
-    let router = Router::new().fallback(post(take));
-    let mut serving = JoinSet::new();
-    serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
-    (url, taken, serving)
-}
-
-/// The kubeconfig of a proxy for somebody who shows a token, which the proxy hands on.
-fn with_bearer(kubeconfig: &str) -> String {
-    let mut kubeconfig: Value = serde_json::from_str(kubeconfig).unwrap();
-    kubeconfig["users"][0]["user"] = json!({"token": BEARER});
-    kubeconfig.to_string()
-}
-
-/// The verbs that the binary has, by its own account.
-async fn verbs(surroundings: &Surroundings) -> BTreeSet<String> {
-    let help = surroundings.run(&["--help"]).await.out;
-    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+/// Whether the big counts are wanted: `cargo xtask test --nightly`.
+#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
+fn is_nightly() -> bool {
+    std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
 }
 
 #[tokio::test]
 async fn nothing_that_is_said_holds_a_secret() {
-    let world = Arc::new(RealWorld::new().await);
-    let cluster = HttpProxy::to(world.admin.clone()).await;
-    let (event_url, posted, _serving) = receiver().await;
-    let surroundings =
-        Surroundings::new(&world.database().url(), &with_bearer(&cluster.kubeconfig()))
-            .with(EVENT_URL, &event_url);
-    let password = password_of(&world.database().url());
-    let secrets = [password.as_str(), BEARER, EVENT_KEY, PASSWORD, PARAMETER];
-    let mut canary = Canary { secrets: secrets.map(str::to_owned).into(), said: Vec::new() };
-
-    let turning = world.keep_turning();
-    let replica = surroundings.start_with(&["run", "--log=trace"]);
-    replica.ready().await;
-    let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
-    until("a node", || async { (world.get(id).await.phase() == Phase::Ready).then_some(()) }).await;
-    canary.secrets.extend(world.plaintexts());
-    assert_eq!(canary.secrets.len(), secrets.len() + 1, "one machine, one token");
-
-    let id = id.to_string();
-    let mut heard = BTreeSet::new();
-    for arguments in commands(&world, &id) {
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        canary.hear_command(&arguments, &surroundings.run(&arguments).await);
-        heard.insert(arguments[0].to_owned());
-        for broken in broken(&surroundings) {
-            canary.hear_command(&arguments, &broken.run(&arguments).await);
-        }
+    let (worlds, machines) = if is_nightly() { NIGHTLY } else { NORMAL };
+    let mut secrets = BTreeSet::new();
+    for seed in 0..worlds {
+        // What one world said is forgotten before the next: the log of all would not fit anywhere.
+        let net = Box::pin(sing(seed, machines)).await;
+        assert_something_was_said(&net);
+        assert_eq!(net.leaks(), [""; 0], "world {seed}");
+        secrets.extend(net.secrets);
     }
-    until("events to be taken and refused", || async {
-        (posted.load(Ordering::Relaxed) >= 4).then_some(())
-    })
-    .await;
-    let (_, metrics) = replica.get("/metrics").await;
-    canary.hear("a scrape", metrics);
-    canary.hear("/readyz", replica.get("/readyz").await.1);
-    cluster.script().each(|_| true).before_forward().cut();
-    cluster.hang_up();
-    canary.hear("/readyz", replica.unready().await);
-    cluster.script().clear();
+    println!("proof: {} secrets in a process", secrets.len());
+}
+
+/// Where somebody could find a secret, and what is found there in any case.
+const PLACES: [(&str, &str); 19] = [
+    ("the log", r#""level":"TRACE""#),
+    ("the log", "broker.pass"),
+    ("the answer of /livez", "ok"),
+    ("the answer of /readyz", "ok"),
+    ("the answer of /readyz", "cluster"),
+    ("the answer of /metrics", "provisioning_broker_"),
+    ("the answer of /nothing", "404"),
+    ("an event", "broker.ProvisionedResourceReady"),
+    ("an event", "broker.ProvisionedResourceFailed"),
+    ("the output of get", "cannot boot with █"),
+    ("the output of explain", "cannot boot with █"),
+    ("the errors of provision", "hush"),
+    ("the errors of plan", "hush"),
+    ("the errors of run", "error["),
+    ("the rows of plexsphere.provisioned_resources", "cannot boot with █"),
+    ("the rows of plexsphere.outbox_events", "cannot boot with █"),
+    ("the rows of plexsphere.provisioned_resource_audit", "declaration_refused"),
+    ("the rows of plexsphere.provisioned_resource_schedule", "converge"),
+    ("the rows of plexsphere.bootstrap_tokens", "\\x"),
+];
+
+/// Tables that nobody writes to here: nothing has a label, and no brake is set.
+const UNUSED: [&str; 3] =
+    ["plexsphere.project_labels", "plexsphere.resource_labels", "plexsphere.provisioning_brake"];
+
+/// Every place was looked at while something stood in it.
+fn assert_something_was_said(net: &Net) {
+    for (place, trace) in PLACES {
+        assert!(net.at(place).contains(trace), "{place} lacks {trace}: {:.400}", net.at(place));
+    }
+    let tables = net.silent().into_iter().filter_map(|place| place.strip_prefix(ROWS));
+    let empty: Vec<_> = tables.filter(|table| !UNUSED.contains(table)).collect();
+    assert_eq!(empty, [""; 0], "nothing was there to be found");
+}
+
+/// One world with a replica in it, and everything that was heard of it.
+async fn sing(seed: u64, machines: usize) -> Net {
+    let mut scene = Scene::set(seed).await;
+    let turning = scene.world.keep_turning();
+    let replica = scene.surroundings.start_with(&["run", "--log=trace"]);
+    replica.ready().await;
+    hear_answer(&mut scene, &replica, "/readyz").await;
+
+    let ids = machines::bring_up(&mut scene, machines).await;
+    machines::repeat_tokens(&mut scene, &ids).await;
+    let mut typed = verbs::type_all(&mut scene, ids[0]).await;
+    await_events(&scene).await;
+    for path in ["/livez", "/readyz", "/metrics", "/nothing"] {
+        hear_answer(&mut scene, &replica, path).await;
+    }
+    scene.cluster.script().each(|_| true).before_forward().cut();
+    scene.cluster.hang_up();
+    scene.net.hear("the answer of /readyz", replica.unready().await);
+    hear_answer(&mut scene, &replica, "/readyz").await;
+    scene.cluster.script().clear();
     let ended = replica.stop().await;
     drop(turning);
-    assert!(ended.log.iter().any(|line| line.contains(r#""level":"TRACE""#)), "nothing is traced");
-    canary.hear("the log", ended.log.join("\n"));
-    canary.hear("the errors of a replica", ended.errors.join("\n"));
-    for broken in broken(&surroundings) {
-        canary.hear_command(&["run"], &broken.run(&["run"]).await);
-    }
+    scene.hear_log(ended.log);
+    scene.net.hear("the errors of a replica", ended.errors.join("\n"));
 
-    heard.insert("run".to_owned());
-    // Whoever adds a verb adds it here; these two have no surroundings to give away.
-    let silent = ["demo", "completions", "help"].map(str::to_owned);
-    let missing: Vec<_> = verbs(&surroundings)
+    typed.insert(verbs::type_run(&mut scene).await);
+    verbs::assert_none_is_missing(&scene, &typed).await;
+    let net = scene.end().await;
+    assert!(net.secrets.len() > 3 * machines, "only {} secrets", net.secrets.len());
+    net
+}
+
+/// Waits until some were taken, some refused, and one of a machine that failed was sent.
+async fn await_events(scene: &Scene) {
+    until("events to be taken and refused", || async {
+        let posts = scene.receiver.posts();
+        let failed = posts.iter().any(|post| post.contains("broker.ProvisionedResourceFailed"));
+        (failed && posts.len() >= 4).then_some(())
+    })
+    .await;
+}
+
+/// Hears everything that is answered at a path, the head too.
+async fn hear_answer(scene: &mut Scene, replica: &Replica, path: &str) {
+    let serving = replica.logged("serving /livez, /readyz and /metrics").await;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n");
+    let answer = exchange(serving["address"].as_str().unwrap(), &request).await;
+    scene.net.hear(format!("the answer of {path}"), answer);
+}
+
+/// Sends something and reads what comes until the connection ends.
+async fn exchange(address: &str, request: &str) -> String {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// A net that catches nothing proves nothing. Whoever gives a secret away spells it in a way of his own.
+#[tokio::test]
+async fn a_leak_of_a_process_is_found_wherever_it_is_planted() {
+    let mut scene = Scene::set(u64::MAX).await;
+    let secret = scene.secrets.odd();
+    let said = Said {
+        code: Some(1),
+        out: format!("{:?}", Some(&secret)),
+        err: format!("error[leak]: {}", base64(format!("ab{secret}"))),
+    };
+    scene.hear_command("get", &said);
+    scene.hear_log(vec![json!({"message": json!({"token": secret}).to_string()}).to_string()]);
+    let body = base64(format!("a{secret}"));
+    let length = body.len();
+    let head =
+        format!("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}");
+    exchange(&scene.receiver.address, &format!("{head}\r\n\r\n{body}")).await;
+    // A text in one table, and bytes in another.
+    sqlx::query(
+        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, event_data)
+        VALUES ('abandoned', 'user:leak', 'leak', $1)",
+    )
+    .bind(json!({"note": secret}).to_string())
+    .execute(scene.world.pool())
+    .await
+    .unwrap();
+    sqlx::query("UPDATE plexsphere.blueprint_versions SET composition = $1")
+        .bind(secret.as_bytes())
+        .execute(scene.world.pool())
         .await
-        .into_iter()
-        .filter(|it| !silent.contains(it) && !heard.contains(it))
-        .collect();
-    assert_eq!(missing, Vec::<String>::new(), "verbs that nobody listened to");
-    canary.assert_silent();
-}
+        .unwrap();
 
-/// The store refuses the password, and knows no such string.
-fn broken(good: &Surroundings) -> [Surroundings; 3] {
-    [
-        good.clone().with(DSN, &format!("postgres://postgres:{PASSWORD}@127.0.0.1:1/x")),
-        good.clone().with(DSN, &format!("postgres://postgres:{PASSWORD}@127.0.0.1:{PASSWORD}/x")),
-        good.clone().with(EVENT_URL, &format!("https://a:{EVENT_KEY}@127.0.0.1/{EVENT_KEY}")),
-    ]
-}
-
-/// Every verb, in both forms of output, and some that are refused. Deletion comes last.
-fn commands(world: &RealWorld, id: &str) -> Vec<Vec<String>> {
-    let declaration = world.declaration(SIZED);
-    let declared = [
-        format!("--project={}", declaration.project_id),
-        format!("--resource={}", declaration.resource_id),
-        format!("--blueprint-version={}", declaration.blueprint_version_id),
-        format!("--credential={}", declaration.cloud_credential_id),
+    let net = scene.end().await;
+    assert!(net.secrets.contains(&secret));
+    let everywhere = [
+        "an event",
+        "the errors of get",
+        "the log",
+        "the output of get",
+        "the rows of plexsphere.blueprint_versions",
+        "the rows of plexsphere.provisioned_resource_audit",
     ];
-    let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/catalog");
-    let literal = format!("--set=hush={PARAMETER}");
-    let mut commands: Vec<Vec<String>> = [
-        vec!["migrate", "status"],
-        vec!["migrate", "up"],
-        vec!["catalog", "check", catalog],
-        vec!["catalog", "import", catalog],
-        vec!["get", id],
-        vec!["list"],
-        vec!["explain", id],
-        vec!["pause", id],
-        vec!["resume", id],
-        vec!["reconcile-now", id],
-        vec!["release-brake", "some-cluster"],
-        vec!["resume-events", id],
-        vec!["scrub-audit", id],
-        vec!["deprovision", id],
-        vec!["abandon", id, "--reason=the canary sings"],
-    ]
-    .into_iter()
-    .flat_map(|words| ["human", "json"].map(|format| [&words[..], &["--output", format]].concat()))
-    .map(|words| words.into_iter().map(str::to_owned).collect())
-    .collect();
-    commands.push(vec!["rbac".into(), "--catalog".into(), catalog.into()]);
-    for verb in ["plan", "provision"] {
-        let words = |last: &str| {
-            let head = [verb.to_owned(), "--set=size=small".to_owned()];
-            [&head[..], &declared[..], &[last.to_owned()]].concat()
-        };
-        commands.push(words("--output=json"));
-        commands.push(words(&literal));
-    }
-    commands
-}
-
-fn password_of(url: &str) -> String {
-    let (user, _) = url.trim_start_matches("postgres://").split_once('@').unwrap();
-    user.split_once(':').unwrap().1.to_owned()
+    assert_eq!(net.found(), everywhere);
 }

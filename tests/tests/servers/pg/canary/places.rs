@@ -1,16 +1,18 @@
 //! Where a plaintext could end up, and how each place is read.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use broker_pg::migrate;
+use broker_tests::canary::{Search, in_digits, rows, spellings};
 use broker_tests::{DedicatedPostgres, TestDatabase, TestPostgres};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::servers::pg::store::world::World;
 
 /// Whatever is logged by this thread while it stands.
 #[derive(Clone, Default)]
@@ -59,7 +61,7 @@ impl Log {
 /// A server of its own, which logs every statement of the adapters with its values, and keeps every change.
 pub(super) struct Places {
     server: DedicatedPostgres,
-    database: TestDatabase,
+    database: Arc<TestDatabase>,
     /// The file of the write-ahead log in which everything happens.
     segment: String,
 }
@@ -73,7 +75,7 @@ impl Places {
         admin.close().await.unwrap();
         server.server().restart().await;
 
-        let database = server.database().await;
+        let database = Arc::new(server.database().await);
         let pool = PgPool::connect_with(database.options()).await.unwrap();
         migrate::reference_up(&pool).await.unwrap();
         migrate::up(&pool).await.unwrap();
@@ -94,10 +96,15 @@ impl Places {
         PgPoolOptions::new().max_connections(5).connect_lazy_with(options)
     }
 
+    /// For what the adapters' neighbours write, which is not logged either.
+    pub(super) fn world(&self) -> World {
+        World::over(Arc::clone(&self.database))
+    }
+
     /// Everything that stands in every place.
     pub(super) async fn read(&self) -> BTreeMap<String, String> {
         let pool = PgPool::connect_with(self.database.options()).await.unwrap();
-        let mut contents = tables(&pool).await;
+        let mut contents = rows(&pool).await;
         let text = async |sql: &str| -> String {
             let text = sqlx::query_scalar::<_, Option<String>>(AssertSqlSafe(sql));
             text.fetch_one(&pool).await.unwrap().unwrap_or_default()
@@ -136,45 +143,28 @@ async fn segment(pool: &PgPool) -> String {
         .unwrap()
 }
 
-/// Every table that is not Postgres' own, with all of its rows.
-async fn tables(pool: &PgPool) -> BTreeMap<String, String> {
-    let names: Vec<String> = sqlx::query_scalar(
-        "SELECT format('%I.%I', nspname, relname) FROM pg_class \
-         JOIN pg_namespace ON pg_namespace.oid = relnamespace \
-         WHERE relkind IN ('r', 'p', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')",
-    )
-    .fetch_all(pool)
-    .await
-    .unwrap();
-    assert!(names.len() > 10, "{names:?}");
-    let mut tables = BTreeMap::new();
-    for name in names {
-        let rows = format!("SELECT coalesce(string_agg(r::text, E'\\n'), '') FROM {name} AS r");
-        let rows = sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(pool).await.unwrap();
-        tables.insert(name, rows);
-    }
-    tables
+/// The places in which one of these plaintexts of hexadecimal digits is found, in any of its spellings, or a quarter of
+/// it, which is already too much: as it is, as a column of bytes prints it, and as the bytes that the digits stand for.
+pub(super) fn found<'a>(
+    contents: &'a BTreeMap<String, String>,
+    plaintexts: &[&str],
+) -> Vec<&'a str> {
+    let search = Search::of(plaintexts.iter().flat_map(|plaintext| forms(plaintext)));
+    let held = contents.iter().filter(|(_, text)| search.find(text).is_some());
+    held.map(|(place, _)| place.as_str()).collect()
 }
 
-/// The places in which a plaintext of hexadecimal digits is found, or a quarter of it, which is already too
-/// much: as it is, as a column of bytes prints it, and as the bytes that the digits stand for.
-pub(super) fn found<'a>(contents: &'a BTreeMap<String, String>, plaintext: &str) -> Vec<&'a str> {
+fn forms(plaintext: &str) -> BTreeSet<String> {
     const CHARS: usize = 16;
     assert!(plaintext.len() >= 2 * CHARS && plaintext.len().is_multiple_of(CHARS), "{plaintext}");
-    let forms: Vec<String> = (0..plaintext.len() / CHARS)
-        .map(|piece| &plaintext[piece * CHARS..][..CHARS])
-        .flat_map(|piece| {
-            let printed = piece.bytes().fold(String::new(), |mut printed, byte| {
-                write!(printed, "{byte:02x}").unwrap();
-                printed
-            });
-            let digits = (0..CHARS / 2).map(|at| &piece[2 * at..][..2]);
-            let bytes: Vec<_> = digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
-            [piece.to_owned(), printed, characters(&bytes)]
-        })
-        .collect();
-    let holds = |text: &str| forms.iter().any(|form| text.contains(form.as_str()));
-    contents.iter().filter(|(_, text)| holds(text)).map(|(place, _)| place.as_str()).collect()
+    let mut forms = spellings(plaintext);
+    for start in (0..plaintext.len()).step_by(CHARS) {
+        let piece = &plaintext[start..][..CHARS];
+        let digits = (0..CHARS / 2).map(|at| &piece[2 * at..][..2]);
+        let bytes: Vec<_> = digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
+        forms.extend([piece.to_owned(), in_digits(piece.as_bytes()), characters(&bytes)]);
+    }
+    forms
 }
 
 /// Bytes as text, a character for each.

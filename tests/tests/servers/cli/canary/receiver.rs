@@ -1,0 +1,51 @@
+//! Who events are posted to, and keeps every word of them.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// A receiver that refuses every other post, so that both ways are gone.
+pub(super) struct Receiver {
+    /// Host and port.
+    pub(super) address: String,
+    posts: Arc<Mutex<Vec<String>>>,
+    _serving: JoinSet<()>,
+}
+
+impl Receiver {
+    /// Begins to listen.
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let posts = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&posts);
+        // Head and body, and not where it was posted to: that is where a key belongs.
+        let take = move |headers: HeaderMap, body: String| {
+            let number = {
+                let mut posts = kept.lock().unwrap();
+                posts.push(format!("{headers:?}\n{body}"));
+                posts.len()
+            };
+            async move {
+                if number.is_multiple_of(2) {
+                    StatusCode::NO_CONTENT
+                } else {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
+            }
+        };
+        let router = Router::new().fallback(post(take));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, posts, _serving: serving }
+    }
+
+    /// Everything that was posted so far.
+    pub(super) fn posts(&self) -> Vec<String> {
+        self.posts.lock().unwrap().clone()
+    }
+}

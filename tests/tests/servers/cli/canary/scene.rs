@@ -1,0 +1,136 @@
+//! A world for the binary in which secrets stand wherever one belongs, and somebody who hears everything.
+
+use std::sync::Arc;
+
+use broker_render::secret_name;
+use broker_tests::HttpProxy;
+use broker_tests::canary::{Net, rows};
+use broker_tests::real::RealWorld;
+use broker_tests::world::SIZED;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::receiver::Receiver;
+use super::secrets::Secrets;
+use crate::servers::cli::process::{EVENT_URL, Said, Surroundings};
+
+/// A blueprint with a parameter that takes a reference to a Secret and nothing else.
+pub(super) const HUSHED: u128 = 0xca;
+const HUSHED_SCHEMA: &str = r#"{"parameters":[{"name":"hush","type":"string","secret":true},{"name":"size","type":"string"}]}"#;
+
+/// How the places begin that are tables.
+pub(super) const ROWS: &str = "the rows of ";
+
+/// The same as another blueprint, with other parameters.
+const PUBLISH: &str = "INSERT INTO plexsphere.blueprint_versions
+    (id, slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+     parameter_schema, composed_kinds, metadata, xrd, composition)
+SELECT $1, 'hushed', version, display_name, description, provider_kinds, injection_strategy, mesh_role,
+     $2::text::json, composed_kinds, metadata, xrd, composition
+FROM plexsphere.blueprint_versions WHERE id = $3";
+
+pub(super) struct Scene {
+    pub(super) world: Arc<RealWorld>,
+    pub(super) cluster: HttpProxy,
+    pub(super) receiver: Receiver,
+    pub(super) surroundings: Surroundings,
+    pub(super) secrets: Secrets,
+    pub(super) net: Net,
+}
+
+impl Scene {
+    pub(super) async fn set(seed: u64) -> Self {
+        let mut secrets = Secrets::seeded(seed);
+        let world = Arc::new(RealWorld::new().await);
+        let cluster = HttpProxy::to(world.admin.clone()).await;
+        let receiver = Receiver::start().await;
+        let (key, bearer) = (secrets.plain(), secrets.plain());
+        let url = world.database().url();
+        let event_url = format!("http://{}/hook/{key}?key={key}", receiver.address);
+        let surroundings = Surroundings::new(&url, &with_bearer(&cluster.kubeconfig(), &bearer))
+            .with(EVENT_URL, &event_url);
+        let mut net = Net::default();
+        net.secrets.insert(password_of(&url));
+        sqlx::query(PUBLISH)
+            .bind(Uuid::from_u128(HUSHED))
+            .bind(HUSHED_SCHEMA)
+            .bind(Uuid::from_u128(SIZED))
+            .execute(world.pool())
+            .await
+            .unwrap();
+        let credential = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": secret_name("kv", "team/cloud")},
+            "stringData": {"credentials": secrets.odd()},
+        });
+        create(&world, "secrets", &credential).await;
+        Self { world, cluster, receiver, surroundings, secrets, net }
+    }
+
+    /// Runs a command and hears it.
+    pub(super) async fn command(&mut self, words: &[String]) -> Said {
+        let surroundings = self.surroundings.clone();
+        self.command_in(&surroundings, words).await
+    }
+
+    /// The same elsewhere.
+    pub(super) async fn command_in(
+        &mut self,
+        surroundings: &Surroundings,
+        words: &[String],
+    ) -> Said {
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let said = surroundings.run(&words).await;
+        self.hear_command(words[0], &said);
+        said
+    }
+
+    pub(super) fn hear_command(&mut self, verb: &str, said: &Said) {
+        self.net.hear(format!("the output of {verb}"), &said.out);
+        self.net.hear(format!("the errors of {verb}"), &said.err);
+    }
+
+    pub(super) fn hear_log(&mut self, lines: Vec<String>) {
+        for line in lines {
+            self.net.hear("the log", line);
+        }
+    }
+
+    /// Everything that was heard, with the events that were posted, what stands in the store, and every secret.
+    pub(super) async fn end(self) -> Net {
+        let Self { world, receiver, secrets, mut net, .. } = self;
+        for post in receiver.posts() {
+            net.hear("an event", post);
+        }
+        for (table, text) in rows(world.pool()).await {
+            net.hear(format!("{ROWS}{table}"), text);
+        }
+        net.secrets.extend(secrets.made());
+        // Of all machines, also of those that commands declared by the way.
+        net.secrets.extend(world.plaintexts());
+        let written = world.crossplane.tokens().await;
+        net.secrets.extend(written.iter().map(|token| token.expose_secret().to_owned()));
+        net
+    }
+}
+
+/// Somebody creates an object in the Project's namespace.
+pub(super) async fn create(world: &RealWorld, plural: &str, object: &Value) {
+    let path = format!("/api/v1/namespaces/{}/{plural}", world.home());
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).unwrap();
+    world.admin.request::<Value>(request).await.unwrap();
+}
+
+/// The kubeconfig of a proxy for somebody who shows a token, which the proxy hands on.
+fn with_bearer(kubeconfig: &str, bearer: &str) -> String {
+    let mut kubeconfig: Value = serde_json::from_str(kubeconfig).unwrap();
+    kubeconfig["users"][0]["user"] = json!({"token": bearer});
+    kubeconfig.to_string()
+}
+
+fn password_of(url: &str) -> String {
+    let (user, _) = url.trim_start_matches("postgres://").split_once('@').unwrap();
+    user.split_once(':').unwrap().1.to_owned()
+}

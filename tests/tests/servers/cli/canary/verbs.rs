@@ -1,0 +1,96 @@
+//! Every verb of the binary, where it works and where it cannot.
+
+use std::collections::BTreeSet;
+
+use broker_domain::ProvisionedResourceId;
+use broker_tests::real::RealWorld;
+use broker_tests::world::SIZED;
+
+use super::machines::words;
+use super::scene::Scene;
+use crate::servers::cli::process::{DSN, EVENT_URL, Surroundings};
+
+/// Types every verb but `run`, about this resource, and answers which they were. It is given up in the end.
+pub(super) async fn type_all(scene: &mut Scene, id: ProvisionedResourceId) -> BTreeSet<String> {
+    let mut typed = BTreeSet::new();
+    let literal = scene.secrets.plain();
+    for words in commands(&scene.world, &id.to_string(), &literal) {
+        scene.command(&words).await;
+        for broken in broken(scene) {
+            scene.command_in(&broken, &words).await;
+        }
+        typed.extend(words.into_iter().next());
+    }
+    typed
+}
+
+/// Types `run` where it cannot: where it can, it is a replica. Answers its name.
+pub(super) async fn type_run(scene: &mut Scene) -> String {
+    let run = "run".to_owned();
+    for broken in broken(scene) {
+        scene.command_in(&broken, std::slice::from_ref(&run)).await;
+    }
+    run
+}
+
+/// Whoever adds a verb adds it here.
+pub(super) async fn assert_none_is_missing(scene: &Scene, typed: &BTreeSet<String>) {
+    let help = scene.surroundings.run(&["--help"]).await.out;
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let mut names: BTreeSet<_> =
+        names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
+    assert!(names.contains("run"), "{help}");
+    // These have no surroundings to give away.
+    names.retain(|name| !["demo", "completions", "help"].contains(&name.as_str()));
+    let missing: Vec<_> = names.difference(typed).collect();
+    assert_eq!(missing, Vec::<&String>::new(), "verbs that nobody listened to");
+}
+
+/// No store, a store that cannot be named, an event URL that is refused; each with secrets of its own.
+fn broken(scene: &mut Scene) -> [Surroundings; 3] {
+    let [absent, unnamed, port, key] = [(); 4].map(|()| scene.secrets.plain());
+    let good = &scene.surroundings;
+    [
+        good.clone().with(DSN, &format!("postgres://postgres:{absent}@127.0.0.1:1/x")),
+        good.clone().with(DSN, &format!("postgres://postgres:{unnamed}@127.0.0.1:{port}/x")),
+        good.clone().with(EVENT_URL, &format!("https://a:{key}@127.0.0.1/{key}")),
+    ]
+}
+
+/// Every verb, in both forms of output, and some that are refused. Deletion comes last.
+fn commands(world: &RealWorld, id: &str, literal: &str) -> Vec<Vec<String>> {
+    let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/catalog");
+    let mut commands: Vec<Vec<String>> = [
+        vec!["migrate", "status"],
+        vec!["migrate", "up"],
+        vec!["catalog", "check", catalog],
+        vec!["catalog", "import", catalog],
+        vec!["get", id],
+        vec!["list"],
+        vec!["explain", id],
+        vec!["explain", "--all"],
+        vec!["plan", id],
+        vec!["pause", id],
+        vec!["resume", id],
+        vec!["reconcile-now", id],
+        vec!["release-brake", "some-cluster"],
+        vec!["resume-events", id],
+        vec!["scrub-audit", id],
+        vec!["deprovision", id],
+        vec!["abandon", id, "--reason=the canary sings"],
+    ]
+    .into_iter()
+    .flat_map(|words| ["human", "json"].map(|format| [&words[..], &["--output", format]].concat()))
+    .map(|words| words.into_iter().map(str::to_owned).collect())
+    .collect();
+    commands.push(vec!["rbac".into(), "--catalog".into(), catalog.into()]);
+    for verb in ["plan", "provision"] {
+        for last in ["--output=json".to_owned(), format!("--set=hush={literal}")] {
+            let mut words = words(verb, &world.declaration(SIZED));
+            words.extend(["--set=size=small".to_owned(), last]);
+            commands.push(words);
+        }
+    }
+    commands
+}
