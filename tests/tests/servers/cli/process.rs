@@ -195,9 +195,15 @@ impl Replica {
 
     /// Waits until it is not ready; answers why.
     pub(crate) async fn unready(&self) -> String {
+        self.unready_because_of("").await
+    }
+
+    /// Waits until it is not ready for a reason with this word in it; answers the reason. On a busy machine a sweep may
+    /// be late meanwhile, which is a reason, too.
+    pub(crate) async fn unready_because_of(&self, word: &str) -> String {
         until("the replica not to be ready", || async {
             let (status, why) = self.get("/readyz").await;
-            (status == 503).then_some(why)
+            (status == 503 && why.contains(word)).then_some(why)
         })
         .await
     }
