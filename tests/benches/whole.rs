@@ -14,6 +14,7 @@
 
 mod whole {
     mod lab;
+    mod processor;
     mod stand;
 
     mod played;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::processor::{self, Spent};
 use super::stand::{Counted, Stand};
 use super::{claim, cold, converge, crowd, declare, drain, sweep, teardown, watch};
 
@@ -100,15 +101,21 @@ impl Round<'_> {
             return;
         }
         let before = stand.mark().await;
+        let spent = processor::spent();
         let started = Instant::now();
         work.await;
         let took = started.elapsed();
+        let spent = processor::between(&spent, &processor::spent());
         let since = stand.since(&before, way).await;
-        self.tell(way, took, &since);
+        self.tell_all(way, took, &since, &spent);
     }
 
     /// Tells a time that a work has taken by itself.
     pub(super) fn tell(self, way: Way, took: Duration, counted: &Counted) {
+        self.tell_all(way, took, counted, &Spent::new());
+    }
+
+    fn tell_all(self, way: Way, took: Duration, counted: &Counted, spent: &Spent) {
         let Self { case: Case { lab, name, many, .. }, number } = self;
         if number == 0 {
             return;
@@ -121,7 +128,7 @@ impl Round<'_> {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap();
         let line = json!({
             "work": lab.work, "case": name, "many": many, "way": way, "round": number,
-            "nanoseconds": nanoseconds, "counted": counted,
+            "nanoseconds": nanoseconds, "counted": counted, "spent": spent,
         });
         println!("{line}");
     }

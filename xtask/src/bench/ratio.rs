@@ -1,6 +1,8 @@
 //! What becomes of times: ratios within a round, their median and spread, and how a way grows. A time by itself says
 //! something about the machine and about what else it does; whatever that is, it meets all ways of a round alike.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// A line that the program prints: one way, once.
@@ -13,6 +15,9 @@ pub(super) struct Measurement {
     pub(super) round: u64,
     pub(super) nanoseconds: u64,
     pub(super) counted: Counted,
+    /// Whose processor time it took, in ticks; nothing where a work is told by itself.
+    #[serde(default)]
+    pub(super) spent: BTreeMap<String, u64>,
 }
 
 /// In which way a work was done.
@@ -80,6 +85,20 @@ pub(super) fn counted(of: &[&Measurement], way: Way) -> Option<Counted> {
     counts.get(counts.len() / 2).copied()
 }
 
+/// What each party spent in a way, against all that was spent on the floor in the same rounds.
+pub(super) fn spent(of: &[&Measurement], way: Way) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::<String, u64>::new();
+    let mut floor = 0;
+    for it in of {
+        for (who, ticks) in &it.spent {
+            floor += if it.way == Way::Floor { *ticks } else { 0 };
+            *sums.entry(who.clone()).or_default() += if it.way == way { *ticks } else { 0 };
+        }
+    }
+    sums.retain(|_, ticks| floor > 0 && *ticks > 0);
+    sums.into_iter().map(|(who, ticks)| (who, amount(ticks) / amount(floor))).collect()
+}
+
 /// How long a way took in the middle, for each amount, in order.
 pub(super) fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
     let mut amounts: Vec<_> = of.iter().filter(|it| it.way == way).map(|it| it.many).collect();
@@ -118,7 +137,8 @@ pub(super) mod tests {
 
     pub(in crate::bench) fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
         let counted = Counted { requests: 0, commits: round, rows: 0 };
-        Measurement { case: many.to_string(), many, way, round, nanoseconds, counted }
+        let spent = BTreeMap::new();
+        Measurement { case: many.to_string(), many, way, round, nanoseconds, counted, spent }
     }
 
     #[test]
@@ -146,6 +166,19 @@ pub(super) mod tests {
         assert_eq!(spread, Spread { median: 2.5, least: 2.0, greatest: 3.0 });
         assert_eq!(ratio(&times, Way::Naive, Way::Ours), None);
         assert_eq!(counted(&times, Way::Ours).unwrap().commits, 2);
+    }
+
+    #[test]
+    fn what_was_spent_is_told_against_all_of_the_floor() {
+        let mut floor = took(9, Way::Floor, 1, 1);
+        floor.spent = BTreeMap::from([("etcd".to_owned(), 3), ("caller".to_owned(), 1)]);
+        let mut ours = took(9, Way::Ours, 1, 1);
+        ours.spent = BTreeMap::from([("etcd".to_owned(), 4), ("Postgres".to_owned(), 2)]);
+        let of = [&floor, &ours];
+        let named = |who: &str, share| (who.to_owned(), share);
+        assert_eq!(spent(&of, Way::Floor), [named("caller", 0.25), named("etcd", 0.75)].into());
+        assert_eq!(spent(&of, Way::Ours), [named("Postgres", 0.5), named("etcd", 1.0)].into());
+        assert_eq!(spent(&[&ours], Way::Ours), BTreeMap::new(), "without a floor");
     }
 
     #[test]

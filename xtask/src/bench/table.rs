@@ -1,7 +1,7 @@
 //! What a work came to, as the page shows it: ratios with their spread, and beside them what was asked for.
 
 use super::page::grouped;
-use super::ratio::{Counted, Measurement, Spread, Way, counted, ratio};
+use super::ratio::{Counted, Measurement, Spread, Way, counted, ratio, spent};
 
 /// The measurements of each case, in the order in which the cases came.
 pub(super) fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
@@ -37,6 +37,26 @@ pub(super) fn table(of: &[Measurement]) -> String {
     };
     let rows: String = cases(of).into_iter().map(row).collect();
     format!("{head}{rows}")
+}
+
+/// Whose processor time each case took, a line for each way; nothing where nobody counted it.
+pub(super) fn processor(of: &[Measurement]) -> String {
+    let line = |name: &str, of: &[&Measurement], way: Way| {
+        let spent = spent(of, way);
+        let all: f64 = spent.values().sum();
+        let parts = spent.iter().map(|(who, share)| format!("{who} {}", shown(*share)));
+        let parts: Vec<_> = parts.collect();
+        let told = format!("- {name}, {}: {} ({})\n", way.as_str(), shown(all), parts.join(", "));
+        (!parts.is_empty()).then_some(told)
+    };
+    let lines: String = cases(of)
+        .iter()
+        .flat_map(|(name, of)| Way::ALL.into_iter().filter_map(|way| line(name, of, way)))
+        .collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\nProcessor time, against all of the floor's:\n\n{lines}")
 }
 
 fn with_spread(spread: Spread) -> String {
@@ -84,6 +104,21 @@ mod tests {
              | 10 | 2.00 (1.50–2.50) | – | 0 / 0 / – | 2 / 2 / – | 0 / 0 / – |\n\
              | 20 | 1.00 (1.00–1.00) | 1,235 (1,235–1,235) | 0 / 0 / 0 | 1 / 1 / 1 | 0 / 0 / 0 |\n"
         );
+    }
+
+    #[test]
+    fn processor_time_is_told_for_each_way_that_has_some() {
+        let mut floor = took(10, Way::Floor, 1, 100);
+        floor.spent = [("caller".to_owned(), 1), ("etcd".to_owned(), 3)].into();
+        let mut ours = took(10, Way::Ours, 1, 150);
+        ours.spent = [("etcd".to_owned(), 6)].into();
+        assert_eq!(
+            processor(&[floor, ours]),
+            "\nProcessor time, against all of the floor's:\n\n\
+             - 10, floor: 1.00 (caller 0.25, etcd 0.75)\n\
+             - 10, ours: 1.50 (etcd 1.50)\n"
+        );
+        assert_eq!(processor(&[took(10, Way::Ours, 1, 150)]), "");
     }
 
     #[test]

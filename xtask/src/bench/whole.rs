@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::page;
 use super::plot::plot;
 use super::ratio::Measurement;
-use super::table::table;
+use super::table::{processor, table};
 use super::works::Work;
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
@@ -25,7 +25,7 @@ pub(super) fn run(
     let measured = step(&to_stderr, &what, || measure(work, program, environment))?;
     let bars = work.judged(&measured);
     let apart = if bars.is_empty() { "" } else { "\n" };
-    let text = format!("{}{apart}{bars}", table(&measured));
+    let text = format!("{}{apart}{bars}{}", table(&measured), processor(&measured));
     println!("\n{}\n\n{text}", work.name);
     let picture = picture(root, work, &measured)?;
     page::record(root, work.name, &format!("{text}{picture}"))
