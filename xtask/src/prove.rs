@@ -25,6 +25,7 @@ use crate::tools::{Tools, provide_documents};
 use crate::workspace::{Workspace, spawn_error};
 
 use page::{Row, Table};
+pub(crate) use scratch::hex;
 
 /// What a check says when it is done.
 const MARK: &str = "proof: ";

@@ -3,6 +3,7 @@
 //! ```text
 //! up ──── one at a time in a checkout; builds the broker, furnishes, prints the exports
 //!  ├ keeper ── a process of its own that starts the servers, and holds them when `up` has ended
+//!  ├ agents ── of the machines that Crossplane composes, which the keeper plays
 //!  ├ place ─── where a checkout remembers what is up
 //!  ├ platform  what belongs to the neighbours: kinds, a namespace, a Project with a cloud
 //!  └ broker ── what belongs to the broker: its tables, its blueprints; by its own command line
@@ -11,6 +12,7 @@
 //! The keeper owns a [`Run`](crate::servers::Run) like any other, so its reaper ends the servers however the keeper
 //! ends: `down` only has to end the keeper. Until `up` says that it succeeded, the keeper ends with `up`.
 
+mod agents;
 mod broker;
 pub(crate) mod keeper;
 mod place;
@@ -30,7 +32,8 @@ use broker::Broker;
 use keeper::Keeper;
 pub(crate) use place::{Place, Standing};
 
-/// The control plane that agents would call. Nobody listens there: no machine boots here.
+/// The control plane that agents would call. Nobody listens there: no machine boots here, and the agents that are played
+/// do not call.
 const API_URL: &str = "http://127.0.0.1:8080";
 
 pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {

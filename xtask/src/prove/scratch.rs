@@ -144,7 +144,7 @@ fn collect(root: &Path, directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::
 }
 
 /// Bytes as people write them.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use super::agents;
 use crate::cli::UpArguments;
 use crate::error::TaskError;
 use crate::progress::to_stderr;
@@ -108,6 +109,9 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     };
     // Lives as long as this process.
     let _crossplane = crossplane.then(start_crossplane).transpose()?;
+    if *crossplane {
+        agents::boot(servers.description());
+    }
     println!("{}", servers.directory().display());
     let mut word = String::new();
     // However the input ends: without the word, nobody wants the servers.

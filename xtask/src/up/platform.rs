@@ -13,7 +13,8 @@ use serde_json::json;
 use crate::error::TaskError;
 use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, Sql, crd};
 
-const DATABASE: &str = "broker";
+/// The broker's, and its neighbours'.
+pub(super) const DATABASE: &str = "broker";
 
 /// The cloud of the sample Project: one that every sample blueprint can be used with.
 const PROVIDER: &str = "hetzner";

@@ -1,0 +1,140 @@
+//! Agents of the machines that Crossplane composes. None of these machines is real, so the keeper plays their agents, and
+//! the control plane that they call: each reads the document that its machine was given, from the composed object and
+//! from nowhere else, and enrols with the token that it finds there.
+//!
+//! Whatever goes wrong is tried again: the database comes after the keeper, and servers may be stopped by hand.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use broker_app::render::read_document;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::platform::DATABASE;
+use crate::prove::hex;
+use crate::servers::{Api, ControlPlaneAccess, Description, PostgresAccess, ServersError, Sql};
+
+/// What the samples' Compositions compose.
+const MACHINES: [&str; 2] = [
+    "/apis/nop.crossplane.io/v1alpha1/nopresources",
+    "/apis/nop.crossplane.io/v1alpha1/clusternopresources",
+];
+
+/// How often machines look whether they run by now.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Where a machine finds its token.
+const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
+
+/// Boots every machine, for as long as this process lives.
+pub(super) fn boot(servers: Description) {
+    let Description { postgres, control_plane } = servers;
+    thread::spawn(move || {
+        let mut spent = BTreeSet::new();
+        loop {
+            // Nobody reads what a keeper says; `explain` tells of a machine that does not enrol.
+            let _ = turn(&control_plane, &postgres, &mut spent);
+            thread::sleep(TURN);
+        }
+    });
+}
+
+/// Lets everything that runs enrol once.
+fn turn(
+    control_plane: &ControlPlaneAccess,
+    postgres: &PostgresAccess,
+    spent: &mut BTreeSet<String>,
+) -> Result<(), ServersError> {
+    let api = Api::of(control_plane)?;
+    for kind in MACHINES {
+        let machines = api.get(kind)?;
+        let machines = machines["items"].as_array().into_iter().flatten();
+        for token in machines.filter(|machine| runs(machine)).filter_map(token) {
+            let digest = hex(&Sha256::digest(token.as_bytes()));
+            if !spent.contains(&digest) {
+                Sql::connect(postgres, DATABASE)?.run(&enrolment(&digest))?;
+                spent.insert(digest);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn runs(machine: &Value) -> bool {
+    let conditions = machine.pointer("/status/conditions").and_then(Value::as_array);
+    let is_ready =
+        |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    machine.pointer("/metadata/deletionTimestamp").is_none()
+        && conditions.into_iter().flatten().any(is_ready)
+}
+
+/// At any of the three places to which the sample Compositions hand it on.
+fn token(machine: &Value) -> Option<String> {
+    let fields = machine.pointer("/spec/forProvider/fields")?;
+    let text = |path: &str| fields.pointer(path)?.as_str().filter(|text| !text.is_empty());
+    if let Some(bare) = text("/values/bootstrapToken").or_else(|| text("/bootstrapToken")) {
+        return Some(bare.to_owned());
+    }
+    let document = read_document("userData", text("/userData")?.as_bytes()).ok()?;
+    let files = document.get("write_files")?.as_array()?;
+    let file = files.iter().find(|file| file["path"] == TOKEN_PATH)?;
+    Some(file["content"].as_str()?.to_owned())
+}
+
+/// A live token becomes a Node with a Peer; any other, nothing. Like whoever issues or closes, it locks the ledger first.
+/// The plaintext is in no statement.
+fn enrolment(digest: &str) -> String {
+    format!(
+        "WITH ledger AS (
+            SELECT provisioned_resource_id FROM plexsphere.bootstrap_token_ledgers
+            JOIN plexsphere.bootstrap_tokens AS token USING (provisioned_resource_id)
+            WHERE token.sha256 = '\\x{digest}'
+            FOR UPDATE OF bootstrap_token_ledgers
+        ), consumed AS (
+            UPDATE plexsphere.bootstrap_tokens AS token
+            SET consumed_at = clock_timestamp(), consumed_by_node_id = gen_random_uuid()
+            FROM ledger
+            WHERE token.provisioned_resource_id = ledger.provisioned_resource_id
+                AND token.sha256 = '\\x{digest}' AND token.consumed_at IS NULL
+                AND token.invalidated_at IS NULL AND token.expires_at > clock_timestamp()
+            RETURNING token.consumed_by_node_id
+        ), node AS (
+            INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id
+        )
+        INSERT INTO plexsphere.peers (node_id) SELECT id FROM node"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_machine_finds_its_token_wherever_it_was_put() {
+        let user_data =
+            "#cloud-config\nwrite_files:\n- path: /etc/plexd/bootstrap-token\n  content: secret\n";
+        for (why, fields, found) in [
+            ("cloud-init", json!({"userData": user_data}), Some("secret")),
+            ("values of a chart", json!({"values": {"bootstrapToken": "secret"}}), Some("secret")),
+            ("a provider's own", json!({"bootstrapToken": "secret"}), Some("secret")),
+            ("a shell", json!({"userData": "", "bootstrapToken": ""}), None),
+            ("something without a Node", json!({"versioned": true}), None),
+        ] {
+            let machine = json!({"spec": {"forProvider": {"fields": fields}}});
+            assert_eq!(token(&machine).as_deref(), found, "{why}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_ready_and_stays_runs() {
+        let machine =
+            |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        assert!(runs(&machine("True")) && !runs(&machine("False")) && !runs(&json!({})));
+        let mut leaving = machine("True");
+        leaving["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert!(!runs(&leaving));
+    }
+}
