@@ -43,7 +43,8 @@ enum Task {
     ///
     /// The tier `unit` holds the tests beside the code and the documentation's examples; every test
     /// target of broker-tests is a tier of its own, those on Crossplane are one. Servers are started
-    /// once, shared, and ended with the run.
+    /// once, shared, and ended with the run; those on Crossplane have servers of their own, and run
+    /// beside the others.
     ///
     /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
     /// the test binaries list, fails the run.
@@ -55,10 +56,9 @@ enum Task {
     /// Project with a namespace, a cloud and a credential, the blueprints of examples/catalog, and their
     /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same.
     ///
-    /// Without `--crossplane` a declared resource gets as far as Provisioning. With it, Crossplane, its functions
-    /// and a provider that makes nothing run as well: a resource without a Node becomes Ready and goes
-    /// again, one with a Node waits in Enrolling, because no machine boots. A machine runs one Crossplane
-    /// at a time; `up` waits for another run that has one.
+    /// Without `--crossplane` a declared resource gets as far as Provisioning. With it, Crossplane, its functions and a
+    /// provider that makes nothing run as well, and agents are played for machines that boot: a resource becomes Ready
+    /// and goes again. A machine runs one Crossplane at a time; `up` waits for another run that has one.
     ///
     /// Each checkout has servers of its own; `$BROKER_UP_DIR` names another place to remember them in. Their
     /// data is in a temporary directory, and is gone when they end.

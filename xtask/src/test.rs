@@ -58,14 +58,12 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
     }
     listed.retain(|(_, promised)| *promised > 0);
 
-    let servers_are_used = listed.iter().any(|(suite, _)| suite.tier.needs_servers);
-    let servers = tools.filter(|_| servers_are_used).map(|tools| start(&tools)).transpose()?;
-    let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
-    if *nightly {
-        environment.push((NIGHTLY.to_owned(), "1".to_owned()));
-    }
-    let report = perform(&listed, filters, &environment)?;
-    step(&to_stderr, "ending the servers", || drop(servers));
+    let (waiting, busy): (Vec<_>, Vec<_>) =
+        listed.iter().partition(|(suite, _)| suite.tier.needs_crossplane);
+    let busy = Lane::new(busy, tools.as_ref(), *nightly)?;
+    let waiting = Lane::new(waiting, tools.as_ref(), *nightly)?;
+    let report = perform(&busy, &waiting, filters)?;
+    step(&to_stderr, "ending the servers", || drop((busy, waiting)));
 
     print!("\n{report}");
     let complaints = report.complaints();
@@ -103,24 +101,43 @@ fn start(tools: &Tools) -> Result<SharedServers, ServersError> {
     step(&to_stderr, what, || start_shared(tools, &|_| {}))
 }
 
+/// Suites that run one after the other, on servers of their own if they need any: what Crossplane installs for a whole
+/// cluster is not for the tests of others to meet.
+struct Lane<'a> {
+    suites: Vec<&'a (Suite, usize)>,
+    environment: Vec<(String, String)>,
+    /// Until the lane is dropped.
+    _servers: Option<SharedServers>,
+}
+
+impl<'a> Lane<'a> {
+    fn new(
+        suites: Vec<&'a (Suite, usize)>,
+        tools: Option<&Tools>,
+        nightly: bool,
+    ) -> Result<Self, TaskError> {
+        let servers_are_used = suites.iter().any(|(suite, _)| suite.tier.needs_servers);
+        let servers = tools.filter(|_| servers_are_used).map(start).transpose()?;
+        let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
+        if nightly {
+            environment.push((NIGHTLY.to_owned(), "1".to_owned()));
+        }
+        Ok(Self { suites, environment, _servers: servers })
+    }
+}
+
 /// Runs them all: a failure in one is no reason to hide one in the next.
 ///
 /// What runs on Crossplane mostly waits for it, whatever else the machine does. So it runs beside the others, and says
 /// what it has to say when they are done.
-fn perform(
-    listed: &[(Suite, usize)],
-    filters: &[String],
-    environment: &[(String, String)],
-) -> Result<Report, TaskError> {
-    let (waiting, busy): (Vec<_>, Vec<_>) =
-        listed.iter().partition(|(suite, _)| suite.tier.needs_crossplane);
-    if waiting.is_empty() || busy.is_empty() {
-        return in_turn(listed, filters, environment, &mut io::stdout());
+fn perform(busy: &Lane<'_>, waiting: &Lane<'_>, filters: &[String]) -> Result<Report, TaskError> {
+    if busy.suites.is_empty() {
+        return in_turn(waiting, filters, &mut io::stdout());
     }
     let mut said_beside = Vec::new();
     let (report, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| in_turn(waiting, filters, environment, &mut said_beside));
-        let report = in_turn(busy, filters, environment, &mut io::stdout());
+        let beside = scope.spawn(|| in_turn(waiting, filters, &mut said_beside));
+        let report = in_turn(busy, filters, &mut io::stdout());
         (report, beside.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     io::stdout().write_all(&said_beside).map_err(TaskError::Screen)?;
@@ -130,18 +147,17 @@ fn perform(
 }
 
 /// Runs one after the other, and shows what each prints.
-fn in_turn<'a>(
-    listed: impl IntoIterator<Item = &'a (Suite, usize)>,
+fn in_turn(
+    lane: &Lane<'_>,
     filters: &[String],
-    environment: &[(String, String)],
     screen: &mut (impl Write + Send),
 ) -> Result<Report, TaskError> {
     let mut report = Report::default();
-    for (suite, promised) in listed {
+    for (suite, promised) in &lane.suites {
         let (tier, title) = (&suite.tier.name, &suite.title);
         let noun = if *promised == 1 { "test" } else { "tests" };
         writeln!(screen, "\n{tier}: {title} ({promised} {noun})").map_err(TaskError::Screen)?;
-        let mut environment = environment.to_vec();
+        let mut environment = lane.environment.clone();
         // What tries millions of histories does so optimised, in `prove --nightly`.
         environment.retain(|(name, _)| name != NIGHTLY || !suite.tier.is_proof());
         let (outcome, time) = suite.run(filters, &environment, screen)?;
