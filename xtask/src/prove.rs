@@ -64,7 +64,6 @@ impl What {
 }
 
 /// What each way is called.
-#[cfg(test)]
 pub(crate) fn titles() -> impl Iterator<Item = &'static str> {
     What::ALL.into_iter().map(What::title)
 }

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
+use super::page;
 use super::variant::DIRECTORY;
 use crate::error::TaskError;
 use crate::workspace::{Workspace, spawn_error};
@@ -78,10 +79,11 @@ impl Scratch {
         Err(TaskError::Command { what, how: status.to_string() })
     }
 
-    /// A digest of every file that is copied, but for the variants.
+    /// A digest of every file that is copied, but for the variants and for the page that other ways write to meanwhile.
     pub(super) fn digest(&self) -> Result<String, TaskError> {
+        let counts = |file: &Path| !file.starts_with(DIRECTORY) && file != Path::new(page::PATH);
         let mut hasher = Sha256::new();
-        for file in self.files.iter().filter(|file| !file.starts_with(DIRECTORY)) {
+        for file in self.files.iter().filter(|file| counts(file)) {
             let path = self.source.join(file);
             let bytes = fs::read(&path).map_err(refused("read", &path))?;
             hasher.update(file.to_string_lossy().as_bytes());

@@ -7,6 +7,7 @@ use super::Finding;
 use super::sabotage;
 use super::tree::Tree;
 use crate::prove::page::{PATH, Row, Table, rows};
+use crate::prove::titles;
 
 const RULE: &str = "proof";
 /// The page that counts the cells of a run by day.
@@ -19,13 +20,18 @@ const LEAST: [(&str, &str, usize); 8] = [
     ("differential oracle", "histories of a cluster", 300),
     ("differential oracle", "histories of a mesh", 1_000),
     ("canaries", "secrets in memory", 10_000),
-    ("canaries", "secrets in a process", 1_000),
+    ("canaries", "secrets in a process", 500),
     ("canaries", "secrets in Postgres", 200),
 ];
 
 pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PATH) else { return Vec::new() };
     let mut problems = Vec::new();
+    for (table, how) in [(Table::InFull, "in full"), (Table::Share, "with its share")] {
+        let rows = rows(&page.text, table);
+        let missing = titles().filter(|title| !rows.iter().any(|row| row.what == *title));
+        problems.extend(missing.map(|title| format!("{title} was never run {how}")));
+    }
     for row in rows(&page.text, Table::InFull) {
         let least = LEAST.iter().filter(|(what, ..)| *what == row.what);
         problems.extend(least.filter_map(|(_, unit, least)| too_few(&row, unit, *least)));
@@ -79,7 +85,6 @@ fn cells_by_day(tree: &Tree) -> usize {
 mod tests {
     use super::*;
     use crate::prove::page::END;
-    use crate::prove::titles;
 
     const IN_FULL: [&str; 6] = [
         "| model check | 15 histories, 1000000 distinct states, 3 of two resources | 0 |",
@@ -118,8 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_runs_in_full_are_fine() {
+    fn a_row_for_each_way_is_wanted() {
         assert_eq!(problems(&IN_FULL), Vec::<String>::new());
+        assert_eq!(problems(&IN_FULL[1..]), ["model check was never run in full"]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
         let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
-            ("a node that drifts", Setting { left: drifting, ..a_node() }, 100_000),
+            ("a node that drifts", Setting { left: drifting, ..a_node() }, 95_000),
             ("a node that somebody deletes, with late requests", deleted_late, 800_000),
             ("something without a node, everything at once", all_at_once, 700_000),
         ]);
@@ -115,7 +115,7 @@ fn every_order_of_events_keeps_every_promise() {
 /// to the end. Their objects have names of their own, so that they share nothing else.
 #[test]
 fn two_in_a_project_share_its_namespace_and_the_workers() {
-    let (steps, least) = if is_nightly() { (usize::MAX, 4_000_000) } else { (18, 20_000) };
+    let (steps, least) = if is_nightly() { (usize::MAX, 3_200_000) } else { (18, 20_000) };
     let setting = Setting { gate_moves: true, ..two_in_a_project() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);
     assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
@@ -127,7 +127,7 @@ fn two_in_a_project_share_its_namespace_and_the_workers() {
 /// by night.
 #[test]
 fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
-    let (steps, least) = if is_nightly() { (22, 1_000_000) } else { (16, 80_000) };
+    let (steps, least) = if is_nightly() { (23, 1_000_000) } else { (16, 80_000) };
     let resources = vec![(Node, Retain), (Standalone, Retain)];
     let setting = Setting { resources, gate_moves: true, ..a_node() };
     let checked = check_until(setting, HasDiscoveries::AnyFailures, steps);

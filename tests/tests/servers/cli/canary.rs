@@ -25,7 +25,7 @@ use scene::{ROWS, Scene};
 
 /// Worlds, and machines in each of them.
 const NORMAL: (u64, usize) = (1, 8);
-const NIGHTLY: (u64, usize) = (10, 30);
+const NIGHTLY: (u64, usize) = (5, 30);
 
 /// Whether the big counts are wanted: `cargo xtask test --nightly`.
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
