@@ -43,6 +43,12 @@ mod wait;
 /// check of liveness.
 pub const K: u8 = 12;
 
+/// Whether the big counts are wanted: `cargo xtask test --nightly`.
+#[must_use]
+pub fn is_nightly() -> bool {
+    std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
+}
+
 pub use cluster::{DedicatedCluster, TestCluster, TestNamespace};
 pub use control::Control;
 pub use postgres::{DedicatedPostgres, Template, TestDatabase, TestPostgres};

@@ -13,11 +13,6 @@ mod panics;
 #[path = "proof/simulation.rs"]
 mod simulation;
 
-/// Whether the big counts are wanted: `cargo xtask test --nightly`.
-fn is_nightly() -> bool {
-    environment("BROKER_NIGHTLY").is_some_and(|value| value == "1")
-}
-
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask` tells it")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()

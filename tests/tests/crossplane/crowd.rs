@@ -17,7 +17,7 @@ const MOMENTS: &str = "SELECT action, coalesce(new_phase, ''), at
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_goes_to_ready_and_away_again() {
-    let nightly = std::env::var_os("BROKER_NIGHTLY").is_some();
+    let nightly = broker_tests::is_nightly();
     let many = if nightly { 200 } else { 20 };
     let installation = Installation::on(TestCluster::with_crossplane().await).await;
     // Whether the collector knows the kinds yet would be measured otherwise.

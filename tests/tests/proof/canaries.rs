@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker_tests::world::World;
 
+use super::panics;
 use super::simulation::{Declared, Story, tell};
-use super::{is_nightly, panics};
+use broker_tests::is_nightly;
 use ears::{Net, listen};
 use mischief::Mischief;
 

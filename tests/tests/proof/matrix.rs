@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use broker_ports::PortName;
 use tokio::runtime::Builder;
 
-use super::{environment, is_nightly};
+use super::environment;
+use broker_tests::is_nightly;
 use mishap::Mishap;
 use workflow::{Call, Made, Workflow};
 

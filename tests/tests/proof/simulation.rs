@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex};
 
 use broker_tests::world::World;
 
+use super::environment;
 use super::panics::BrokenMesh;
-use super::{environment, is_nightly};
+use broker_tests::is_nightly;
 pub(crate) use life::{Declared, tell};
 use life::{KINDS, Life, live, live_in};
 pub(crate) use promises::{at_rest, kept, nothing_left, unharmed};

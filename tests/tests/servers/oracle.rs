@@ -9,9 +9,8 @@ mod mesh;
 mod store;
 
 /// How many histories.
-#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
 fn histories(normal: u64, many: u64) -> std::ops::Range<u64> {
-    let nightly = std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1");
+    let nightly = broker_tests::is_nightly();
     0..if nightly { many } else { normal }
 }
 

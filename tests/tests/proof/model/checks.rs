@@ -2,10 +2,9 @@
 
 use broker_domain::MeshRole::{Node, Standalone};
 use broker_domain::OnFailure::{Retain, Rollback};
-use broker_tests::K;
+use broker_tests::{K, is_nightly};
 use stateright::{Checker, HasDiscoveries, Model};
 
-use super::super::is_nightly;
 use super::continuation::Pace;
 use super::protocol::Setting;
 use super::rule::Rule;

@@ -14,7 +14,7 @@ use std::panic::AssertUnwindSafe;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
-use super::is_nightly;
+use broker_tests::is_nightly;
 use death::{Death, Extent};
 use workflow::{Lane, Workflow};
 

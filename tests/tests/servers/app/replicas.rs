@@ -11,7 +11,7 @@ use broker_tests::world::{NODE, STANDALONE, operator};
 use futures::{StreamExt, stream};
 
 use super::host::{Host, Place};
-use super::is_nightly;
+use broker_tests::is_nightly;
 
 /// So short that what a dead replica held is taken over while the others are at work.
 const LEASE: Duration = Duration::from_secs(5);

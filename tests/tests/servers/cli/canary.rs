@@ -15,7 +15,7 @@ mod verbs;
 use std::collections::BTreeSet;
 
 use broker_tests::canary::{Net, base64};
-use broker_tests::until;
+use broker_tests::{is_nightly, until};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,12 +26,6 @@ use scene::{ROWS, Scene};
 /// Worlds, and machines in each of them.
 const NORMAL: (u64, usize) = (1, 8);
 const NIGHTLY: (u64, usize) = (5, 30);
-
-/// Whether the big counts are wanted: `cargo xtask test --nightly`.
-#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
-fn is_nightly() -> bool {
-    std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
-}
 
 #[tokio::test]
 async fn nothing_that_is_said_holds_a_secret() {

@@ -13,6 +13,7 @@ use broker_ports::{
     AuditAction, AuditEntry, AuditSink, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError,
     TokenIssuer,
 };
+use broker_tests::is_nightly;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::{Executor, PgPool};
 
@@ -21,12 +22,6 @@ use places::{Log, Places, found};
 /// Tokens beside those whose lives are told.
 const NORMAL: u128 = 4;
 const NIGHTLY: u128 = 200;
-
-/// Whether the big counts are wanted: `cargo xtask test --nightly`.
-#[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask test` tells it")]
-fn is_nightly() -> bool {
-    std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
-}
 
 /// Everything that an error says, in every way.
 fn everything(error: &impl std::error::Error) -> String {
