@@ -4,6 +4,7 @@
 
 mod audit;
 mod crd;
+mod event;
 mod namespace;
 
 use std::{
@@ -20,6 +21,7 @@ use kube::{
 use xtask::servers::{ControlPlane, ControlPlaneAccess, Credentials, MASTERS, Run};
 
 pub use audit::{AuditLog, AuditedRequest, Mark};
+pub use event::say;
 pub use namespace::TestNamespace;
 
 use crate::{control::Control, failure::OrFail, shared};

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use broker_kube::Cause;
 use broker_ports::{Applied, Cluster, PortError};
+use broker_tests::cluster::say;
 use broker_tests::proxy::HttpAnswer;
 use broker_tests::{HttpProxy, TestCluster};
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::fixture::{CANARY, COUNTING, Fixture, MACHINE, PICKY, Subject, claimed};
@@ -141,7 +142,7 @@ async fn no_refusal_repeats_a_token() {
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     }]);
     fixture.patch_status(&subject.reference(), failed).await;
-    emit(&fixture, &subject, &message).await;
+    say(&fixture.admin, &subject.reference(), &message).await;
     let inspection = fixture.port.inspect(&subject.target()).await.unwrap();
     assert_eq!(inspection.events.as_ref().unwrap().len(), 1, "the event is read");
     let reading = fixture.port.read(&subject.target()).await.unwrap();
@@ -156,24 +157,4 @@ async fn no_refusal_repeats_a_token() {
         assert!(text.contains(logged), "{logged} was not logged in {} bytes", text.len());
     }
     assert_clean("the log", &text);
-}
-
-/// An event about the subject, as a controller writes it.
-async fn emit(fixture: &Fixture, subject: &Subject, message: &str) {
-    let about = subject.reference();
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": "said-", "namespace": about.namespace()},
-        "involvedObject": {
-            "apiVersion": about.api_version(), "kind": about.kind(), "name": about.name(),
-            "namespace": about.namespace(),
-        },
-        "reason": "Refused", "message": message, "type": "Warning",
-        "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:06Z",
-        "source": {"component": "provider"},
-    });
-    let path = format!("/api/v1/namespaces/{}/events", about.namespace().unwrap());
-    let request = http::Request::post(path).header("content-type", "application/json");
-    let request = request.body(event.to_string().into_bytes()).unwrap();
-    fixture.admin.request::<Value>(request).await.unwrap();
 }

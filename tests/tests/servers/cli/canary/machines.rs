@@ -2,6 +2,7 @@
 
 use broker_domain::{Declaration, Phase, ProvisionedResourceId};
 use broker_tests::canary::base64;
+use broker_tests::cluster::say;
 use broker_tests::real::{Behaviour, RealWorld};
 use broker_tests::until;
 use broker_tests::world::NODE;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
-use super::scene::{HUSHED, Scene, create};
+use super::scene::{HUSHED, Scene};
 
 /// Declares machines with the binary, each after literals that were refused. Answers when all of them are Ready.
 pub(super) async fn bring_up(scene: &mut Scene, machines: usize) -> Vec<ProvisionedResourceId> {
@@ -77,7 +78,8 @@ pub(super) async fn repeat_tokens(scene: &mut Scene, ids: &[ProvisionedResourceI
         let given =
             if number.is_multiple_of(2) { token.to_owned() } else { base64(format!("a{token}")) };
         let why = format!("cannot boot with {given}");
-        say(&scene.world, *id, &why).await;
+        let composite = scene.world.xr(&scene.world.get(*id).await);
+        say(&scene.world.admin, &composite, &why).await;
         scene.world.crossplane.behave_for(*id, Behaviour::Failing(why));
     }
     for id in failing {
@@ -95,21 +97,4 @@ async fn arrives(world: &RealWorld, id: ProvisionedResourceId, phase: Phase) {
         (world.get(id).await.phase() == phase).then_some(())
     })
     .await;
-}
-
-/// An event about the composite resource of a machine, as a controller writes it.
-async fn say(world: &RealWorld, id: ProvisionedResourceId, message: &str) {
-    let about = world.xr(&world.get(id).await);
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": "said-"},
-        "involvedObject": {
-            "apiVersion": about.api_version(), "kind": about.kind(), "name": about.name(),
-            "namespace": about.namespace(),
-        },
-        "reason": "Refused", "message": message, "type": "Warning",
-        "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:06Z",
-        "source": {"component": "provider"},
-    });
-    create(world, "events", &event).await;
 }

@@ -116,7 +116,7 @@ impl Scene {
 }
 
 /// Somebody creates an object in the Project's namespace.
-pub(super) async fn create(world: &RealWorld, plural: &str, object: &Value) {
+async fn create(world: &RealWorld, plural: &str, object: &Value) {
     let path = format!("/api/v1/namespaces/{}/{plural}", world.home());
     let request = http::Request::post(path).header("content-type", "application/json");
     let request = request.body(object.to_string().into_bytes()).unwrap();
