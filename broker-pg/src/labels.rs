@@ -12,13 +12,26 @@ use crate::resolvers::PgNeighbours;
 use crate::sql::{Statement, gives, takes};
 
 takes! {
-    struct ResolveLabels {
-        resources: Vec<Uuid>,
+    struct LabelsOfOne {
+        resource: Uuid,
     }
 }
 
 gives! {
     struct LabelRow {
+        key: String,
+        value: String,
+    }
+}
+
+takes! {
+    struct LabelsOfMany {
+        resources: Vec<Uuid>,
+    }
+}
+
+gives! {
+    struct PlacedLabelRow {
         place: i64,
         key: String,
         value: String,
@@ -26,9 +39,33 @@ gives! {
 }
 
 /// Inheritance comes before propagation: a label of the Resource that does not propagate also hides the
-/// Project's label of that key. The place is that of the question, from one on.
-pub(crate) const RESOLVE_LABELS: Statement<ResolveLabels, LabelRow> = Statement::new(
+/// Project's label of that key.
+///
+/// By itself, and not as one of many: a plan for as many as a list happens to hold is made anew each time, which takes
+/// longer than what it is made for.
+pub(crate) const RESOLVE_LABELS: Statement<LabelsOfOne, LabelRow> = Statement::new(
     "label_tag_resolver.resolve",
+    "SELECT key, value
+    FROM (
+        SELECT DISTINCT ON (key) key, value, propagates
+        FROM (
+            SELECT key, value, propagates, 0 AS distance
+            FROM plexsphere.resource_labels
+            WHERE resource_id = $1
+            UNION ALL
+            SELECT label.key, label.value, label.propagates, 1
+            FROM plexsphere.resources AS resource
+            JOIN plexsphere.project_labels AS label USING (project_id)
+            WHERE resource.id = $1
+        ) AS known
+        ORDER BY key, distance
+    ) AS effective
+    WHERE propagates",
+);
+
+/// The same for many. The place is that of the question, from one on.
+pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfMany, PlacedLabelRow> = Statement::new(
+    "label_tag_resolver.resolve_many",
     "SELECT place, key, value
     FROM (
         SELECT DISTINCT ON (place, key) place, key, value, propagates
@@ -54,11 +91,10 @@ impl PgNeighbours {
         resources: &[ResourceId],
     ) -> Result<Vec<BTreeMap<String, String>>, PortError> {
         let mut connection = self.connection().await?;
-        let asked =
-            ResolveLabels { resources: resources.iter().map(ResourceId::as_uuid).collect() };
-        let rows = RESOLVE_LABELS.all(&mut connection, asked).await.harmless()?;
+        let asked = LabelsOfMany { resources: resources.iter().map(ResourceId::as_uuid).collect() };
+        let rows = RESOLVE_LABELS_OF_MANY.all(&mut connection, asked).await.harmless()?;
         let mut found = vec![BTreeMap::new(); resources.len()];
-        for LabelRow { place, key, value } in rows {
+        for PlacedLabelRow { place, key, value } in rows {
             let place = usize::try_from(place - 1).ok();
             if let Some(labels) = place.and_then(|place| found.get_mut(place)) {
                 labels.insert(key, value);
@@ -72,7 +108,10 @@ impl PgNeighbours {
 impl LabelTagResolver for PgNeighbours {
     #[tracing::instrument(name = "db.resource_labels.resolve", skip_all, fields(%resource))]
     async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
-        Ok(self.labels_of(&[resource]).await?.pop().unwrap_or_default())
+        let mut connection = self.connection().await?;
+        let asked = LabelsOfOne { resource: resource.as_uuid() };
+        let rows = RESOLVE_LABELS.all(&mut connection, asked).await.harmless()?;
+        Ok(rows.into_iter().map(|LabelRow { key, value }| (key, value)).collect())
     }
 
     #[tracing::instrument(name = "db.resource_labels.resolve_many", skip_all, fields(resources = resources.len()))]

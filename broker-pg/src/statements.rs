@@ -4,7 +4,7 @@
 use crate::assignments::READ_ASSIGNMENT;
 use crate::audit::{HISTORY, RECORD, SCRUB, TRAIL};
 use crate::catalog::{COMPARE_BLUEPRINT, PUBLISH_BLUEPRINT};
-use crate::labels::RESOLVE_LABELS;
+use crate::labels::{RESOLVE_LABELS, RESOLVE_LABELS_OF_MANY};
 use crate::mesh::{
     ENROL_NODE, JOIN_MESH, LEAVE_MESH, LIVE_PEER, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
@@ -25,7 +25,9 @@ use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
 use crate::schedule::release::RELEASE;
 use crate::schedule::{ENTRY, SET_DUE, SET_PAUSED};
 use crate::sql::{Statement, StatementDescription};
-use crate::token_issuer::{ADMIT_EPOCH, CLOSE_LEDGER, INVALIDATE_TOKENS, ISSUE_TOKEN, TOKEN_STATE};
+use crate::token_issuer::{
+    ADMIT_EPOCH, CLOSE_LEDGER, INVALIDATE_TOKENS, ISSUE_FIRST, ISSUE_TOKEN, TOKEN_STATE,
+};
 
 /// Every statement that the adapters of this crate send, with the types of its values and columns.
 ///
@@ -71,13 +73,15 @@ pub fn statements() -> Vec<StatementDescription> {
 }
 
 /// Those that only the neighbours' tables get.
-fn of_neighbours() -> [StatementDescription; 21] {
+fn of_neighbours() -> [StatementDescription; 23] {
     [
         RESOLVE_BLUEPRINT.describe(),
         RESOLVE_CLOUD.describe(),
         RESOLVE_CREDENTIAL.describe(),
         READ_ASSIGNMENT.describe(),
         RESOLVE_LABELS.describe(),
+        RESOLVE_LABELS_OF_MANY.describe(),
+        ISSUE_FIRST.describe(),
         ADMIT_EPOCH.describe(),
         ISSUE_TOKEN.describe(),
         CLOSE_LEDGER.describe(),

@@ -2,7 +2,8 @@
 //!
 //! Each resource has a ledger row. Issue, close and an agent's consumption lock it before they look at the
 //! tokens, and look with a statement of their own after that: a statement sees what was committed when it
-//! began, so one that had to wait for the lock would decide on tokens that are no longer true.
+//! began, so one that had to wait for the lock would decide on tokens that are no longer true. Only who makes the
+//! ledger needs no second look: there is no token without one.
 //!
 //! A plaintext exists in the answer to an issue and nowhere else. Its digest is what the table, and every
 //! statement on the way there, holds.
@@ -26,6 +27,33 @@ pub(crate) use plaintext::digest;
 use crate::error::Classified;
 use crate::sql::{Statement, gives, takes};
 use crate::transaction;
+
+takes! {
+    #[derive(Clone)]
+    struct IssueFirst {
+        resource: Uuid,
+        epoch: i64,
+        ordinal: i32,
+        sha256: Vec<u8>,
+        ttl_seconds: f64,
+    }
+}
+
+/// The first token that a resource ever gets, or nothing where there is a ledger already.
+pub(crate) const ISSUE_FIRST: Statement<IssueFirst, IssuedRow> = Statement::new(
+    "token_issuer.issue.first",
+    "WITH opened AS (
+        INSERT INTO plexsphere.bootstrap_token_ledgers (provisioned_resource_id, highest_epoch)
+        VALUES ($1, $2)
+        ON CONFLICT (provisioned_resource_id) DO NOTHING
+        RETURNING provisioned_resource_id
+    )
+    INSERT INTO plexsphere.bootstrap_tokens
+        (provisioned_resource_id, ordinal, sha256, issued_at, expires_at)
+    SELECT provisioned_resource_id, $3, $4, moment, moment + make_interval(secs => $5)
+    FROM opened CROSS JOIN (SELECT clock_timestamp() AS moment) AS now
+    RETURNING id, false AS consumed",
+);
 
 takes! {
     struct AdmitEpoch {
@@ -156,6 +184,32 @@ impl PgTokenIssuer {
         self.window = window;
         self
     }
+
+    async fn issue_first(&self, asked: IssueFirst) -> Result<Option<IssuedRow>, PortError> {
+        let mut connection = self.pool.acquire().await.harmless()?;
+        ISSUE_FIRST.optional(&mut connection, asked).await.committing()
+    }
+
+    /// Where there is a ledger.
+    async fn issue_next(
+        &self,
+        request: &IssueRequest,
+        asked: IssueFirst,
+    ) -> Result<IssuedRow, PortError> {
+        let IssueFirst { resource, epoch, ordinal, sha256, ttl_seconds } = asked;
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
+        let asked = AdmitEpoch { resource, epoch };
+        let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
+        // A refusal leaves neither an epoch nor a ledger.
+        if let Err(refused) = admitted(&ledger, request) {
+            transaction.roll_back().await;
+            return Err(refused);
+        }
+        let asked = IssueToken { resource, ordinal, sha256, ttl_seconds };
+        let issued = ISSUE_TOKEN.one(&mut transaction, asked).await.harmless()?;
+        transaction.commit().await.committing()?;
+        Ok(issued)
+    }
 }
 
 impl fmt::Debug for PgTokenIssuer {
@@ -187,26 +241,18 @@ impl TokenIssuer for PgTokenIssuer {
         }
         let plaintext = plaintext::random()?;
 
-        let resource_id = resource.as_uuid();
-        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
-        let asked = AdmitEpoch { resource: resource_id, epoch: fits("epoch", epoch.get())? };
-        let ledger = ADMIT_EPOCH.one(&mut transaction, asked).await.harmless()?;
-        // A refusal leaves neither an epoch nor a ledger.
-        if let Err(refused) = admitted(&ledger, request) {
-            transaction.roll_back().await;
-            return Err(refused);
-        }
-        let asked = IssueToken {
-            resource: resource_id,
+        let asked = IssueFirst {
+            resource: resource.as_uuid(),
+            epoch: fits("epoch", epoch.get())?,
             ordinal: fits("ordinal", ordinal.get().into())?,
             sha256: digest(&plaintext),
             ttl_seconds: ttl.as_secs_f64(),
         };
-        let IssuedRow { id, consumed } =
-            ISSUE_TOKEN.one(&mut transaction, asked).await.harmless()?;
+        let IssuedRow { id, consumed } = match self.issue_first(asked.clone()).await? {
+            Some(first) => first,
+            None => self.issue_next(request, asked).await?,
+        };
         let id = BootstrapTokenId::new(id)?;
-        transaction.commit().await.committing()?;
-
         if consumed {
             return Ok(Issue::Consumed { id });
         }

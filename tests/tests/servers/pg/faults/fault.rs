@@ -45,6 +45,9 @@ $$";
 /// What the server knows the sessions by that meet a fault.
 const NAME: &str = "faulty";
 
+/// Words of the statement that does nothing where there is a ledger already.
+const NO_FIRST: &str = "ON CONFLICT (provisioned_resource_id) DO NOTHING";
+
 /// The lock that `locked` waits for.
 const LOCK: &str = "SELECT pg_advisory_lock(4711)";
 
@@ -190,6 +193,8 @@ impl Fault {
             "PREPARE" => false,
             _ if !operation.is_transaction() => true,
             "COMMIT" => at_commit,
+            // What a first token is issued by, before any transaction: it finds that this is none.
+            "WITH" if request.target.contains(NO_FIRST) => false,
             // The statement that does what is asked for; others only lock.
             "WITH" | "UPDATE" => !at_commit,
             _ => false,

@@ -63,6 +63,7 @@ pub(super) enum Operation {
     PurgeDeleted,
     PurgeEvents,
     ScrubAudit,
+    IssueFirst,
     Issue,
     Close,
     Retire,
@@ -92,6 +93,7 @@ impl Operation {
         Self::PurgeDeleted,
         Self::PurgeEvents,
         Self::ScrubAudit,
+        Self::IssueFirst,
         Self::Issue,
         Self::Close,
         Self::Retire,
@@ -132,7 +134,7 @@ impl Operation {
             Self::PurgeDeleted => "1 purged",
             Self::PurgeEvents => "4 purged",
             Self::ScrubAudit => "1 blanked",
-            Self::Issue => "issued",
+            Self::IssueFirst | Self::Issue => "issued",
         }
     }
 
@@ -160,7 +162,7 @@ impl Operation {
             | Self::ReleaseBrake
             | Self::Close
             | Self::Retire => Some(self.done()),
-            Self::ScrubAudit | Self::Issue => None,
+            Self::ScrubAudit | Self::IssueFirst | Self::Issue => None,
         }
     }
 
@@ -213,7 +215,8 @@ impl Operation {
             Self::ScrubAudit => {
                 Ok(format!("{} blanked", store.scrub_audit(cast::idle().id(), &by).await?))
             }
-            Self::Issue => issue(&with.tokens).await,
+            Self::IssueFirst => issue(&with.tokens, cast::without_token()).await,
+            Self::Issue => issue(&with.tokens, cast::issued()).await,
             Self::Close => with.tokens.close(cast::closed()).await.map(debug),
             Self::Retire => with.mesh.retire(scene.node, Some(scene.peer)).await.map(debug),
         }
@@ -282,9 +285,8 @@ async fn release(store: &PgStore) -> Result<String, PortError> {
     store.release(&lease(cast::failing().id()), Version::FIRST, &outcome).await.map(debug)
 }
 
-async fn issue(tokens: &PgTokenIssuer) -> Result<String, PortError> {
-    let (of, epoch) = (cast::issued(), LeaseEpoch::new(2));
-    let request = IssueRequest::new(of, TokenOrdinal::FIRST, epoch, HOUR);
+async fn issue(tokens: &PgTokenIssuer, of: ProvisionedResourceId) -> Result<String, PortError> {
+    let request = IssueRequest::new(of, TokenOrdinal::FIRST, LeaseEpoch::new(2), HOUR);
     Ok(match tokens.issue(&request).await? {
         Issue::Issued(_) => "issued".to_owned(),
         Issue::Consumed { .. } => "consumed".to_owned(),

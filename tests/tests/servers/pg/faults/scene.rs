@@ -91,6 +91,10 @@ pub(super) mod cast {
     pub(crate) fn gone() -> ResourceBuilder {
         resource().numbered(15).deleted()
     }
+    /// Was never given a token.
+    pub(crate) fn without_token() -> ProvisionedResourceId {
+        id(19)
+    }
     /// Has an open token that nobody heard of.
     pub(crate) fn issued() -> ProvisionedResourceId {
         id(20)
