@@ -48,7 +48,8 @@ gives! {
 /// claims which meet do not leave each other empty-handed.
 ///
 /// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
-/// statement began is looked at again as it is now.
+/// statement began is looked at again as it is now. A Project whose turn another claim writes at this moment is served at
+/// this moment: nobody waits to say so twice.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
     "WITH RECURSIVE soonest AS MATERIALIZED (
@@ -116,12 +117,26 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
     FROM picked AS p
     WHERE s.provisioned_resource_id = p.provisioned_resource_id
     RETURNING s.provisioned_resource_id AS id, s.lease_epoch, s.lease_until, s.attempts, p.takeover, p.place
-), served AS (
-    INSERT INTO plexsphere.provisioning_turns AS t (lane, project_id, served_at)
-    SELECT $1, project_id, statement_timestamp() + max(place) * interval '1 microsecond'
-    FROM picked GROUP BY project_id ORDER BY project_id
-    ON CONFLICT ON CONSTRAINT provisioning_turns_pkey
-        DO UPDATE SET served_at = greatest(t.served_at, excluded.served_at)
+), served AS MATERIALIZED (
+    SELECT project_id, statement_timestamp() + max(place) * interval '1 microsecond' AS at
+    FROM picked GROUP BY project_id
+), turns AS MATERIALIZED (
+    SELECT t.project_id, s.at
+    FROM served AS s JOIN plexsphere.provisioning_turns AS t USING (project_id)
+    WHERE t.lane = $1
+    FOR NO KEY UPDATE OF t SKIP LOCKED
+), turned AS (
+    UPDATE plexsphere.provisioning_turns AS t SET served_at = greatest(t.served_at, turns.at)
+    FROM turns WHERE t.lane = $1 AND t.project_id = turns.project_id
+), begun AS (
+    INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
+    SELECT $1, s.project_id, s.at FROM served AS s
+    WHERE NOT EXISTS (
+        SELECT FROM plexsphere.provisioning_turns AS t
+        WHERE t.lane = $1 AND t.project_id = s.project_id
+    )
+    ORDER BY s.project_id
+    ON CONFLICT ON CONSTRAINT provisioning_turns_pkey DO NOTHING
 )
 SELECT id, lease_epoch, lease_until, attempts, takeover FROM claimed ORDER BY place",
 );
