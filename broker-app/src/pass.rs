@@ -74,6 +74,15 @@ impl<E: Into<Error>> From<E> for Stop {
 /// After a lost race the world has moved: look again soon, but let the other one finish.
 const SOON: Duration = Duration::from_millis(200);
 
+/// A Node that takes longer to leave is looked at no more often than the sweep would.
+const SELDOM: Duration = Duration::from_secs(30);
+
+/// A pass that went through, and when there has to be another one that no change on the cluster hints at.
+struct Went {
+    passed: Passed,
+    due_in: Option<Duration>,
+}
+
 impl Reconciler {
     /// A reconciler over its ports.
     pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
@@ -134,22 +143,36 @@ impl Reconciler {
         let version = AtomicU64::new(Version::UNSTORED.get());
         let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
         let outcome = match pass.run().await {
-            Ok(passed) => Ok(passed),
-            Err(Stop::Ended(ending)) => Ok(Passed::Ended(ending)),
+            Ok(went) => Ok(went),
+            Err(Stop::Ended(ending)) => {
+                Ok(Went { passed: Passed::Ended(ending), due_in: Some(SOON) })
+            }
             Err(Stop::Failed(error)) => Err(error),
         };
         pass.give_back(&outcome).await?;
-        outcome
+        outcome.map(|went| went.passed)
     }
+}
+
+/// When a pass has to follow one that went through, if no hint is to be expected. Nothing moved, or it is where it should
+/// stay: the next facts come with a hint, or the sweep finds them. But nothing on the cluster tells that a Node has left.
+/// That is looked at again, each time after as long as it has taken already: a Node may take long to drain.
+fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
+    if action == Action::DeregisterNode {
+        return Some(in_phase.clamp(SOON, SELDOM));
+    }
+    (from != to && to != Phase::Ready).then_some(SOON)
 }
 
 impl Pass<'_> {
     /// The pass itself, top to bottom.
     #[tracing::instrument(name = "broker.pass", skip_all, fields(resource = %self.lease.resource))]
-    async fn run(&self) -> Result<Passed, Stop> {
+    async fn run(&self) -> Result<Went, Stop> {
         let Pass { ports, config, .. } = self;
         let mode = config.mode;
-        let Some(resource) = self.reread().await? else { return Ok(Passed::NotClaimed) };
+        let Some(resource) = self.reread().await? else {
+            return Ok(Went { passed: Passed::NotClaimed, due_in: Some(SOON) });
+        };
         let from = resource.phase();
 
         let resource = converse(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
@@ -158,8 +181,11 @@ impl Pass<'_> {
         let acting = PassState::act(resource, mode, observed.seen.clone(), action);
         let resource = converse(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
         let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
-        converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
-        Ok(Passed::Through { action, from, to })
+        let resource = converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
+        let in_phase = ports.clock.now() - resource.phase_entered_at();
+        let due_in =
+            due_in(action, from, resource.phase(), in_phase.try_into().unwrap_or_default());
+        Ok(Went { passed: Passed::Through { action, from, to }, due_in })
     }
 
     /// The row as it is now that the lease is ours: what was read before proves nothing.
@@ -193,19 +219,13 @@ impl Pass<'_> {
 
     /// Gives the lease back. If that fails the lease ends by itself, so it is no reason to fail the pass,
     /// unless the pass went well and nobody would hear of the store's trouble otherwise.
-    async fn give_back(&self, outcome: &Result<Passed, Error>) -> Result<(), Error> {
+    async fn give_back(&self, outcome: &Result<Went, Error>) -> Result<(), Error> {
         let Ok(seen) = Version::new(self.version.load(Ordering::Relaxed)) else {
             // The row could not even be read.
             return Ok(());
         };
         let outcome_for_schedule = match outcome {
-            // Nothing moved, or it is where it should stay: the next facts come with a hint, or the sweep finds them.
-            Ok(Passed::Through { from, to, .. }) if from == to || *to == Phase::Ready => {
-                PassOutcome::Succeeded { due_in: None }
-            }
-            Ok(Passed::Through { .. } | Passed::Ended(_) | Passed::NotClaimed) => {
-                PassOutcome::Succeeded { due_in: Some(SOON) }
-            }
+            Ok(went) => PassOutcome::Succeeded { due_in: went.due_in },
             Err(error) => PassOutcome::Failed {
                 reason: error.reason().to_owned(),
                 message: for_schedule(error),
@@ -219,5 +239,36 @@ impl Pass<'_> {
             (Err(error), Ok(_)) => Err(error),
             (Ok(_) | Err(_), _) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_hints_at_is_looked_at_again() {
+        use Phase::{Deregistering, Pending, Provisioning, Ready};
+        for (action, from, to, expected, why) in [
+            (Action::Noop, Provisioning, Provisioning, None, "a hint tells of the next change"),
+            (Action::Apply, Pending, Provisioning, Some(SOON), "there may be more to do"),
+            (Action::Noop, Provisioning, Ready, None, "it is where it should stay"),
+            (Action::DeleteSubstrate, Deregistering, Deregistering, None, "the watch tells"),
+            (Action::DeregisterNode, Deregistering, Deregistering, Some(SOON), "nobody tells"),
+        ] {
+            assert_eq!(due_in(action, from, to, Duration::ZERO), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_drains_for_long_is_looked_at_ever_less_often() {
+        let deregistering = Phase::Deregistering;
+        let (mut elapsed, mut looks) = (Duration::ZERO, 0);
+        while elapsed < Duration::from_mins(10) {
+            let wait = due_in(Action::DeregisterNode, deregistering, deregistering, elapsed);
+            elapsed += wait.unwrap();
+            looks += 1;
+        }
+        assert_eq!(looks, 28, "8 in the first half minute, and then one in each");
     }
 }

@@ -142,6 +142,23 @@ async fn without_anything_due(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// That a Node has left is told by nobody, least of all by the cluster.
+#[tokio::test(start_paused = true)]
+async fn a_teardown_waits_for_no_sweep() {
+    let world = World::new();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
+    let story = async {
+        let id = world.declare(&declaration(NODE)).await.unwrap().id();
+        until_all(&world, &[id], Phase::Ready).await;
+        world.service.deprovision(&operator(), id).await.unwrap();
+        until_all(&world, &[id], Phase::Deleted).await;
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
 /// A world in which no token is issued, with a resource whose passes fail because of that, and how often they did.
 async fn without_tokens() -> (World, ProvisionedResourceId) {
     let dead = FaultPlan::none().from_call(PortName::TokenIssuer, "issue", 1, Fault::BeforeEffect);
