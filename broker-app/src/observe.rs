@@ -48,9 +48,6 @@ pub(crate) async fn observe(
     if !Sight::needs_labelled(resource.phase()) {
         target = target.composing([]);
     }
-    if !Sight::needs_config(resource) {
-        target = target.unconfigured();
-    }
     let patience = config.deadlines.cluster_read;
     let reading =
         call(PortName::Cluster, Kind::Read, patience, ports.cluster.read(&target)).await?;

@@ -74,7 +74,7 @@ impl<E: Into<Error>> From<E> for Stop {
 /// After a lost race the world has moved: look again soon, but let the other one finish.
 const SOON: Duration = Duration::from_millis(200);
 
-/// A Node that takes longer to leave is looked at no more often than the sweep would.
+/// A Node that takes longer to leave is told so, and looked at, no more often than this.
 const SELDOM: Duration = Duration::from_secs(30);
 
 /// A pass that went through, and when there has to be another one that no change on the cluster hints at.
@@ -156,7 +156,8 @@ impl Reconciler {
 
 /// When a pass has to follow one that went through, if no hint is to be expected. Nothing moved, or it is where it should
 /// stay: the next facts come with a hint, or the sweep finds them. But nothing on the cluster tells that a Node has left.
-/// That is looked at again, each time after as long as it has taken already: a Node may take long to drain.
+/// That is looked at again, each time after as long as it has taken already: a Node may take long to drain. Where another
+/// replica's clock said when it began, as long as the two are apart is as good.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
     if action == Action::DeregisterNode {
         return Some(in_phase.clamp(SOON, SELDOM));
@@ -183,8 +184,7 @@ impl Pass<'_> {
         let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
         let resource = converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
-        let due_in =
-            due_in(action, from, resource.phase(), in_phase.try_into().unwrap_or_default());
+        let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
         Ok(Went { passed: Passed::Through { action, from, to }, due_in })
     }
 

@@ -99,9 +99,6 @@ async fn read_provider_config(
     objects: &Objects,
     target: &Target,
 ) -> Result<Option<LiveObject>, PortError> {
-    if target.unconfigured {
-        return Ok(None);
-    }
     let found = objects.get(&target.provider_config, Extent::Whole).await?;
     found.object().map(LiveObject::from_json).transpose()
 }

@@ -75,7 +75,7 @@ pub trait Cluster: Send + Sync {
     ) -> Result<Vec<Result<CachedXr, PortError>>, PortError>;
 
     /// Reads everything of one resource directly, each object by its name: composite resource,
-    /// ProviderConfig if it may have been applied, the recorded objects that the target names, and whatever carries its composite label
+    /// ProviderConfig, the recorded objects that the target names, and whatever carries its composite label
     /// among the blueprint's composed kinds. Nothing of it comes from a cache. A kind that does not exist
     /// has no objects; only for the composite resource itself the reading tells the two apart.
     ///

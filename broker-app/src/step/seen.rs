@@ -68,7 +68,7 @@ pub enum XrSeen {
 /// The ProviderConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ConfigSeen {
-    /// A direct read answered that it does not exist, or it was never applied.
+    /// A direct read answered that it does not exist.
     Absent,
     /// It stands.
     Stands {

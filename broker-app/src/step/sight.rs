@@ -20,7 +20,7 @@ pub struct Sight {
     pub cluster: ClusterId,
     /// The composite resource, if it stands.
     pub xr: Option<XrSight>,
-    /// The ProviderConfig stands, where it was [looked for](Self::needs_config).
+    /// The ProviderConfig stands.
     pub config_stands: bool,
     /// The ProviderConfig's complete name.
     pub config_reference: ObjectReference,
@@ -62,12 +62,6 @@ impl Sight {
     /// a list takes longest.
     pub const fn needs_labelled(phase: Phase) -> bool {
         phase.is_teardown()
-    }
-
-    /// Whether the ProviderConfig is looked for. Its name is on record before it is first applied, so a row without one
-    /// never had any; and the first apply of it only ever creates. On the way down nothing is taken for granted.
-    pub const fn needs_config(resource: &ProvisionedResource) -> bool {
-        resource.phase().is_teardown() || resource.substrate().provider_config().is_some()
     }
 
     /// The facts that [`next`](broker_domain::next()) decides on.

@@ -49,7 +49,7 @@ gives! {
 ///
 /// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
 /// statement began is looked at again as it is now. A Project whose turn another claim writes at this moment is served at
-/// this moment: nobody waits to say so twice.
+/// this moment: nobody waits to say so twice. Only a Project's very first turn is waited for.
 pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement::new(
     "schedule.claim.due",
     "WITH RECURSIVE soonest AS MATERIALIZED (

@@ -50,8 +50,6 @@ pub struct Target {
     pub xr: XrTarget,
     /// The ProviderConfig.
     pub provider_config: ObjectReference,
-    /// It was never applied, and is not looked for.
-    pub unconfigured: bool,
     /// The kinds that the blueprint's Composition makes, as far as they are known.
     pub composed_kinds: Arc<[ComposedKind]>,
     /// The composed objects on record, to be read by name.
@@ -61,21 +59,7 @@ pub struct Target {
 impl Target {
     /// A composite resource and its ProviderConfig; nothing else is known to stand.
     pub fn new(xr: XrTarget, provider_config: ObjectReference) -> Self {
-        Self {
-            xr,
-            provider_config,
-            unconfigured: false,
-            composed_kinds: Arc::new([]),
-            recorded: BTreeSet::new(),
-        }
-    }
-
-    /// Without a look at the ProviderConfig, which was never applied: whoever applies it first finds out whether one
-    /// stands all the same.
-    #[must_use]
-    pub const fn unconfigured(mut self) -> Self {
-        self.unconfigured = true;
-        self
+        Self { xr, provider_config, composed_kinds: Arc::new([]), recorded: BTreeSet::new() }
     }
 
     /// With the kinds that the blueprint's Composition makes.

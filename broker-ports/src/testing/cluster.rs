@@ -287,7 +287,6 @@ fn looking<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     let mut cases = suite_of!(reading {
         the_cluster_is_its_kube_system,
         an_absent_object_is_absent,
-        what_was_never_configured_is_not_looked_for,
         an_absent_namespace_is_told_apart,
         an_absent_kind_is_told_apart,
         a_forbidden_read_is_an_error,

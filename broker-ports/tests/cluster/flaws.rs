@@ -59,7 +59,6 @@ flaws! {
     TakesAbsentKindsForAbsentObjects => "an_absent_kind_is_told_apart",
     TakesAbsentNamespacesForAbsentObjects => "an_absent_namespace_is_told_apart",
     TakesAbsentObjectsForAbsentKinds => "an_absent_object_is_absent",
-    LooksForWhatWasNeverConfigured => "what_was_never_configured_is_not_looked_for",
     ForgetsLabelledObjects => "labelled_objects_are_found",
     ForgetsRecordedObjects => "recorded_objects_are_read_by_name",
     RemembersRecordedObjects => "recorded_objects_of_an_absent_kind_are_gone",

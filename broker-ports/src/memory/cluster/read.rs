@@ -7,7 +7,6 @@ use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
 use serde_json::Value;
 
 use super::crossplane::COMPOSITE_LABEL;
-use super::object::Object;
 use super::state::{Caller, Lookup, State, Verb};
 use crate::cluster::{
     CachedXr, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
@@ -27,7 +26,11 @@ impl State {
     pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Result<Reading, PortError> {
         let cluster = self.identify(caller)?;
         let xr = self.read_xr(caller, &target.xr)?;
-        let provider_config = self.read_provider_config(caller, target)?;
+        let provider_config = self
+            .get(caller, &target.provider_config)?
+            .object()
+            .map(|object| LiveObject::from_json(object.to_json(&target.provider_config)))
+            .transpose()?;
         let mut recorded = BTreeMap::new();
         for reference in &target.recorded {
             let standing = match self.get(caller, reference)? {
@@ -38,19 +41,6 @@ impl State {
         }
         let labelled = self.labelled(caller, target)?;
         Ok(Reading { cluster, xr, provider_config, recorded, labelled })
-    }
-
-    fn read_provider_config(
-        &mut self,
-        caller: &Caller,
-        target: &Target,
-    ) -> Result<Option<LiveObject>, PortError> {
-        if target.unconfigured {
-            return Ok(None);
-        }
-        let found = self.get(caller, &target.provider_config)?.object();
-        let live = |object: &Object| LiveObject::from_json(object.to_json(&target.provider_config));
-        found.map(live).transpose()
     }
 
     fn read_xr(&mut self, caller: &Caller, target: &XrTarget) -> Result<XrReading, PortError> {

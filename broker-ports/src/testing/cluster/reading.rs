@@ -30,19 +30,6 @@ pub(super) async fn an_absent_object_is_absent(world: &dyn ClusterUnderTest) -> 
     Ok(())
 }
 
-pub(super) async fn what_was_never_configured_is_not_looked_for(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-    let reading = scene.read(&subject).await?;
-    require(reading.provider_config.is_some(), "a ProviderConfig that stands is not read")?;
-    let reading = scene.cluster.read(&subject.target()?.unconfigured()).await?;
-    require(reading.provider_config.is_none(), "a ProviderConfig is looked for unasked")?;
-    require(matches!(reading.xr, XrReading::Absent), "the composite resource is not looked for")
-}
-
 pub(super) async fn an_absent_namespace_is_told_apart(world: &dyn ClusterUnderTest) -> Outcome {
     let scene = Scene::new(world).await?;
     let never = scene.machine()?.in_project(ProjectId::new(world.fresh_id())?);

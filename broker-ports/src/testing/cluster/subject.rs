@@ -72,7 +72,6 @@ impl Subject {
         let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
         Ok(Target {
             xr: self.xr_target(),
-            unconfigured: false,
             provider_config: self.provider_config()?.reference().clone(),
             composed_kinds: Arc::new([kind]),
             recorded: BTreeSet::new(),

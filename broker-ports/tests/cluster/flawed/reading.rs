@@ -13,9 +13,7 @@ use crate::world::IDENTITY;
 
 impl Flawed {
     pub(super) async fn flawed_reading(&self, target: &Target) -> Result<Reading, PortError> {
-        let mut looked_for = target.clone();
-        looked_for.unconfigured &= self.flaw != Flaw::LooksForWhatWasNeverConfigured;
-        let mut reading = match (self.flaw, self.inner.read(&looked_for).await) {
+        let mut reading = match (self.flaw, self.inner.read(target).await) {
             (Flaw::TakesForbiddenForAbsent, Err(_)) => nothing(self.behind.identity().await?),
             (Flaw::TakesAnOutageForAbsent, Err(error)) if is_outage(&error) => {
                 nothing(ClusterId::new(IDENTITY)?)

@@ -15,7 +15,6 @@ use super::world::Readiness;
 /// What the product makes of a view; a rule that is switched off shows it something else.
 pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view: View) -> Seen {
     let View { mut xr, config, composed: standing, registered, gate_open } = view;
-    let config = config && Sight::needs_config(resource);
     if without == Some(Rule::ArmedTells)
         && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
     {
