@@ -1,5 +1,5 @@
-//! N declared machines are brought from nothing to an armed composite resource, each way with the concurrency that is
-//! best for it. The floor sends the same three writes: ProviderConfig, shell, arm. The naive way sends two, one
+//! N declared machines are brought from nothing to an armed composite resource, floor and ours with the concurrency that
+//! is best for each. The floor sends the same three writes: ProviderConfig, shell, arm. The naive way sends two, one
 //! resource after the other, and a transaction for each write to the store.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::lab::{Lab, Way};
 use super::stand::{Stand, at_once};
 
 /// Passes, or resources, under way at a time.
-const CONCURRENCIES: [usize; 4] = [4, 8, 16, 32];
+const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
 
 /// What the API server shall answer: no more than the broker asks for.
 const METADATA: &str =
@@ -48,7 +48,10 @@ pub(super) async fn run(lab: Lab) {
         let writes = writes(&stand.world, fresh(many));
         round.measure(Way::Floor, send(&stand.bare, writes, best_of_floor)).await;
         let declared = declare(&stand.world, many).await;
-        round.measure(Way::Ours, pass(&stand.world, declared, best_of_ours)).await;
+        round.measure(Way::Ours, pass(&stand.world, declared.clone(), best_of_ours)).await;
+        for id in declared {
+            assert!(stand.world.get(id).await.bootstrap_token_id().is_some(), "{id} has no token");
+        }
         let declared = declare(&stand.world, many).await;
         let writes = self::writes(&stand.world, declared);
         round.measure(Way::Naive, one_by_one(&stand, writes)).await;

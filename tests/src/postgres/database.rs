@@ -47,10 +47,10 @@ impl TestDatabase {
         &self.pool
     }
 
-    /// Another one of ten, which trusts a connection that it has just used, as the shipped binary's does. Not for a test
+    /// Another one as the shipped binary's: of twenty, and it trusts a connection that it has just used. Not for a test
     /// that throws connections out.
     pub fn trusting_pool(&self) -> PgPool {
-        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(10);
+        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(20);
         pool.connect_lazy_with(self.options())
     }
 

@@ -85,7 +85,11 @@ pub(super) fn counted(of: &[&Measurement], way: Way) -> Option<Counted> {
     counts.get(counts.len() / 2).copied()
 }
 
-/// What each party spent in a way, against all that was spent on the floor in the same rounds.
+/// The kernel counts in hundredths of a second: with fewer of them, a share says more about when it counted.
+const LEAST_TICKS: u64 = 100;
+
+/// What each party spent in a way, against all that was spent on the floor in the same rounds; nothing where that was too
+/// little to be compared with.
 pub(super) fn spent(of: &[&Measurement], way: Way) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::<String, u64>::new();
     let mut floor = 0;
@@ -95,7 +99,7 @@ pub(super) fn spent(of: &[&Measurement], way: Way) -> BTreeMap<String, f64> {
             *sums.entry(who.clone()).or_default() += if it.way == way { *ticks } else { 0 };
         }
     }
-    sums.retain(|_, ticks| floor > 0 && *ticks > 0);
+    sums.retain(|_, ticks| floor >= LEAST_TICKS && *ticks > 0);
     sums.into_iter().map(|(who, ticks)| (who, amount(ticks) / amount(floor))).collect()
 }
 
@@ -171,9 +175,9 @@ pub(super) mod tests {
     #[test]
     fn what_was_spent_is_told_against_all_of_the_floor() {
         let mut floor = took(9, Way::Floor, 1, 1);
-        floor.spent = BTreeMap::from([("etcd".to_owned(), 3), ("caller".to_owned(), 1)]);
+        floor.spent = BTreeMap::from([("etcd".to_owned(), 300), ("caller".to_owned(), 100)]);
         let mut ours = took(9, Way::Ours, 1, 1);
-        ours.spent = BTreeMap::from([("etcd".to_owned(), 4), ("Postgres".to_owned(), 2)]);
+        ours.spent = BTreeMap::from([("etcd".to_owned(), 400), ("Postgres".to_owned(), 200)]);
         let of = [&floor, &ours];
         let named = |who: &str, share| (who.to_owned(), share);
         assert_eq!(spent(&of, Way::Floor), [named("caller", 0.25), named("etcd", 0.75)].into());

@@ -60,6 +60,14 @@ const ASSUMED: Platform = Platform {
 
 const SECONDS_PER_DAY: u32 = 24 * 60 * 60;
 
+/// How often a replica lists everything anew although nobody told it to, and how much a page of such a list holds: the
+/// defaults of the watch cache.
+const RELIST_SECONDS: f64 = 60.0 * 60.0;
+const OBJECTS_PER_PAGE: f64 = 500.0;
+
+/// A composite resource and its ProviderConfig.
+const OBJECTS_PER_RESOURCE: f64 = 2.0;
+
 /// How a platform of some size fares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Fare {
@@ -111,11 +119,20 @@ impl Taken {
             cell.split_whitespace().next().and_then(number).ok_or_else(|| cell.clone())
         };
         let (up, down) = ("200 machines", "50 machines");
+        let (requests, commits) = (3, 4);
+        let change = |column| ours("watch", "p50", column, 100.0);
+        // Brought up to the armed composite resource, told that it is ready, and taken down.
+        let life = |column| {
+            let (up, down) =
+                (ours("converge", up, column, 200.0)?, ours("teardown", down, column, 50.0)?);
+            Ok::<_, String>(up + change(column)? + down)
+        };
+        let declared = ours("declare", "without a request id", commits, 500.0)?;
         Ok(Self {
-            requests_per_life: ours("converge", up, 3, 200.0)? + ours("teardown", down, 3, 50.0)?,
-            commits_per_life: ours("converge", up, 4, 200.0)? + ours("teardown", down, 4, 50.0)?,
-            requests_per_change: ours("watch", "p50", 3, 100.0)?,
-            commits_per_change: ours("watch", "p50", 4, 100.0)?,
+            requests_per_life: life(requests)?,
+            commits_per_life: declared + life(commits)?,
+            requests_per_change: change(requests)?,
+            commits_per_change: change(commits)?,
             scans_per_sweep: first(of("sweep", "10,000", 1)?)?,
             bytes_per_resource: first(of("memory", "heap per resource, of 100,000", 1)?)?,
         })
@@ -142,10 +159,13 @@ fn fare(taken: Taken, platform: Platform, resources: u32) -> Fare {
     let seconds = f64::from(SECONDS_PER_DAY);
     let changes = many * platform.changes_per_day / seconds;
     let lives = many * platform.lives_per_day / 100.0 / seconds;
-    let requests = changes * taken.requests_per_change + lives * taken.requests_per_life;
+    let pages = many * OBJECTS_PER_RESOURCE / OBJECTS_PER_PAGE;
+    let relists = platform.replicas * pages / RELIST_SECONDS;
+    let requests = changes * taken.requests_per_change + lives * taken.requests_per_life + relists;
     let commits = changes * taken.commits_per_change + lives * taken.commits_per_life;
-    // Every replica sweeps by itself.
-    let scanned = many * platform.replicas / platform.sweep_interval_seconds;
+    // Every replica sweeps by itself, and what a sweep takes beyond the bare scan may be the database's, too.
+    let scanned =
+        many * taken.scans_per_sweep * platform.replicas / platform.sweep_interval_seconds;
     let scanning = scanned / platform.rows_per_second;
     let at_once = many * platform.storm;
     let mut waiting = (0.0, 0.0);
@@ -173,14 +193,17 @@ fn fare(taken: Taken, platform: Platform, resources: u32) -> Fare {
 }
 
 impl Fare {
-    /// Who is busiest. Beyond all that it can do, it is what saturates.
-    fn first(self) -> &'static str {
-        let busy = [
+    fn busy(self) -> [(f64, &'static str); 3] {
+        [
             (self.api_server, "the API server"),
             (self.database, "the database"),
             (self.sweep, "the sweep of a replica"),
-        ];
-        let busiest = busy.into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
+        ]
+    }
+
+    /// Who is busiest. Beyond all that it can do, it is what saturates.
+    fn first(self) -> &'static str {
+        let busiest = self.busy().into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
         busiest.map_or("", |(_, name)| name)
     }
 }
@@ -206,6 +229,13 @@ fn table(taken: Taken, platform: Platform) -> String {
             fare.megabytes,
             fare.first(),
         );
+    }
+    table.push('\n');
+    // Everything grows with the number of resources, so that one size tells where each of them is at its end.
+    let [.., most] = SIZES;
+    for (busy, name) in fare(taken, platform, most).busy() {
+        let thousands = (f64::from(most) / busy / 1e3).floor();
+        let _ = writeln!(table, "- {name} is at its end with {thousands:.0} thousand resources");
     }
     table
 }
@@ -234,6 +264,7 @@ mod tests {
             | 200 machines | 1.50 (1–2) | 2 | 600 / 1,200 / 600 | 0 / 1,600 / 8 |\n<!-- /bench converge -->\n\
             <!-- bench teardown -->\n| 50 machines | 1 | 1 | 9 / 500 / 3 | 0 / 400 / 1 |\n<!-- /bench teardown -->\n\
             <!-- bench watch -->\n| p50 | 3 | – | 0 / 500 / – | 1 / 400 / – |\n<!-- /bench watch -->\n\
+            <!-- bench declare -->\n| without a request id | 1 | 2 | 0 / 0 / 0 | 500 / 500 / 9 |\n<!-- /bench declare -->\n\
             <!-- bench sweep -->\n| 10,000 | 2.00 (1.9–2.5) | 105 |\n<!-- /bench sweep -->\n";
         assert_eq!(
             Taken::from_page(page).unwrap_err(),
@@ -241,7 +272,7 @@ mod tests {
             "what is missing is named"
         );
         let memory = "<!-- bench memory -->\n| heap per resource, of 100,000 | 300 |\n<!-- /bench memory -->\n";
-        let expected = Taken { requests_per_life: 16.0, commits_per_life: 16.0, ..TAKEN };
+        let expected = Taken { requests_per_life: 21.0, commits_per_life: 21.0, ..TAKEN };
         assert_eq!(Taken::from_page(&format!("{page}{memory}")).unwrap(), expected);
     }
 
@@ -260,9 +291,9 @@ mod tests {
 
     #[test]
     fn a_storm_is_over_when_what_it_brought_was_served() {
-        // 1,000 changes of 5 requests each at once, and 200 requests a second beside next to nothing.
+        // 1,000 changes of 5 requests each at once, and 200 requests a second beside next to nothing but a few lists.
         let quiet = Platform { changes_per_day: 0.0, lives_per_day: 0.0, ..ASSUMED };
-        assert_eq!(fare(TAKEN, quiet, 10_000).storm_seconds, Some(25));
+        assert_eq!(fare(TAKEN, quiet, 10_000).storm_seconds, Some(26));
         let busy = Platform { changes_per_day: 10_000.0, ..ASSUMED };
         assert_eq!(fare(TAKEN, busy, 10_000).storm_seconds, None, "there is no time left for it");
     }

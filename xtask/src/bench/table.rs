@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn processor_time_is_told_for_each_way_that_has_some() {
         let mut floor = took(10, Way::Floor, 1, 100);
-        floor.spent = [("caller".to_owned(), 1), ("etcd".to_owned(), 3)].into();
+        floor.spent = [("caller".to_owned(), 100), ("etcd".to_owned(), 300)].into();
         let mut ours = took(10, Way::Ours, 1, 150);
-        ours.spent = [("etcd".to_owned(), 6)].into();
+        ours.spent = [("etcd".to_owned(), 600)].into();
         assert_eq!(
             processor(&[floor, ours]),
             "\nProcessor time, against all of the floor's:\n\n\
