@@ -19,6 +19,13 @@ impl Player<'_> {
         }
     }
 
+    /// What was composed belongs to this one, and not to one before it of the same name.
+    pub(super) async fn is_held(&self, uid: &str) -> bool {
+        let Some(part) = &self.part else { return false };
+        let part = self.side.object(part).await;
+        part.is_some_and(|part| part["metadata"]["ownerReferences"][0]["uid"] == json!(uid))
+    }
+
     /// The garbage collector has been at what was composed; its finalizer holds it.
     pub(super) async fn settle_part(&self) {
         if let Some(part) = &self.part {

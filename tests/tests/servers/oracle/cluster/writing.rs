@@ -90,7 +90,7 @@ impl Player<'_> {
         let deleted = self.side.port().delete(&request).await;
         let hit = stood.is_some_and(|object| object.pointer("/metadata/uid") == Some(&json!(uid)));
         if hit && deleted.is_ok() {
-            let held = which == XR && self.part.is_some();
+            let held = which == XR && self.is_held(&uid).await;
             self.side.settle(&target, held).await;
             if held {
                 self.settle_part().await;
