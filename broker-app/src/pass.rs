@@ -154,8 +154,9 @@ impl Reconciler {
     }
 }
 
-/// When a pass has to follow one that went through, if no hint is to be expected. Nothing moved, or it is where it should
-/// stay: the next facts come with a hint, or the sweep finds them. But nothing on the cluster tells that a Node has left.
+/// When a pass has to follow one that went through and left the row in a phase, if no hint is to be expected. Nothing moved, or it is where it should
+/// stay: the next facts come with a hint, or the sweep finds them. So it is with a phase that was decided and not stored,
+/// under the brake or in a dry run: to decide it again at once would change nothing. But nothing on the cluster tells that a Node has left.
 /// That is looked at again, each time after as long as it has taken already: a Node may take long to drain. Where another
 /// replica's clock said when it began, as long as the two are apart is as good.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {

@@ -183,6 +183,8 @@ pub(super) mod tests {
         assert_eq!(spent(&of, Way::Floor), [named("caller", 0.25), named("etcd", 0.75)].into());
         assert_eq!(spent(&of, Way::Ours), [named("Postgres", 0.5), named("etcd", 1.0)].into());
         assert_eq!(spent(&[&ours], Way::Ours), BTreeMap::new(), "without a floor");
+        floor.spent = BTreeMap::from([("etcd".to_owned(), LEAST_TICKS - 1)]);
+        assert_eq!(spent(&[&floor, &ours], Way::Ours), BTreeMap::new(), "too little of a floor");
     }
 
     #[test]

@@ -234,10 +234,20 @@ fn table(taken: Taken, platform: Platform) -> String {
     // Everything grows with the number of resources, so that one size tells where each of them is at its end.
     let [.., most] = SIZES;
     for (busy, name) in fare(taken, platform, most).busy() {
-        let thousands = (f64::from(most) / busy / 1e3).floor();
-        let _ = writeln!(table, "- {name} is at its end with {thousands:.0} thousand resources");
+        let _ =
+            writeln!(table, "- {name} is at its end with {} resources", grouped(end(busy, most)));
     }
     table
+}
+
+/// With how many resources somebody is as busy as can be, who is so busy with these; in thousands, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of resources is neither negative nor that great"
+)]
+fn end(busy: f64, resources: u32) -> u64 {
+    (f64::from(resources) / busy / 1e3).floor() as u64 * 1_000
 }
 
 fn percent(share: f64) -> String {
@@ -296,6 +306,16 @@ mod tests {
         assert_eq!(fare(TAKEN, quiet, 10_000).storm_seconds, Some(26));
         let busy = Platform { changes_per_day: 10_000.0, ..ASSUMED };
         assert_eq!(fare(TAKEN, busy, 10_000).storm_seconds, None, "there is no time left for it");
+    }
+
+    #[test]
+    fn somebody_is_at_his_end_where_he_is_as_busy_as_can_be() {
+        let [.., most] = SIZES;
+        let end = end(fare(TAKEN, ASSUMED, most).api_server, most);
+        let at_its_end = fare(TAKEN, ASSUMED, u32::try_from(end).unwrap()).api_server;
+        assert!((0.99..=1.0).contains(&at_its_end), "{at_its_end}");
+        let told = format!("- the API server is at its end with {} resources", grouped(end));
+        assert!(table(TAKEN, ASSUMED).contains(&told), "{told}");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResourceId, Version};
 use broker_pg::{PgStore, create_in};
-use broker_ports::testing::builders::{attribution, resource, stamp, worker};
+use broker_ports::testing::builders::{attribution, resource, rows, stamp, worker};
 use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{
-    ClaimRequest, ClaimTarget, Created, FailureClass, Lease, PassOutcome, Released, Repository,
-    Schedule, Write, Written,
+    ClaimRequest, ClaimTarget, Created, FailureClass, Lane, Lease, PassOutcome, Released,
+    Repository, Schedule, Write, Written,
 };
 use broker_tests::until;
 use sqlx::postgres::PgPoolOptions;
@@ -224,6 +224,24 @@ async fn a_claim_waits_for_nobody_who_works_on_a_row() {
     let mut locked = world.pool().begin().await.unwrap();
     lock(&mut locked, "provisioned_resources WHERE id", free).await.unwrap();
     let request = ClaimRequest::new(worker("another"), ClaimTarget::One(free), HOUR);
+    let claim = tokio::time::timeout(Duration::from_mins(1), world.store.claim(&request));
+    assert_eq!(claim.await.expect("it waits").unwrap().len(), 1);
+}
+
+/// Whoever writes down a Project's turn serves it at this moment: another claim has nothing to add.
+#[tokio::test]
+async fn a_claim_waits_for_nobody_who_writes_a_turn() {
+    let world = World::alone().await;
+    for number in [1, 2] {
+        stored(&world, number).await;
+    }
+    let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
+    let request = ClaimRequest::new(worker("one"), target, HOUR);
+    assert_eq!(world.store.claim(&request).await.unwrap().len(), 1, "it begins the Project's turn");
+    let mut locked = world.pool().begin().await.unwrap();
+    let turns = "SELECT FROM plexsphere.provisioning_turns FOR UPDATE";
+    let turns = sqlx::query(turns).execute(&mut *locked).await.unwrap();
+    assert_eq!(turns.rows_affected(), 1);
     let claim = tokio::time::timeout(Duration::from_mins(1), world.store.claim(&request));
     assert_eq!(claim.await.expect("it waits").unwrap().len(), 1);
 }
