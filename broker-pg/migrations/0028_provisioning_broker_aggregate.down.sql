@@ -37,3 +37,12 @@ ALTER TABLE plexsphere.provisioned_resources
     DROP COLUMN on_failure,
     DROP COLUMN mesh_role,
     DROP COLUMN parameters;
+
+DROP DOMAIN plexsphere.provisioning_ordinal;
+DROP DOMAIN plexsphere.provisioning_token_ordinal;
+DROP DOMAIN plexsphere.provisioning_digest;
+DROP DOMAIN plexsphere.provisioning_substrate;
+DROP DOMAIN plexsphere.provisioning_parameters;
+DROP DOMAIN plexsphere.provisioning_on_failure;
+DROP DOMAIN plexsphere.provisioning_mesh_role;
+DROP DOMAIN plexsphere.provisioning_failure_step;

@@ -3,37 +3,57 @@
 -- Every column has a default or may be NULL, so that the release before, which knows none of them, goes on
 -- writing; a trigger completes its rows.
 
+-- What a single column may hold is the rule of its type. A table's CHECK is read from its stored form, and made ready,
+-- again by every statement that writes to the table; a domain's is made ready once per session. Of what it takes to
+-- add a line to the audit, four fifths would be that. What columns have to do with each other stays with their table,
+-- and so does what the columns of before may hold: whoever has prepared a statement that reads them goes on using it.
+
+-- The phases in which a resource can fail.
+CREATE DOMAIN plexsphere.provisioning_failure_step AS text
+    CONSTRAINT provisioning_failure_step_check CHECK (VALUE IN ('Pending', 'Provisioning', 'Enrolling', 'Ready'));
+
+CREATE DOMAIN plexsphere.provisioning_mesh_role AS text
+    CONSTRAINT provisioning_mesh_role_check CHECK (VALUE IN ('node', 'standalone'));
+
+CREATE DOMAIN plexsphere.provisioning_on_failure AS text
+    CONSTRAINT provisioning_on_failure_check CHECK (VALUE IN ('retain', 'rollback'));
+
+-- `json` keeps the text as it is; `jsonb` would keep another spelling of the document.
+CREATE DOMAIN plexsphere.provisioning_parameters AS json
+    CONSTRAINT provisioning_parameters_check CHECK (json_typeof(VALUE) = 'object');
+
+CREATE DOMAIN plexsphere.provisioning_substrate AS jsonb
+    CONSTRAINT provisioning_substrate_check CHECK (jsonb_typeof(VALUE) = 'object');
+
+CREATE DOMAIN plexsphere.provisioning_digest AS bytea
+    CONSTRAINT provisioning_digest_check CHECK (octet_length(VALUE) = 32);
+
+CREATE DOMAIN plexsphere.provisioning_token_ordinal AS integer
+    CONSTRAINT provisioning_token_ordinal_check CHECK (VALUE >= 1);
+
+-- Counts that begin with one.
+CREATE DOMAIN plexsphere.provisioning_ordinal AS bigint
+    CONSTRAINT provisioning_ordinal_check CHECK (VALUE >= 1);
+
 ALTER TABLE plexsphere.provisioned_resources
-    -- `json` keeps the text as it is; `jsonb` would keep another spelling of the document.
-    ADD COLUMN parameters        json    NOT NULL DEFAULT '{}'
-        CONSTRAINT provisioned_resources_parameters_check CHECK (json_typeof(parameters) = 'object'),
-    ADD COLUMN mesh_role         text    NOT NULL DEFAULT 'node'
-        CONSTRAINT provisioned_resources_mesh_role_check CHECK (mesh_role IN ('node', 'standalone')),
-    ADD COLUMN on_failure        text    NOT NULL DEFAULT 'retain'
-        CONSTRAINT provisioned_resources_on_failure_check CHECK (on_failure IN ('retain', 'rollback')),
-    ADD COLUMN failure_step      text
-        CONSTRAINT provisioned_resources_failure_step_check
-            CHECK (failure_step IN ('Pending', 'Provisioning', 'Enrolling', 'Ready')),
+    ADD COLUMN parameters        plexsphere.provisioning_parameters    NOT NULL DEFAULT '{}',
+    ADD COLUMN mesh_role         plexsphere.provisioning_mesh_role     NOT NULL DEFAULT 'node',
+    ADD COLUMN on_failure        plexsphere.provisioning_on_failure    NOT NULL DEFAULT 'retain',
+    ADD COLUMN failure_step      plexsphere.provisioning_failure_step,
     ADD COLUMN failure_reason    text,
-    ADD COLUMN token_ordinal     integer NOT NULL DEFAULT 1
-        CONSTRAINT provisioned_resources_token_ordinal_check CHECK (token_ordinal >= 1),
-    ADD COLUMN token_closed      boolean NOT NULL DEFAULT false,
+    ADD COLUMN token_ordinal     plexsphere.provisioning_token_ordinal NOT NULL DEFAULT 1,
+    ADD COLUMN token_closed      boolean                               NOT NULL DEFAULT false,
     -- The ProviderConfig, and every composed object that was seen and not yet proven gone.
-    ADD COLUMN substrate         jsonb   NOT NULL DEFAULT '{}'
-        CONSTRAINT provisioned_resources_substrate_check CHECK (jsonb_typeof(substrate) = 'object'),
-    ADD COLUMN references_digest bytea
-        CONSTRAINT provisioned_resources_references_digest_check CHECK (octet_length(references_digest) = 32),
+    ADD COLUMN substrate         plexsphere.provisioning_substrate     NOT NULL DEFAULT '{}',
+    ADD COLUMN references_digest plexsphere.provisioning_digest,
     ADD COLUMN cluster_id        text,
     ADD COLUMN request_id        text,
-    ADD COLUMN request_hash      bytea
-        CONSTRAINT provisioned_resources_request_hash_check CHECK (octet_length(request_hash) = 32),
+    ADD COLUMN request_hash      plexsphere.provisioning_digest,
     ADD COLUMN phase_entered_at  timestamptz,
     ADD COLUMN first_ready_at    timestamptz,
-    ADD COLUMN abandoned         boolean NOT NULL DEFAULT false,
-    ADD COLUMN event_sequence    bigint  NOT NULL DEFAULT 1
-        CONSTRAINT provisioned_resources_event_sequence_check CHECK (event_sequence >= 1),
-    ADD COLUMN version           bigint  NOT NULL DEFAULT 1
-        CONSTRAINT provisioned_resources_version_check CHECK (version >= 1),
+    ADD COLUMN abandoned         boolean                               NOT NULL DEFAULT false,
+    ADD COLUMN event_sequence    plexsphere.provisioning_ordinal       NOT NULL DEFAULT 1,
+    ADD COLUMN version           plexsphere.provisioning_ordinal       NOT NULL DEFAULT 1,
     ADD CONSTRAINT provisioned_resources_failure_check
         CHECK ((failure_step IS NULL) = (failure_reason IS NULL)),
     ADD CONSTRAINT provisioned_resources_request_check
@@ -90,8 +110,8 @@ BEGIN
     NEW.updated_at := greatest(clock_timestamp(), NEW.created_at);
     IF TG_OP = 'INSERT' THEN
         IF NEW.phase_entered_at IS NULL THEN
-            NEW.version := 0;
             NEW := plexsphere.provisioned_resources_complete(NEW, NEW);
+            NEW.version := NEW.event_sequence;
         END IF;
     ELSIF NEW.version = OLD.version THEN
         NEW := plexsphere.provisioned_resources_complete(OLD, NEW);

@@ -7,3 +7,6 @@ DROP TABLE plexsphere.provisioning_brake;
 DROP TABLE plexsphere.provisioning_turns;
 DROP TABLE plexsphere.provisioned_resource_schedule;
 DROP FUNCTION plexsphere.provisioning_lane(text, text);
+DROP DOMAIN plexsphere.provisioning_count;
+DROP DOMAIN plexsphere.provisioning_attempts;
+DROP DOMAIN plexsphere.provisioning_lane_name;

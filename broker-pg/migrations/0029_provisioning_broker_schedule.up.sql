@@ -12,24 +12,31 @@ AS $$
     END
 $$;
 
+CREATE DOMAIN plexsphere.provisioning_lane_name AS text
+    CONSTRAINT provisioning_lane_name_check CHECK (VALUE IN ('converge', 'teardown'));
+
+CREATE DOMAIN plexsphere.provisioning_attempts AS integer
+    CONSTRAINT provisioning_attempts_check CHECK (VALUE >= 0);
+
+-- Counts that begin with none.
+CREATE DOMAIN plexsphere.provisioning_count AS bigint
+    CONSTRAINT provisioning_count_check CHECK (VALUE >= 0);
+
 CREATE TABLE plexsphere.provisioned_resource_schedule (
-    provisioned_resource_id uuid        NOT NULL,
+    provisioned_resource_id uuid                             NOT NULL,
     -- Project and lane stand here too, so that a claim finds what is due without looking at resources.
-    project_id              uuid        NOT NULL,
-    lane                    text
-        CONSTRAINT provisioned_resource_schedule_lane_check CHECK (lane IN ('converge', 'teardown')),
+    project_id              uuid                             NOT NULL,
+    lane                    plexsphere.provisioning_lane_name,
     -- NULL leaves it to the sweep.
     due_at                  timestamptz,
     -- Somebody set it due or resumed it since the last claim: the end of that pass puts nothing off.
-    wished                  boolean     NOT NULL DEFAULT false,
-    attempts                integer     NOT NULL DEFAULT 0
-        CONSTRAINT provisioned_resource_schedule_attempts_check CHECK (attempts >= 0),
+    wished                  boolean                          NOT NULL DEFAULT false,
+    attempts                plexsphere.provisioning_attempts NOT NULL DEFAULT 0,
     last_reason             text,
     last_error              text,
-    paused                  boolean     NOT NULL DEFAULT false,
+    paused                  boolean                          NOT NULL DEFAULT false,
     lease_owner             text,
-    lease_epoch             bigint      NOT NULL DEFAULT 0
-        CONSTRAINT provisioned_resource_schedule_lease_epoch_check CHECK (lease_epoch >= 0),
+    lease_epoch             plexsphere.provisioning_count    NOT NULL DEFAULT 0,
     lease_until             timestamptz,
     CONSTRAINT provisioned_resource_schedule_pkey PRIMARY KEY (provisioned_resource_id),
     CONSTRAINT provisioned_resource_schedule_provisioned_resource_id_fkey
@@ -53,10 +60,9 @@ CREATE INDEX provisioned_resource_schedule_soonest_idx
 
 -- When a Project was served last in a lane. The one that was served longest ago is next.
 CREATE TABLE plexsphere.provisioning_turns (
-    lane       text        NOT NULL
-        CONSTRAINT provisioning_turns_lane_check CHECK (lane IN ('converge', 'teardown')),
-    project_id uuid        NOT NULL,
-    served_at  timestamptz NOT NULL,
+    lane       plexsphere.provisioning_lane_name NOT NULL,
+    project_id uuid                              NOT NULL,
+    served_at  timestamptz                       NOT NULL,
     CONSTRAINT provisioning_turns_pkey PRIMARY KEY (lane, project_id)
 );
 

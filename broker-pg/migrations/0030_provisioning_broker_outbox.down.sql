@@ -3,7 +3,11 @@
 
 DROP TABLE plexsphere.provisioned_resource_audit;
 DROP FUNCTION plexsphere.provisioned_resource_audit_guard();
+DROP DOMAIN plexsphere.provisioning_phase;
+DROP DOMAIN plexsphere.provisioning_actor;
+DROP DOMAIN plexsphere.provisioning_audit_action;
 DROP TABLE plexsphere.outbox_events;
+DROP DOMAIN plexsphere.provisioning_event_type;
 
 DELETE FROM plexsphere.provisioned_resource_outbox_token AS later
     USING plexsphere.provisioned_resource_outbox_token AS first

@@ -3,33 +3,31 @@
 -- A resource may become Ready twice, and the second time is an event, too. A writer that knows no version
 -- writes at most one of each type, as before.
 ALTER TABLE plexsphere.provisioned_resource_outbox_token
-    ADD COLUMN version bigint NOT NULL DEFAULT 0
-        CONSTRAINT provisioned_resource_outbox_token_version_check CHECK (version >= 0),
+    ADD COLUMN version plexsphere.provisioning_count NOT NULL DEFAULT 0,
     DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
     ADD CONSTRAINT provisioned_resource_outbox_token_pkey
         PRIMARY KEY (provisioned_resource_id, event_type, version);
 
+CREATE DOMAIN plexsphere.provisioning_event_type AS text
+    CONSTRAINT provisioning_event_type_check
+        CHECK (VALUE IN ('broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',
+                         'broker.ProvisionedResourceFailed', 'broker.ProvisionedResourceDeleting',
+                         'broker.ProvisionedResourceDeleted'));
+
 CREATE TABLE plexsphere.outbox_events (
-    event_id                uuid        NOT NULL,
+    event_id                uuid                               NOT NULL,
     -- No foreign key: a delivered event may outlive its resource.
-    provisioned_resource_id uuid        NOT NULL,
-    sequence                bigint      NOT NULL
-        CONSTRAINT outbox_events_sequence_check CHECK (sequence >= 1),
-    event_type              text        NOT NULL
-        CONSTRAINT outbox_events_event_type_check
-            CHECK (event_type IN ('broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',
-                                  'broker.ProvisionedResourceFailed', 'broker.ProvisionedResourceDeleting',
-                                  'broker.ProvisionedResourceDeleted')),
-    occurred_at             timestamptz NOT NULL,
+    provisioned_resource_id uuid                               NOT NULL,
+    sequence                plexsphere.provisioning_ordinal    NOT NULL,
+    event_type              plexsphere.provisioning_event_type NOT NULL,
+    occurred_at             timestamptz                        NOT NULL,
     -- The bytes that are delivered, as text and not as a document: they stay the same.
-    payload                 text        NOT NULL,
-    position                bigint      GENERATED ALWAYS AS IDENTITY,
-    committed_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    payload                 text                               NOT NULL,
+    position                bigint                             GENERATED ALWAYS AS IDENTITY,
+    committed_at            timestamptz                        NOT NULL DEFAULT clock_timestamp(),
     -- How often it was claimed, ever, and how often since it was committed or taken up.
-    claims                  bigint      NOT NULL DEFAULT 0
-        CONSTRAINT outbox_events_claims_check CHECK (claims >= 0),
-    attempts                integer     NOT NULL DEFAULT 0
-        CONSTRAINT outbox_events_attempts_check CHECK (attempts >= 0),
+    claims                  plexsphere.provisioning_count      NOT NULL DEFAULT 0,
+    attempts                plexsphere.provisioning_attempts   NOT NULL DEFAULT 0,
     claimed_by              text,
     claimed_until           timestamptz,
     -- Set aside after too many attempts: why.
@@ -50,42 +48,42 @@ CREATE INDEX outbox_events_first_idx ON plexsphere.outbox_events (provisioned_re
 CREATE INDEX outbox_events_settled_idx ON plexsphere.outbox_events (settled_at)
     WHERE settled_at IS NOT NULL;
 
+CREATE DOMAIN plexsphere.provisioning_audit_action AS text
+    CONSTRAINT provisioning_audit_action_check
+        CHECK (VALUE IN ('declared', 'declaration_refused', 'phase_changed', 'deletion_requested',
+                         'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
+                         'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
+                         'events_resumed', 'events_skipped', 'audit_scrubbed', 'purged', 'token_issue',
+                         'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister'));
+
+-- An opaque id, never a name or an address: it stands there for ever.
+CREATE DOMAIN plexsphere.provisioning_actor AS text
+    CONSTRAINT provisioning_actor_check CHECK (VALUE <> '' AND VALUE !~ '[@[:space:]]');
+
+CREATE DOMAIN plexsphere.provisioning_phase AS text
+    CONSTRAINT provisioning_phase_check
+        CHECK (VALUE IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
+                         'Deregistering', 'Deprovisioning', 'Deleted'));
+
 CREATE TABLE plexsphere.provisioned_resource_audit (
-    sequence                bigint      GENERATED ALWAYS AS IDENTITY,
-    at                      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    sequence                bigint                               GENERATED ALWAYS AS IDENTITY,
+    at                      timestamptz                          NOT NULL DEFAULT clock_timestamp(),
     -- No foreign keys: the audit outlives what it is about.
     project_id              uuid,
     provisioned_resource_id uuid,
     -- Of the lines about a brake, which is about no resource.
     cluster_id              text,
-    action                  text        NOT NULL
-        CONSTRAINT provisioned_resource_audit_action_check
-            CHECK (action IN ('declared', 'declaration_refused', 'phase_changed', 'deletion_requested',
-                              'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
-                              'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
-                              'events_resumed', 'events_skipped', 'audit_scrubbed', 'purged', 'token_issue',
-                              'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister')),
-    -- An opaque id, never a name or an address: it stands here for ever.
-    actor                   text        NOT NULL
-        CONSTRAINT provisioned_resource_audit_actor_check CHECK (actor <> '' AND actor !~ '[@[:space:]]'),
-    correlation_id          text        NOT NULL,
-    previous_phase          text,
-    new_phase               text,
-    failed_step             text,
+    action                  plexsphere.provisioning_audit_action NOT NULL,
+    actor                   plexsphere.provisioning_actor        NOT NULL,
+    correlation_id          text                                 NOT NULL,
+    previous_phase          plexsphere.provisioning_phase,
+    new_phase               plexsphere.provisioning_phase,
+    failed_step             plexsphere.provisioning_phase,
     version                 bigint,
     epoch                   bigint,
     -- What a person wrote: the one column that may hold personal data, and that can be blanked.
     event_data              text,
-    CONSTRAINT provisioned_resource_audit_pkey PRIMARY KEY (sequence),
-    CONSTRAINT provisioned_resource_audit_previous_phase_check
-        CHECK (previous_phase IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
-                                  'Deregistering', 'Deprovisioning', 'Deleted')),
-    CONSTRAINT provisioned_resource_audit_new_phase_check
-        CHECK (new_phase IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
-                             'Deregistering', 'Deprovisioning', 'Deleted')),
-    CONSTRAINT provisioned_resource_audit_failed_step_check
-        CHECK (failed_step IN ('Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed',
-                               'Deregistering', 'Deprovisioning', 'Deleted'))
+    CONSTRAINT provisioned_resource_audit_pkey PRIMARY KEY (sequence)
 );
 
 CREATE INDEX provisioned_resource_audit_resource_idx

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use broker_pg::{StatementDescription, statements};
+use sqlx::postgres::{PgTypeInfo, PgTypeKind};
 use sqlx::{Column, Either, Executor, PgConnection, SqlSafeStr, Statement, TypeInfo};
 
 use super::fresh_database;
@@ -15,7 +16,7 @@ async fn understood(
 ) -> Result<(Vec<String>, Vec<(String, String)>), sqlx::Error> {
     let prepared = connection.prepare(statement.sql.into_sql_str()).await?;
     let takes = match prepared.parameters() {
-        Some(Either::Left(types)) => types.iter().map(|taken| taken.name().to_owned()).collect(),
+        Some(Either::Left(types)) => types.iter().map(|taken| base(taken).to_owned()).collect(),
         Some(Either::Right(_)) | None => Vec::new(),
     };
     let gives = prepared
@@ -24,6 +25,14 @@ async fn understood(
         .map(|column| (column.name().to_owned(), column.type_info().name().to_owned()))
         .collect();
     Ok((takes, gives))
+}
+
+/// What a type's values are sent as: a domain refuses some of what its base type takes, and is spelt like it.
+fn base(taken: &PgTypeInfo) -> &str {
+    match taken.kind() {
+        PgTypeKind::Domain(beneath) => base(beneath),
+        _ => taken.name(),
+    }
 }
 
 #[tokio::test]

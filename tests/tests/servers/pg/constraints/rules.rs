@@ -1,5 +1,5 @@
-//! Every foreign key, CHECK and unique index of the broker's own tables, broken for real. One that is added
-//! without a way to break it here fails the test, for nobody has seen it refuse anything.
+//! Every foreign key, CHECK and unique index of the broker's own tables, and every rule of a column's type, broken for
+//! real. One that is added without a way to break it here fails the test, for nobody has seen it refuse anything.
 
 use std::collections::BTreeSet;
 
@@ -106,22 +106,22 @@ const OF_RESOURCES: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resources SET version = 2, xr_name = '  '",
     ),
     (
-        "provisioned_resources_parameters_check",
+        "provisioning_parameters_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, parameters = '[]'",
     ),
     (
-        "provisioned_resources_mesh_role_check",
+        "provisioning_mesh_role_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, mesh_role = 'guest'",
     ),
     (
-        "provisioned_resources_on_failure_check",
+        "provisioning_on_failure_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, on_failure = 'panic'",
     ),
     (
-        "provisioned_resources_failure_step_check",
+        "provisioning_failure_step_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources
         SET version = 2, failure_step = 'Deleted', failure_reason = 'quota'",
@@ -132,22 +132,22 @@ const OF_RESOURCES: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resources SET version = 2, failure_step = 'Ready'",
     ),
     (
-        "provisioned_resources_token_ordinal_check",
+        "provisioning_token_ordinal_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, token_ordinal = 0",
     ),
     (
-        "provisioned_resources_substrate_check",
+        "provisioning_substrate_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, substrate = '[]'",
     ),
     (
-        "provisioned_resources_references_digest_check",
+        "provisioning_digest_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, references_digest = ''",
     ),
     (
-        "provisioned_resources_request_hash_check",
+        "provisioning_digest_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, request_id = 'r', request_hash = ''",
     ),
@@ -157,12 +157,12 @@ const OF_RESOURCES: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resources SET version = 2, request_id = 'r'",
     ),
     (
-        "provisioned_resources_event_sequence_check",
+        "provisioning_ordinal_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 2, event_sequence = 0",
     ),
     (
-        "provisioned_resources_version_check",
+        "provisioning_ordinal_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resources SET version = 0",
     ),
@@ -181,17 +181,17 @@ const OF_SCHEDULE: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resource_schedule SET provisioned_resource_id = gen_random_uuid()",
     ),
     (
-        "provisioned_resource_schedule_lane_check",
+        "provisioning_lane_name_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resource_schedule SET lane = 'fast'",
     ),
     (
-        "provisioned_resource_schedule_attempts_check",
+        "provisioning_attempts_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resource_schedule SET attempts = -1",
     ),
     (
-        "provisioned_resource_schedule_lease_epoch_check",
+        "provisioning_count_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resource_schedule SET lease_epoch = -1",
     ),
@@ -211,7 +211,7 @@ const OF_SCHEDULE: &[Provocation] = &[
         "INSERT INTO plexsphere.provisioning_turns SELECT * FROM plexsphere.provisioning_turns",
     ),
     (
-        "provisioning_turns_lane_check",
+        "provisioning_lane_name_check",
         CHECK,
         "UPDATE plexsphere.provisioning_turns SET lane = 'fast'",
     ),
@@ -241,7 +241,7 @@ const OF_EVENTS: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resource_outbox_token SET event_type = 'broker.Odd'",
     ),
     (
-        "provisioned_resource_outbox_token_version_check",
+        "provisioning_count_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resource_outbox_token SET version = -1",
     ),
@@ -261,14 +261,14 @@ const OF_EVENTS: &[Provocation] = &[
         SELECT gen_random_uuid(), provisioned_resource_id, sequence, event_type, occurred_at, payload
         FROM plexsphere.outbox_events",
     ),
-    ("outbox_events_sequence_check", CHECK, "UPDATE plexsphere.outbox_events SET sequence = 0"),
+    ("provisioning_ordinal_check", CHECK, "UPDATE plexsphere.outbox_events SET sequence = 0"),
     (
-        "outbox_events_event_type_check",
+        "provisioning_event_type_check",
         CHECK,
         "UPDATE plexsphere.outbox_events SET event_type = 'broker.Odd'",
     ),
-    ("outbox_events_claims_check", CHECK, "UPDATE plexsphere.outbox_events SET claims = -1"),
-    ("outbox_events_attempts_check", CHECK, "UPDATE plexsphere.outbox_events SET attempts = -1"),
+    ("provisioning_count_check", CHECK, "UPDATE plexsphere.outbox_events SET claims = -1"),
+    ("provisioning_attempts_check", CHECK, "UPDATE plexsphere.outbox_events SET attempts = -1"),
     (
         "outbox_events_claim_check",
         CHECK,
@@ -291,37 +291,37 @@ const OF_AUDIT: &[Provocation] = &[
         SELECT sequence, action, actor, correlation_id FROM plexsphere.provisioned_resource_audit",
     ),
     (
-        "provisioned_resource_audit_action_check",
+        "provisioning_audit_action_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
         VALUES ('guessed', 'user:1', 'req-1')",
     ),
     (
-        "provisioned_resource_audit_actor_check",
+        "provisioning_actor_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
         VALUES ('declared', 'jo@example.org', 'req-1')",
     ),
     (
-        "provisioned_resource_audit_actor_check",
+        "provisioning_actor_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id)
         VALUES ('declared', 'Jo Doe', 'req-1')",
     ),
     (
-        "provisioned_resource_audit_previous_phase_check",
+        "provisioning_phase_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, previous_phase)
         VALUES ('declared', 'user:1', 'req-1', 'Odd')",
     ),
     (
-        "provisioned_resource_audit_new_phase_check",
+        "provisioning_phase_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, new_phase)
         VALUES ('declared', 'user:1', 'req-1', 'Odd')",
     ),
     (
-        "provisioned_resource_audit_failed_step_check",
+        "provisioning_phase_check",
         CHECK,
         "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, failed_step)
         VALUES ('declared', 'user:1', 'req-1', 'Odd')",
@@ -340,7 +340,7 @@ fn provocations() -> impl Iterator<Item = &'static Provocation> {
     [OF_RESOURCES, OF_SCHEDULE, OF_EVENTS, OF_AUDIT].into_iter().flatten()
 }
 
-/// Every rule of the broker's own tables: constraints, and unique indexes that are none.
+/// Every rule of the broker's own tables: constraints, those of their columns' types, and unique indexes that are none.
 async fn rules(pool: &PgPool) -> BTreeSet<String> {
     let own: Vec<String> = own_tables(pool).await.into_iter().collect();
     let select = "WITH own AS (
@@ -349,6 +349,9 @@ async fn rules(pool: &PgPool) -> BTreeSet<String> {
         )
         SELECT conname::text FROM pg_constraint
         WHERE conrelid IN (SELECT oid FROM own) AND contype IN ('c', 'f', 'p', 'u', 'x')
+        UNION
+        SELECT conname::text FROM pg_constraint JOIN pg_attribute ON atttypid = contypid
+        WHERE attrelid IN (SELECT oid FROM own)
         UNION
         SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
         WHERE indrelid IN (SELECT oid FROM own) AND indisunique";

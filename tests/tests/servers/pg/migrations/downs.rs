@@ -11,7 +11,8 @@ use super::{last, versions};
 use crate::servers::pg::fresh_database;
 
 /// A resource of every phase that is not on its way down, with an event each and a second Ready, an audit, a
-/// pause and a brake. Past triggers and foreign keys: it is about what is kept, not about how it came there.
+/// pause and a brake; and what it refers to, by its own id. Past triggers: it is about what is kept, not about how it
+/// came there.
 const FILL: &str = "SET session_replication_role = replica;
 INSERT INTO plexsphere.provisioned_resources
     (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
@@ -23,6 +24,14 @@ SELECT id, id, id, id, id, status, 'xr-' || id, '{\"size\":\"small\"}',
     '{\"composed\": []}', id::text, 2, 3
 FROM (SELECT md5(status)::uuid AS id, status
       FROM unnest(ARRAY['Pending', 'Provisioning', 'Enrolling', 'Ready', 'Failed', 'Deleted']) AS status) AS r;
+INSERT INTO plexsphere.projects (id) SELECT id FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.resources (id, project_id) SELECT id, id FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.blueprint_versions (id, slug, version, display_name, description, provider_kinds,
+    injection_strategy, parameter_schema, metadata, xrd, composition)
+SELECT id, id::text, 'v1', '', '', '{}', 'helm-values', '{}', '', '', '' FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.clouds (id, provider) SELECT id, 'test' FROM plexsphere.provisioned_resources;
+INSERT INTO plexsphere.cloud_credentials (id, cloud_id, kv_mount, kv_path)
+SELECT id, id, 'kv', 'path' FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, project_id, paused)
 SELECT id, project_id, true FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sqlx::PgPool;
 
-/// Tables with columns, then constraints, indexes, triggers and functions, as the server spells them. Of
+/// Tables with columns, then constraints, domains, indexes, triggers and functions, as the server spells them. Of
 /// constraints those that later servers list beside the columns are left out.
 const DUMP: &str = "
 SELECT format('column %s.%s %s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
@@ -21,6 +21,11 @@ UNION ALL
 SELECT format('constraint %s %s %s', c.relname, o.conname, pg_get_constraintdef(o.oid))
 FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid
 WHERE o.connamespace = 'plexsphere'::regnamespace AND o.contype <> 'n'
+UNION ALL
+SELECT format('domain %s %s %s', t.typname, format_type(t.typbasetype, t.typtypmod),
+    (SELECT string_agg(o.conname || ' ' || pg_get_constraintdef(o.oid), ' ' ORDER BY o.conname)
+     FROM pg_constraint AS o WHERE o.contypid = t.oid))
+FROM pg_type AS t WHERE t.typnamespace = 'plexsphere'::regnamespace AND t.typtype = 'd'
 UNION ALL
 SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname = 'plexsphere'
 UNION ALL
