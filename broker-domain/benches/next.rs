@@ -15,27 +15,35 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const CASE: &str = "all 384 decisions";
+/// Decisions in each phase: as many as there are combinations of facts.
+const DECISIONS: usize = 48;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let times = match arguments.as_slice() {
-        [flag] if flag == "--list" => return println!("{CASE}"),
-        [name, times] => {
-            assert_eq!(name, CASE, "--list names the cases");
-            times.parse().expect("how often is a number")
+    let cases = Phase::ALL.map(|phase| (format!("{phase}, {DECISIONS} decisions"), phase));
+    match arguments.as_slice() {
+        [flag] if flag == "--list" => {
+            for (case, _) in cases {
+                println!("{case}");
+            }
         }
-        _ => 1,
-    };
-    let cells: Vec<(ObservedXr, Phase)> = Phase::ALL
-        .into_iter()
-        .flat_map(|phase| ObservedXr::every().map(move |observed| (observed, phase)))
-        .collect();
-    assert_eq!(cells.len(), 384, "the grid is another one; name the case after it");
+        [name, times] => {
+            let named = cases.iter().find(|(case, _)| case == name);
+            let (_, phase) = named.expect("--list names the cases");
+            decide(*phase, times.parse().expect("how often is a number"));
+        }
+        _ => cases.into_iter().for_each(|(_, phase)| decide(phase, 1)),
+    }
+}
+
+/// Decides on every combination of facts, so many times.
+fn decide(phase: Phase, times: usize) {
+    let facts: Vec<ObservedXr> = ObservedXr::every().collect();
+    assert_eq!(facts.len(), DECISIONS, "there are other facts; name the cases after them");
     let allocated = Region::new(ALLOCATOR);
     for _ in 0..times {
-        for (observed, phase) in &cells {
-            black_box(next(black_box(observed), black_box(*phase)));
+        for observed in &facts {
+            black_box(next(black_box(observed), black_box(phase)));
         }
     }
     assert_eq!(allocated.change().allocations, 0, "a decision allocates");

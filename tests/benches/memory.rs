@@ -67,7 +67,7 @@ fn main() {
 async fn kept(many: usize) -> (usize, usize) {
     let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
     let machines: Vec<Machine> = world.furnish_rows(many).await;
-    let client = played::client(&world, machines).await;
+    let client = played::client(&world, machines, Arc::default()).await;
     let before = allocated();
     let (adapters, cache) = Adapters::over(world.pool(), client, PATIENCE);
     let ports = ReconcilerPorts::from(&adapters.of_service());

@@ -25,6 +25,7 @@ mod whole {
     mod crowd;
     mod declare;
     mod drain;
+    mod life;
     mod sweep;
     mod teardown;
     mod watch;

@@ -20,8 +20,8 @@ use std::time::Duration;
 use broker_app::explain::Budgets;
 use broker_app::step::Mode;
 use broker_app::{
-    Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, Service,
-    ServiceConfig, SweepReport, Sweeper, Work,
+    Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig,
+    Service, ServiceConfig, SweepReport, Sweeper, Work,
 };
 use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId};
 use broker_kube::cache::Cache;
@@ -289,10 +289,27 @@ impl RealWorld {
     /// Never.
     #[must_use]
     pub fn runner_over(&self, sweeper: Sweeper, reconciler: &Reconciler) -> Runner {
+        Runner::new(reconciler.clone(), sweeper, self.relay(), runner_config()).or_fail("a runner")
+    }
+
+    /// A runner that never sweeps again once it has started: what it does, it does because it was told to or because it
+    /// is due.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn runner_without_sweeps(&self) -> Runner {
+        let ports = ReconcilerPorts::from(&self.ports);
+        let sweeper = Sweeper::new(ports, reconciler_config("runner"));
+        let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
+        Runner::new(self.reconciler.clone(), sweeper, self.relay(), config).or_fail("a runner")
+    }
+
+    fn relay(&self) -> Relay {
         let ports =
             RelayPorts { outbox: Arc::clone(&self.ports.outbox), sink: Arc::new(LogEventSink) };
-        let relay = Relay::new(ports, relay_config());
-        Runner::new(reconciler.clone(), sweeper, relay, runner_config()).or_fail("a runner")
+        Relay::new(ports, relay_config())
     }
 
     /// Runs the cache until the answer is dropped.

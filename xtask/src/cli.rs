@@ -188,7 +188,7 @@ struct BenchArguments {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Compare what is counted with the committed figures and leave them as they are; more than 5%
-    /// worse fails. Ratios are not compared: they are no test.
+    /// worse fails, and so does a missed bar. Ratios are not compared: they are no test.
     #[arg(long)]
     check: bool,
 }

@@ -43,6 +43,11 @@ pub(crate) enum TaskError {
     UnknownTier { tier: String, known: Vec<String> },
     #[error("there is no benchmark {name:?}; there are {}", known.join(", "))]
     UnknownBenchmark { name: String, known: Vec<String> },
+    #[error(
+        "the benchmark {name:?} can only be measured; those that can be checked are {}",
+        known.join(", ")
+    )]
+    CannotBeChecked { name: String, known: Vec<String> },
     #[error("no test's name contains {}", filters.join(" or "))]
     NothingMatches { filters: Vec<String> },
     #[error("cannot show what the tests say")]

@@ -17,7 +17,8 @@ takes! {
 }
 
 /// Locks the ledger, like issue and close. A token that changed while the lock was waited for is looked at
-/// anew before it is updated, for it is the row that the update is about.
+/// anew before it is updated, for it is the row that the update is about. The resource is due at once, for nothing on the
+/// cluster tells that its Node is there.
 pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
     "mesh.enrol",
     "WITH ledger AS (
@@ -33,7 +34,13 @@ pub(crate) const ENROL_NODE: Statement<OfDigest, NodeRow> = Statement::new(
         WHERE token.provisioned_resource_id = ledger.provisioned_resource_id AND token.sha256 = $1
             AND token.consumed_at IS NULL AND token.invalidated_at IS NULL
             AND token.expires_at > clock_timestamp()
-        RETURNING token.consumed_by_node_id
+        RETURNING token.consumed_by_node_id, token.provisioned_resource_id
+    ), due AS (
+        UPDATE plexsphere.provisioned_resource_schedule AS s
+        SET due_at = least(s.due_at, clock_timestamp()), wished = true
+        FROM consumed
+        WHERE s.provisioned_resource_id = consumed.provisioned_resource_id
+        RETURNING pg_notify('plexsphere_provisioning_broker', s.provisioned_resource_id::text)
     )
     INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id",
 );

@@ -11,8 +11,8 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 
 use super::lab::{Lab, Way};
-use super::stand::Stand;
-use super::sweep::{ask_for_each, composites, run_cache, scan, sweep};
+use super::stand::{Stand, run_cache};
+use super::sweep::{ask_for_each, composites, scan, sweep};
 
 /// As many objects as the broker lists at a time.
 const PAGE: u32 = 500;

@@ -20,7 +20,7 @@ use kube::Client;
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
+use super::lab::{Case, Lab, Way};
 use super::stand::{Stand, at_once};
 
 /// Passes, or resources, under way at a time.
@@ -41,9 +41,14 @@ struct Writes {
 
 pub(super) async fn run(lab: Lab) {
     let stand = Stand::new().await;
-    let many = lab.many(200);
-    let (best_of_floor, best_of_ours) = best(&stand, many).await;
-    let case = lab.case(&stand, "200 machines", many);
+    let best = best(&stand, lab.many(200)).await;
+    for many in [50, 200, 800] {
+        converge(&lab.case(&stand, format!("{many} machines"), lab.many(many)), &stand, best).await;
+    }
+}
+
+async fn converge(case: &Case<'_>, stand: &Stand, (best_of_floor, best_of_ours): (usize, usize)) {
+    let many = case.many();
     for round in case.rounds() {
         let writes = writes(&stand.world, fresh(many));
         round.measure(Way::Floor, send(&stand.bare, writes, best_of_floor)).await;
@@ -54,7 +59,7 @@ pub(super) async fn run(lab: Lab) {
         }
         let declared = declare(&stand.world, many).await;
         let writes = self::writes(&stand.world, declared);
-        round.measure(Way::Naive, one_by_one(&stand, writes)).await;
+        round.measure(Way::Naive, one_by_one(stand, writes)).await;
     }
 }
 

@@ -1,17 +1,22 @@
 //! N declarations are accepted, some at a time, with a request id and without. The floor stores the same rows by one bare
-//! statement. The naive way looks everything up, and takes a transaction for each write, one declaration after the
-//! other.
+//! statement. The naive way looks everything up, a request id included, and takes a transaction for each write, one
+//! declaration after the other.
 
 use std::sync::Arc;
 
 use broker_domain::{Declaration, RequestId};
 use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
-use sqlx::{Executor, PgPool};
+use serde_json::json;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Executor, PgPool, Postgres};
 use uuid::Uuid;
 
-use super::lab::{Lab, Way};
+use super::lab::{Case, Lab, Way};
 use super::stand::{Stand, at_once};
+
+type Insert = Query<'static, Postgres, PgArguments>;
 
 /// Declarations under way at a time.
 const AT_ONCE: usize = 8;
@@ -29,7 +34,7 @@ const STORE: &str = "WITH written AS (
 ), event AS (
     INSERT INTO plexsphere.outbox_events
         (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
-    SELECT id, id, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), '{}' FROM written
+    SELECT id, id, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), $7 FROM written
 )
 INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
@@ -45,24 +50,25 @@ const LOOKED_UP: [(&str, Refers); 5] = [
     ("SELECT * FROM plexsphere.resource_labels WHERE resource_id = $1", Refers::Resource),
 ];
 
+/// Whether a request was made before.
+const REPEATED: &str =
+    "SELECT * FROM plexsphere.provisioned_resources WHERE project_id = $1 AND request_id = $2";
+
 /// The same rows as above, each by itself.
-const WRITTEN: [&str; 4] = [
-    "INSERT INTO plexsphere.provisioned_resources
-        (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
-         mesh_role, phase_entered_at)
-    VALUES ($1, $2, $3, $4, $5, 'Pending', 'pr-' || $1, '{}', 'node', clock_timestamp())",
-    "INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
-    SELECT $1, 'broker.ProvisionedResourceRequested', 1
-    WHERE $2::uuid IS NOT NULL AND $3::uuid IS NOT NULL AND $4::uuid IS NOT NULL AND $5::uuid IS NOT NULL",
-    "INSERT INTO plexsphere.outbox_events
-        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
-    SELECT $1, $1, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), '{}'
-    WHERE $2::uuid IS NOT NULL AND $3::uuid IS NOT NULL AND $4::uuid IS NOT NULL AND $5::uuid IS NOT NULL",
-    "INSERT INTO plexsphere.provisioned_resource_audit
-        (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
-    SELECT $3, $1, 'declared', 'naive', 'naive', 'Pending', 1
-    WHERE $2::uuid IS NOT NULL AND $4::uuid IS NOT NULL AND $5::uuid IS NOT NULL",
-];
+const RESOURCE: &str = "INSERT INTO plexsphere.provisioned_resources
+    (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, parameters,
+     mesh_role, phase_entered_at, request_id, request_hash)
+VALUES ($1, $2, $3, $4, $5, 'Pending', 'pr-' || $1, '{}', 'node', clock_timestamp(), $6::text,
+    CASE WHEN $6::text IS NOT NULL THEN sha256($1::text::bytea) END)";
+const TOKEN: &str = "INSERT INTO plexsphere.provisioned_resource_outbox_token
+    (provisioned_resource_id, event_type, version)
+VALUES ($1, 'broker.ProvisionedResourceRequested', 1)";
+const EVENT: &str = "INSERT INTO plexsphere.outbox_events
+    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
+VALUES ($1, $1, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), $2)";
+const LINE: &str = "INSERT INTO plexsphere.provisioned_resource_audit
+    (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
+VALUES ($2, $1, 'declared', 'naive', 'naive', 'Pending', 1)";
 
 #[derive(Clone, Copy)]
 enum Refers {
@@ -84,27 +90,37 @@ pub(super) async fn run(lab: Lab) {
         [("without a request id", Repeatable::No), ("with a request id", Repeatable::Yes)]
     {
         let stand = Stand::new().await;
-        let many = lab.many(500);
-        let case = lab.case(&stand, name, many);
-        for round in case.rounds() {
-            forget(stand.world.pool()).await;
-            let declared = declarations(&stand.world, many, repeatable);
-            round.measure(Way::Floor, store(stand.world.pool(), declared)).await;
-            forget(stand.world.pool()).await;
-            let declared = declarations(&stand.world, many, repeatable);
-            round.measure(Way::Ours, provision(&stand.world, declared)).await;
-            forget(stand.world.pool()).await;
-            let declared = declarations(&stand.world, many, repeatable);
-            round.measure(Way::Naive, one_by_one(stand.world.pool(), declared)).await;
+        for (some, many) in [("100", 100), ("500", 500), ("2,500", 2_500)] {
+            declare(
+                &lab.case(&stand, format!("{some} {name}"), lab.many(many)),
+                &stand,
+                repeatable,
+            )
+            .await;
         }
     }
 }
 
-/// Each round begins with empty tables.
+async fn declare(case: &Case<'_>, stand: &Stand, repeatable: Repeatable) {
+    let Stand { world, .. } = stand;
+    for round in case.rounds() {
+        let declared = || declarations(world, case.many(), repeatable);
+        forget(world.pool()).await;
+        round.measure(Way::Floor, store(world.pool(), declared())).await;
+        forget(world.pool()).await;
+        round.measure(Way::Ours, provision(world, declared())).await;
+        forget(world.pool()).await;
+        round.measure(Way::Naive, one_by_one(world.pool(), declared())).await;
+    }
+}
+
+/// Each round begins with empty tables. The audit's own guard has to look away.
 async fn forget(pool: &PgPool) {
-    let tables =
-        "TRUNCATE plexsphere.provisioned_resources, plexsphere.provisioned_resource_schedule,
-        plexsphere.provisioned_resource_outbox_token, plexsphere.outbox_events";
+    let tables = "SET session_replication_role = replica;
+        TRUNCATE plexsphere.provisioned_resources, plexsphere.provisioned_resource_schedule,
+            plexsphere.provisioned_resource_outbox_token, plexsphere.outbox_events,
+            plexsphere.provisioned_resource_audit;
+        SET session_replication_role = origin";
     pool.execute(tables).await.unwrap();
 }
 
@@ -135,8 +151,8 @@ async fn store(pool: &PgPool, declared: Vec<Declaration>) {
     at_once(AT_ONCE, declared, move |declared| {
         let pool = pool.clone();
         async move {
-            let request = declared.request_id.as_ref().map(RequestId::as_str);
-            let store = bound(STORE, fresh(), &declared).bind(request);
+            let id = fresh();
+            let store = resource(STORE, id, &declared).bind(payload(id, &declared));
             store.execute(&pool).await.unwrap();
         }
     })
@@ -145,6 +161,11 @@ async fn store(pool: &PgPool, declared: Vec<Declaration>) {
 
 async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
     for declared in declared {
+        if let Some(request) = &declared.request_id {
+            let repeated = sqlx::query(REPEATED).bind(declared.project_id.as_uuid());
+            let repeated = repeated.bind(request.as_str()).fetch_optional(pool).await.unwrap();
+            assert!(repeated.is_none(), "nobody has asked for {request} before");
+        }
         for (statement, refers) in LOOKED_UP {
             let id = match refers {
                 Refers::Blueprint => declared.blueprint_version_id.as_uuid(),
@@ -155,9 +176,15 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
             sqlx::query(statement).bind(id).fetch_optional(pool).await.unwrap();
         }
         let id = fresh();
-        for statement in WRITTEN {
+        let writes = [
+            resource(RESOURCE, id, &declared),
+            sqlx::query(TOKEN).bind(id),
+            sqlx::query(EVENT).bind(id).bind(payload(id, &declared)),
+            sqlx::query(LINE).bind(id).bind(declared.project_id.as_uuid()),
+        ];
+        for write in writes {
             let mut transaction = pool.begin().await.unwrap();
-            bound(statement, id, &declared).execute(&mut *transaction).await.unwrap();
+            write.execute(&mut *transaction).await.unwrap();
             transaction.commit().await.unwrap();
         }
     }
@@ -168,15 +195,26 @@ fn fresh() -> Uuid {
     broker_tests::real::SystemIds.provisioned_resource_id().as_uuid()
 }
 
-fn bound<'q>(
-    statement: &'static str,
-    id: Uuid,
-    declared: &Declaration,
-) -> sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments> {
+fn resource(statement: &'static str, id: Uuid, declared: &Declaration) -> Insert {
     sqlx::query(statement)
         .bind(id)
         .bind(declared.resource_id.as_uuid())
         .bind(declared.project_id.as_uuid())
         .bind(declared.blueprint_version_id.as_uuid())
         .bind(declared.cloud_credential_id.as_uuid())
+        .bind(declared.request_id.as_ref().map(|request| request.as_str().to_owned()))
+}
+
+/// As long as the event that the broker stores.
+fn payload(id: Uuid, declared: &Declaration) -> String {
+    let Declaration { project_id, resource_id, .. } = declared;
+    let (blueprint, credential) = (declared.blueprint_version_id, declared.cloud_credential_id);
+    json!({
+        "event_type": "broker.ProvisionedResourceRequested", "event_id": id.to_string(), "sequence": 1,
+        "occurred_at": "2026-01-01T00:00:00.000000Z", "provisioned_resource_id": id.to_string(),
+        "project_id": project_id.to_string(), "xr_name": format!("pr-{id}"),
+        "resource_id": resource_id.to_string(), "blueprint_version_id": blueprint.to_string(),
+        "cloud_credential_id": credential.to_string(),
+    })
+    .to_string()
 }

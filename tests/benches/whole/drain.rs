@@ -37,13 +37,23 @@ WHERE event_id = $1 AND claimed_by = 'bare' AND settled_at IS NULL";
 
 pub(super) async fn run(lab: Lab) {
     let stand = Stand::new().await;
-    let many = lab.many(1_000);
+    for (name, many, batch) in [
+        ("250 events", 250, BATCH),
+        ("1,000 events", 1_000, BATCH),
+        ("4,000 events", 4_000, BATCH),
+        ("4,000 events, 1,000 at a time", 4_000, 1_000),
+    ] {
+        drain(lab, &stand, name, lab.many(many), batch).await;
+    }
+}
+
+async fn drain(lab: Lab, stand: &Stand, name: &str, many: usize, batch: u16) {
     let pool = stand.world.pool();
-    let relay = relay(&stand.world, Arc::new(Taken));
-    let case = lab.case(&stand, "1,000 events", many);
+    let relay = relay(&stand.world.ports, batch, Arc::new(Taken));
+    let case = lab.case(stand, name, many);
     for round in case.rounds() {
         fill(pool, many).await;
-        round.measure(Way::Floor, bare(pool, many)).await;
+        round.measure(Way::Floor, bare(pool, many, batch)).await;
         fill(pool, many).await;
         round.measure(Way::Ours, deliver(&relay, many)).await;
         fill(pool, many).await;
@@ -79,10 +89,10 @@ async fn deliver(relay: &Relay, many: usize) {
     assert_eq!(delivered, many);
 }
 
-async fn bare(pool: &PgPool, many: usize) {
+async fn bare(pool: &PgPool, many: usize, batch: u16) {
     let mut delivered = 0;
     loop {
-        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(BATCH));
+        let claim = sqlx::query_as::<_, (Uuid, String)>(CLAIM).bind(i64::from(batch));
         let claimed = claim.fetch_all(pool).await.unwrap();
         if claimed.is_empty() {
             break;

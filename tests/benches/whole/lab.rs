@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::processor::{self, Spent};
 use super::stand::{Counted, Stand};
-use super::{claim, cold, converge, crowd, declare, drain, sweep, teardown, watch};
+use super::{claim, cold, converge, crowd, declare, drain, life, sweep, teardown, watch};
 
 /// At least as many rounds as a median and a spread need.
 const ROUNDS: usize = 5;
@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 /// What a work does once it is wanted.
 type Start = fn(Lab) -> Pin<Box<dyn Future<Output = ()>>>;
 
-const WORKS: [(&str, Start); 9] = [
+const WORKS: [(&str, Start); 10] = [
     ("sweep", |lab| Box::pin(sweep::run(lab))),
     ("cold", |lab| Box::pin(cold::run(lab))),
     ("crowd", |lab| Box::pin(crowd::run(lab))),
@@ -24,6 +24,7 @@ const WORKS: [(&str, Start); 9] = [
     ("watch", |lab| Box::pin(watch::run(lab))),
     ("teardown", |lab| Box::pin(teardown::run(lab))),
     ("declare", |lab| Box::pin(declare::run(lab))),
+    ("life", |lab| Box::pin(life::run(lab))),
     ("drain", |lab| Box::pin(drain::run(lab))),
     ("claim", |lab| Box::pin(claim::run(lab))),
 ];
@@ -86,6 +87,10 @@ impl Lab {
 }
 
 impl Case<'_> {
+    pub(super) const fn many(&self) -> usize {
+        self.many
+    }
+
     pub(super) fn rounds(&self) -> impl Iterator<Item = Round<'_>> {
         let last = if self.lab.quick { 2 } else { ROUNDS };
         (0..=last).map(|number| Round { case: self, number })
@@ -96,6 +101,16 @@ impl Round<'_> {
     /// Lets one way do the work, and tells how long it took, what it asked the API server for, and what it wrote. What is
     /// slow by itself is not warmed up.
     pub(super) async fn measure(self, way: Way, work: impl Future<Output = ()>) {
+        self.measure_counted(way, work, |counted| counted).await;
+    }
+
+    /// The same where somebody knows better what was counted.
+    pub(super) async fn measure_counted(
+        self,
+        way: Way,
+        work: impl Future<Output = ()>,
+        count: impl FnOnce(Counted) -> Counted,
+    ) {
         let Self { case: Case { stand, .. }, number } = self;
         if number == 0 && way == Way::Naive {
             return;
@@ -106,7 +121,7 @@ impl Round<'_> {
         work.await;
         let took = started.elapsed();
         let spent = processor::between(&spent, &processor::spent());
-        let since = stand.since(&before, way).await;
+        let since = count(stand.since(&before, way).await);
         self.tell_all(way, took, &since, &spent);
     }
 

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use broker_domain::ClusterId;
@@ -34,16 +35,23 @@ struct Played {
     /// The objects of the first machine. Those of the others differ in nothing but its ids.
     composite: String,
     config: String,
+    /// Requests so far, but for watches.
+    asked: Arc<AtomicUsize>,
 }
 
-/// A client of an API server on which these machines stand.
-pub(crate) async fn client(world: &Arc<RealWorld>, machines: Vec<Machine>) -> Client {
+/// A client of an API server on which these machines stand, and which counts what it is asked for.
+pub(crate) async fn client(
+    world: &Arc<RealWorld>,
+    machines: Vec<Machine>,
+    asked: Arc<AtomicUsize>,
+) -> Client {
     let played = Arc::new(Played {
         provider_group: world.kinds.provider_group(),
         cluster: world.ports.cluster.identity().await.unwrap(),
         composite: composite(world, &machines[0]).to_string(),
         config: config(world, &machines[0]).to_string(),
         machines,
+        asked,
     });
     let serve = move |request| ready(Ok::<_, Infallible>(played.serve(&request)));
     Client::new(tower::service_fn(serve), "default")
@@ -52,6 +60,8 @@ pub(crate) async fn client(world: &Arc<RealWorld>, machines: Vec<Machine>) -> Cl
 impl Played {
     fn serve(&self, request: &Request<Body>) -> Answer {
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let watched = query.contains("watch=true");
+        self.asked.fetch_add(usize::from(!watched), Ordering::Relaxed);
         let configs = format!("/apis/{}/v1beta1", self.provider_group);
         if path == "/api/v1/namespaces/kube-system" {
             return said(&json!({"metadata": {"uid": self.cluster.as_str()}}));
@@ -69,7 +79,7 @@ impl Played {
             *answer.status_mut() = StatusCode::NOT_FOUND;
             return answer;
         }
-        if query.contains("watch=true") { watched() } else { self.page(path, query) }
+        if watched { watching() } else { self.page(path, query) }
     }
 
     fn page(&self, path: &str, query: &str) -> Answer {
@@ -123,7 +133,7 @@ fn said(document: &Value) -> Answer {
     Response::new(Full::from(document.to_string()).boxed_unsync())
 }
 
-fn watched() -> Answer {
+fn watching() -> Answer {
     let bookmark =
         json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": VERSION}}});
     let line = Bytes::from(format!("{bookmark}\n"));

@@ -5,13 +5,16 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use broker_app::{LogEventSink, Relay, RelayConfig, Runner, RunnerConfig, Sweeper};
+use broker_app::{LogEventSink, Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Sweeper};
+use broker_kube::cache::Cache;
 use broker_ports::testing::builders::{rows, worker};
-use broker_ports::{EventSink, ReconcilerPorts, RelayPorts};
+use broker_ports::{EventSink, ReconcilerPorts, RelayPorts, ServicePorts};
 use broker_tests::TestCluster;
 use broker_tests::cluster::Mark;
 use broker_tests::real::{PATIENCE, RealWorld, reconciler_config};
-use kube::Client;
+use futures::StreamExt as _;
+use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, Executor};
 use tokio::task::JoinSet;
@@ -33,15 +36,31 @@ pub(super) struct Since {
     transactions: i64,
 }
 
-/// What was asked of the servers meanwhile.
+/// What was asked of the servers meanwhile; `None` where nobody could count it.
 #[derive(Debug, Serialize)]
 pub(super) struct Counted {
-    /// Of the API server, by its own log.
-    requests: usize,
+    /// Of the API server, by its own log, or by whoever plays one.
+    requests: Option<usize>,
     /// Transactions that wrote.
-    commits: i64,
+    commits: Option<i64>,
     /// Rows that they wrote, each once however often.
-    rows: i64,
+    rows: Option<i64>,
+}
+
+impl Counted {
+    /// Where there are no servers.
+    pub(super) const NOT: Self = Self { requests: None, commits: None, rows: None };
+
+    /// The same, with the requests that a played API server was sent.
+    pub(super) fn of_played(self, requests: usize) -> Self {
+        Self { requests: Some(requests), ..self }
+    }
+
+    /// Whether it was counted, and nobody asked for anything or wrote anything.
+    pub(super) fn is_nothing(&self) -> bool {
+        let Self { requests, commits, rows } = self;
+        (*requests, *commits, *rows) == (Some(0), Some(0), Some(0))
+    }
 }
 
 /// Every table that anybody here writes to.
@@ -56,6 +75,9 @@ const TABLES: [&str; 9] = [
     "bootstrap_tokens",
     "nodes",
 ];
+
+/// As many events as the relay claims at a time, unless somebody chooses otherwise.
+pub(super) const BATCH: u16 = 20;
 
 /// Every transaction that writes takes the next number, and nobody else writes on these servers.
 const TRANSACTIONS: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
@@ -89,7 +111,8 @@ impl Stand {
         let asked = self.world.cluster.audit_log().since(since.requests, user).await;
         // A watch goes on and on, and is taken up again when it likes.
         let requests = asked.iter().filter(|request| request.verb != "watch").count();
-        Counted { requests, commits, rows: self.rows(since.transactions).await }
+        let rows = self.rows(since.transactions).await;
+        Counted { requests: Some(requests), commits: Some(commits), rows: Some(rows) }
     }
 
     async fn transactions(&self) -> i64 {
@@ -131,15 +154,12 @@ pub(super) async fn at_once<T, F>(
     workers.join_all().await;
 }
 
-/// As many events as the shipped relay claims at a time.
-pub(super) const BATCH: u16 = 20;
-
-/// The relay as it is shipped.
-pub(super) fn relay(world: &RealWorld, sink: Arc<dyn EventSink>) -> Relay {
-    let ports = RelayPorts { outbox: Arc::clone(&world.ports.outbox), sink };
+/// The relay as an embedder gets it if nothing else is said, but for how many events it claims at a time.
+pub(super) fn relay(ports: &ServicePorts, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
+    let ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
     let config = RelayConfig {
         worker: worker("relay"),
-        batch: rows(BATCH),
+        batch: rows(batch),
         claim_for: Duration::from_mins(1),
         store_deadline: PATIENCE,
         deliver_deadline: PATIENCE,
@@ -151,8 +171,11 @@ pub(super) fn relay(world: &RealWorld, sink: Arc<dyn EventSink>) -> Relay {
 
 /// The runner as it is shipped, and the cache that hints to it, until the answer is dropped.
 pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
-    let ports = ReconcilerPorts::from(&world.ports);
-    let sweeper = Sweeper::new(ports, reconciler_config("runner"));
+    run_replica("runner", &world.ports, &world.cache)
+}
+
+/// The same over adapters of its own.
+pub(super) fn run_replica(name: &str, ports: &ServicePorts, cache: &Arc<Cache>) -> JoinSet<()> {
     let config = RunnerConfig {
         sweep_interval: Duration::from_secs(30),
         poll_interval: Duration::from_secs(1),
@@ -161,9 +184,49 @@ pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
         stop_within: Duration::from_secs(10),
         retention: None,
     };
-    let relay = relay(world, Arc::new(LogEventSink));
-    let runner = Runner::new(world.reconciler.clone(), sweeper, relay, config).unwrap();
-    let mut running = world.run_cache();
+    let of_reconciler = ReconcilerPorts::from(ports);
+    let sweeper = Sweeper::new(of_reconciler.clone(), reconciler_config(name));
+    let reconciler = Reconciler::new(of_reconciler, reconciler_config(name));
+    let relay = relay(ports, BATCH, Arc::new(LogEventSink));
+    let runner = Runner::new(reconciler, sweeper, relay, config).unwrap();
+    let mut running = run_cache(cache);
     running.spawn(async move { runner.run(std::future::pending()).await.unwrap() });
     running
+}
+
+/// Runs a cache until the answer is dropped.
+pub(super) fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
+    let cache = Arc::clone(cache);
+    let mut running = JoinSet::new();
+    running.spawn(async move { cache.run(std::future::pending()).await });
+    running
+}
+
+/// Does something with each change of these objects, one after the other, until the answer is dropped.
+pub(super) fn follow<F>(
+    objects: Api<DynamicObject>,
+    each: impl Fn(WatchEvent<DynamicObject>) -> F + Send + 'static,
+) -> JoinSet<()>
+where
+    F: Future<Output = ()> + Send,
+{
+    let mut following = JoinSet::new();
+    following.spawn(async move {
+        let listed = objects.list(&ListParams::default().limit(1)).await.unwrap();
+        let mut version = listed.metadata.resource_version.unwrap();
+        loop {
+            let parameters = WatchParams::default().timeout(290);
+            let mut events = objects.watch(&parameters, &version).await.unwrap().boxed();
+            while let Some(event) = events.next().await {
+                let event = event.unwrap();
+                if let WatchEvent::Added(it) | WatchEvent::Modified(it) | WatchEvent::Deleted(it) =
+                    &event
+                {
+                    version = it.resource_version().unwrap();
+                }
+                each(event).await;
+            }
+        }
+    });
+    following
 }

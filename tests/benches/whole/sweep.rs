@@ -3,6 +3,7 @@
 //! The floor reads the same columns of the same rows by the same pages. The naive way asks the API server for each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker_app::Sweeper;
 use broker_domain::XrName;
@@ -16,12 +17,11 @@ use kube::{Api, ResourceExt};
 use sqlx::postgres::PgRow;
 use sqlx::types::time::OffsetDateTime;
 use sqlx::{PgPool, Row};
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::lab::{Lab, Way};
 use super::played;
-use super::stand::Stand;
+use super::stand::{Stand, run_cache};
 
 /// As many rows as the broker reads at a time.
 const PAGE: i64 = 1_000;
@@ -62,7 +62,8 @@ async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
     let stand = Stand::new().await;
     let world = &stand.world;
     let machines = world.furnish_rows(many).await;
-    let client = played::client(world, machines).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let client = played::client(world, machines, Arc::clone(&asked)).await;
     let (adapters, cache) = Adapters::over(world.pool(), client, PATIENCE);
     let ports = ReconcilerPorts::from(&adapters.of_service());
     let sweeper = Sweeper::new(ports, reconciler_config("swept"));
@@ -71,16 +72,11 @@ async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
     let case = lab.case(&stand, name, many);
     for round in case.rounds() {
         round.measure(Way::Floor, scan(world.pool(), many)).await;
-        round.measure(Way::Ours, sweep(&sweeper, many)).await;
+        let before = asked.load(Ordering::Relaxed);
+        let sweep = sweep(&sweeper, many);
+        let requests = || asked.load(Ordering::Relaxed) - before;
+        round.measure_counted(Way::Ours, sweep, |counted| counted.of_played(requests())).await;
     }
-}
-
-/// Runs a cache until the answer is dropped.
-pub(super) fn run_cache(cache: &Arc<Cache>) -> JoinSet<()> {
-    let cache = Arc::clone(cache);
-    let mut running = JoinSet::new();
-    running.spawn(async move { cache.run(std::future::pending()).await });
-    running
 }
 
 /// Sweeps until the cache follows every kind that a sweep asks for.

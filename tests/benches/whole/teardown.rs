@@ -1,7 +1,10 @@
 //! N machines that are Ready are taken down, from the request to Deleted, by the shipped runner. The floor deletes the
-//! composite resource and, when it is gone, the ProviderConfig, as many at a time; the naive way one machine after the
-//! other, with a transaction for each write. The garbage collector ends each deletion in the foreground, for all alike.
+//! composite resource and, when a watch says that it is gone, the ProviderConfig, as many at a time; the naive way one
+//! machine after the other, looking again and again, with a transaction for each write. The garbage collector ends each
+//! deletion in the foreground, for all alike.
 
+use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +13,17 @@ use broker_tests::real::Machine;
 use broker_tests::until;
 use broker_tests::world::operator;
 use http::{Method, Request};
-use kube::Client;
+use kube::api::WatchEvent;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use sqlx::PgPool;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::lab::{Lab, Way};
-use super::stand::{Stand, at_once, run_broker};
+use super::stand::{Stand, at_once, follow, run_broker};
+use super::sweep::composites;
 
 /// Machines that are taken down at a time: as many as the shipped runner has workers.
 const AT_ONCE: usize = 8;
@@ -41,28 +49,60 @@ const AUDIT: &str = "INSERT INTO plexsphere.provisioned_resource_audit
     (provisioned_resource_id, action, actor, correlation_id) VALUES ($1, 'phase_changed', 'naive', 'naive')";
 
 pub(super) async fn run(lab: Lab) {
-    let many = lab.many(50);
     let (bare, ours) = (Stand::new().await, Stand::new().await);
     for stand in [&bare, &ours] {
         until_collected(stand).await;
     }
+    let (gone, _following) = follow_deletions(&bare);
     let _running = run_broker(&ours.world);
-    let (bare_case, ours_case) =
-        (lab.case(&bare, "50 machines", many), lab.case(&ours, "50 machines", many));
-    for (bare_round, ours_round) in bare_case.rounds().zip(ours_case.rounds()) {
-        let machines = bare.world.furnish(many).await;
-        bare_round.measure(Way::Floor, delete(&bare, machines)).await;
-        let machines = ours.world.furnish(many).await;
-        ours_round.measure(Way::Ours, deprovision(&ours, machines)).await;
-        let machines = bare.world.furnish(many).await;
-        bare_round.measure(Way::Naive, one_by_one(&bare, machines)).await;
+    for many in [20, 50, 200] {
+        let name = format!("{many} machines");
+        let many = lab.many(many);
+        let (bare_case, ours_case) =
+            (lab.case(&bare, name.as_str(), many), lab.case(&ours, name.as_str(), many));
+        for (bare_round, ours_round) in bare_case.rounds().zip(ours_case.rounds()) {
+            let machines = bare.world.furnish(many).await;
+            bare_round.measure(Way::Floor, delete(&bare, machines, &gone)).await;
+            let machines = ours.world.furnish(many).await;
+            ours_round.measure(Way::Ours, deprovision(&ours, machines)).await;
+            let machines = bare.world.furnish(many).await;
+            bare_round.measure(Way::Naive, one_by_one(&bare, machines)).await;
+        }
     }
 }
 
 /// The garbage collector hears of new kinds after a while; until then it ends no deletion.
 async fn until_collected(stand: &Stand) {
-    let machines = stand.world.furnish(1).await;
-    delete(stand, machines).await;
+    for machine in stand.world.furnish(1).await {
+        for kind in paths(stand) {
+            delete_and_look(&stand.bare, &path_of(&kind, machine)).await;
+        }
+    }
+}
+
+/// The paths of objects that are gone, by a watch of each kind.
+type Gone = watch::Receiver<BTreeSet<String>>;
+
+fn follow_deletions(stand: &Stand) -> (Gone, [JoinSet<()>; 2]) {
+    let (told, gone) = watch::channel(BTreeSet::new());
+    let kinds = &stand.world.kinds;
+    let config = GroupVersionKind::gvk(&kinds.provider_group(), "v1beta1", "ProviderConfig");
+    let config = ApiResource::from_gvk_with_plural(&config, "providerconfigs");
+    let configs = Api::namespaced_with(stand.bare.clone(), &stand.world.home(), &config);
+    let followed = [composites(stand), configs].into_iter().zip(paths(stand));
+    let following = followed.map(|(objects, kind)| {
+        let told = told.clone();
+        follow(objects, move |event| {
+            if let WatchEvent::Deleted(object) = event {
+                told.send_modify(|gone| {
+                    gone.insert(format!("{kind}/{}", object.name_any()));
+                });
+            }
+            ready(())
+        })
+    });
+    let following: Vec<_> = following.collect();
+    (gone, following.try_into().unwrap())
 }
 
 async fn deprovision(stand: &Stand, machines: Vec<Machine>) {
@@ -87,13 +127,15 @@ async fn deleted(pool: &PgPool) -> i64 {
     sqlx::query_scalar(deleted).fetch_one(pool).await.unwrap()
 }
 
-async fn delete(stand: &Stand, machines: Vec<Machine>) {
-    let (client, kinds) = (stand.bare.clone(), paths(stand));
+async fn delete(stand: &Stand, machines: Vec<Machine>, gone: &Gone) {
+    let (client, kinds, gone) = (stand.bare.clone(), paths(stand), gone.clone());
     at_once(AT_ONCE, machines, move |machine| {
-        let (client, kinds) = (client.clone(), kinds.clone());
+        let (client, kinds, mut gone) = (client.clone(), kinds.clone(), gone.clone());
         async move {
             for kind in kinds {
-                delete_one(&client, &format!("{kind}/{}", XrName::of(machine.id))).await;
+                let path = path_of(&kind, machine);
+                send_deletion(&client, &path).await;
+                gone.wait_for(|gone| gone.contains(&path)).await.unwrap();
             }
         }
     })
@@ -104,7 +146,7 @@ async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
     let pool = stand.world.pool();
     for machine in machines {
         for kind in paths(stand) {
-            delete_one(&stand.bare, &format!("{kind}/{}", XrName::of(machine.id))).await;
+            delete_and_look(&stand.bare, &path_of(&kind, machine)).await;
         }
         for statement in TRANSACTIONS {
             let mut transaction = pool.begin().await.unwrap();
@@ -124,14 +166,22 @@ fn paths(stand: &Stand) -> [String; 2] {
     ]
 }
 
-/// Deletes an object, and waits until it is gone.
-async fn delete_one(client: &Client, path: &str) {
+fn path_of(kind: &str, machine: Machine) -> String {
+    format!("{kind}/{}", XrName::of(machine.id))
+}
+
+async fn send_deletion(client: &Client, path: &str) {
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground",
     });
     let request = Request::builder().method(Method::DELETE).uri(path);
     let request = request.header("content-type", "application/json");
     client.request_text(request.body(options.to_string().into_bytes()).unwrap()).await.unwrap();
+}
+
+/// Deletes an object, and looks until it is gone.
+async fn delete_and_look(client: &Client, path: &str) {
+    send_deletion(client, path).await;
     while client.request_text(Request::get(path).body(Vec::new()).unwrap()).await.is_ok() {
         tokio::time::sleep(LOOK).await;
     }

@@ -10,7 +10,7 @@ use broker_tests::real::{Behaviour, Crossplane, Machine, RealWorld, SystemClock}
 use broker_tests::until;
 use broker_tests::world::{NODE, STANDALONE};
 use futures::{StreamExt as _, stream};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams, WatchEvent};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use sqlx::PgPool;
@@ -18,7 +18,7 @@ use sqlx::types::time::OffsetDateTime;
 use tokio::task::JoinSet;
 
 use super::lab::{Case, Lab, Way};
-use super::stand::{Stand, run_broker};
+use super::stand::{Stand, follow, run_broker};
 
 /// How often somebody looks whether a change was committed.
 const LOOK: Duration = Duration::from_millis(2);
@@ -44,7 +44,7 @@ pub(super) async fn run(lab: Lab) {
     let machines = bare.stand.world.furnish(many * bare.rounds()).await;
     let machines: Vec<_> = machines.into_iter().map(|Machine { id, .. }| id).collect();
     let waiting = waiting(&ours.stand.world, many * ours.rounds()).await;
-    let _following = follow(bare.stand);
+    let _following = commit_changes(bare.stand);
     let _running = run_broker(&ours.stand.world);
     until("the cache to be warm", || async { ours.stand.world.cache.identity() }).await;
     let turns = machines.chunks(many).zip(waiting.chunks(many)).enumerate();
@@ -116,27 +116,18 @@ async fn change(
 }
 
 /// A bare watch that commits what it hears.
-fn follow(stand: &Stand) -> JoinSet<()> {
+fn commit_changes(stand: &Stand) -> JoinSet<()> {
     let xrd = stand.world.kinds.xrd_of(NODE);
-    let composites = stand.world.composites_of(&stand.bare, &xrd);
     let pool = stand.world.pool().clone();
-    let mut following = JoinSet::new();
-    following.spawn(async move {
-        let listed = composites.list(&ListParams::default().limit(1)).await.unwrap();
-        let mut version = listed.metadata.resource_version.unwrap();
-        loop {
-            let parameters = WatchParams::default().timeout(290);
-            let mut events = composites.watch(&parameters, &version).await.unwrap().boxed();
-            while let Some(event) = events.next().await {
-                if let WatchEvent::Modified(composite) = event.unwrap() {
-                    version = composite.resource_version().unwrap();
-                    let commit = sqlx::query(COMMIT).bind(composite.name_any());
-                    commit.execute(&pool).await.unwrap();
-                }
+    follow(stand.world.composites_of(&stand.bare, &xrd), move |event| {
+        let pool = pool.clone();
+        async move {
+            if let WatchEvent::Modified(composite) = event {
+                let commit = sqlx::query(COMMIT).bind(composite.name_any());
+                commit.execute(&pool).await.unwrap();
             }
         }
-    });
-    following
+    })
 }
 
 /// Resources without a Node whose composite resources stand, are composed, and are not ready.

@@ -8,6 +8,7 @@ mod guarantees;
 mod host;
 mod kills;
 mod late;
+mod noticed;
 mod paths;
 mod replicas;
 mod silence;

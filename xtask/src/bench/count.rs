@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::bar::Judged;
 use super::page::{between_marks, grouped};
 use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
@@ -52,9 +53,7 @@ pub(super) fn measure(
     program: &Path,
     environment: &[(String, String)],
 ) -> Result<Vec<(String, u64)>, TaskError> {
-    let mut list = Command::new(program);
-    let cases = list.arg("--list").output().map_err(spawn_error(&list))?;
-    let cases = String::from_utf8_lossy(&cases.stdout).into_owned();
+    let cases = cases(program)?;
     let valgrind = match unit {
         Unit::Instructions => Some(Valgrind::find_or_unpack(&to_stderr)?),
         Unit::BytesPerResource | Unit::Bytes => None,
@@ -66,18 +65,40 @@ pub(super) fn measure(
         });
         figure.map(|figure| (case.to_owned(), figure))
     };
-    cases.lines().map(figure).collect()
+    cases.iter().map(|case| figure(case)).collect()
 }
 
-/// The figures as the page shows them.
-pub(super) fn table(unit: Unit, figures: &[(String, u64)]) -> String {
+/// The cases that a program names. One that names none would agree with any figures.
+fn cases(program: &Path) -> Result<Vec<String>, TaskError> {
+    let mut list = Command::new(program);
+    let output = list.arg("--list").output().map_err(spawn_error(&list))?;
+    let failed = |how: String| TaskError::Command {
+        what: format!("listing the cases of {}", program.display()),
+        how,
+    };
+    if !output.status.success() {
+        let how = last_line(&output.stderr);
+        return Err(failed(how.unwrap_or_else(|| output.status.to_string())));
+    }
+    let cases = String::from_utf8_lossy(&output.stdout);
+    let cases: Vec<_> = cases.lines().filter(|case| !case.is_empty()).map(str::to_owned).collect();
+    if cases.is_empty() { Err(failed("it names none".to_owned())) } else { Ok(cases) }
+}
+
+/// The figures as the page shows them, and below them whether they are what they are held to.
+pub(super) fn text(unit: Unit, figures: &[(String, u64)], judged: Option<&Judged>) -> String {
+    let bar = judged.map(|judged| format!("\n{}", judged.line()));
+    table(unit, figures) + &bar.unwrap_or_default()
+}
+
+fn table(unit: Unit, figures: &[(String, u64)]) -> String {
     let rows = figures.iter().fold(String::new(), |rows, (case, figure)| {
         rows + &format!("| {case} | {} |\n", grouped(*figure))
     });
     format!("| case | {} |\n|---|---:|\n{rows}", unit.as_str())
 }
 
-/// The cases that take too much more than the page says, or that it does not know.
+/// The cases that take too much more than the page says, that it does not know, or that only it knows.
 pub(super) fn steps_back(page: &str, name: &str, figures: &[(String, u64)]) -> Vec<String> {
     let known = committed(page, name);
     let judge = |(case, figure): &(String, u64)| {
@@ -89,13 +110,18 @@ pub(super) fn steps_back(page: &str, name: &str, figures: &[(String, u64)]) -> V
         let (now, before) = (grouped(*figure), grouped(before));
         (*figure > bound).then(|| format!("{name}: `{case}` was {before} and is {now}"))
     };
-    figures.iter().filter_map(judge).collect()
+    let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
+    let gone = gone
+        .map(|(case, _)| format!("{name}: `{case}` is on the page and is not measured any more"));
+    figures.iter().filter_map(judge).chain(gone).collect()
 }
 
 /// The figures of a benchmark as they stand on the page.
 fn committed(page: &str, name: &str) -> Vec<(String, u64)> {
     let Some((start, stop)) = between_marks(page, name) else { return Vec::new() };
     let row = |line: &str| {
+        // What stands below the table is no row of it.
+        let line = line.strip_prefix('|')?;
         let mut columns = line.split('|').map(str::trim).filter(|column| !column.is_empty());
         let (case, figure) = (columns.next()?, columns.next()?);
         Some((case.to_owned(), figure.replace(',', "").parse().ok()?))
@@ -152,6 +178,7 @@ fn last_line(output: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bar::Bar;
     use super::*;
 
     #[test]
@@ -180,7 +207,35 @@ mod tests {
             steps_back(page, "x", &figures(1_051, 43)),
             ["x: `one` was 1,000 and is 1,051", "x: `two` was 40 and is 43"]
         );
-        let new = [("three".to_owned(), 1)];
+        let new = [("three".to_owned(), 1), ("one".to_owned(), 1), ("two".to_owned(), 1)];
         assert_eq!(steps_back(page, "x", &new), ["x: `three` has no committed figure"]);
+        assert_eq!(
+            steps_back(page, "x", &new[..2]),
+            [
+                "x: `three` has no committed figure",
+                "x: `two` is on the page and is not measured any more"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_that_fails_or_names_no_case_is_no_benchmark() {
+        let listed = |program: &str| cases(Path::new(program));
+        let error = |program| listed(program).unwrap_err().to_string();
+        assert_eq!(error("false"), "listing the cases of false failed (exit status: 1)");
+        assert_eq!(error("true"), "listing the cases of true failed (it names none)");
+        assert_eq!(listed("echo").unwrap(), ["--list"], "it says what it is asked");
+    }
+
+    #[test]
+    fn what_stands_below_a_table_is_not_read_as_a_figure() {
+        let figures = [("one".to_owned(), 1_000)];
+        let judged = Bar::Resource(1_024, "").judge(&figures);
+        let text = text(Unit::BytesPerResource, &figures, Some(&judged));
+        assert!(
+            text.ends_with("| one | 1,000 |\n\n- at most 1,024 bytes per resource: met, 1,000\n")
+        );
+        let page = format!("<!-- bench x -->\n{text}- a | 7 |\n<!-- /bench x -->\n");
+        assert_eq!(committed(&page, "x"), figures);
     }
 }

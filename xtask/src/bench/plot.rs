@@ -10,8 +10,8 @@ const HEIGHT: f64 = 400.0;
 /// Left, right, above and below the picture.
 const MARGINS: (f64, f64, f64, f64) = (60.0, 90.0, 40.0, 50.0);
 
-/// The picture of a work; none if there is nothing to compare.
-pub(super) fn plot(title: &str, of: &[Measurement]) -> Option<String> {
+/// The picture of a work, with what there is more and more of below it; none if there is nothing to compare.
+pub(super) fn plot(title: &str, of_what: &str, of: &[Measurement]) -> Option<String> {
     let ways: Vec<_> = Way::ALL.into_iter().map(|way| (way, growth(of, way))).collect();
     let longest = ways.iter().map(|(_, points)| points.len()).max()?;
     if longest < 3 {
@@ -28,7 +28,7 @@ pub(super) fn plot(title: &str, of: &[Measurement]) -> Option<String> {
         x: Axis::around(all().map(|point| point.0))?,
         y: Axis::around(all().map(|point| point.1))?,
     };
-    let mut picture = axes.frame(title);
+    let mut picture = axes.frame(title, of_what);
     for (way, points) in ways.iter().filter(|(_, points)| !points.is_empty()) {
         picture += &axes.line(*way, points);
     }
@@ -71,14 +71,14 @@ impl Axes {
         (across, (HEIGHT - above - below).mul_add(1.0 - self.y.part(y), above))
     }
 
-    fn frame(&self, title: &str) -> String {
+    fn frame(&self, title: &str, of_what: &str) -> String {
         let middle = f64::midpoint(MARGINS.0, WIDTH - MARGINS.1);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
              font-family=\"sans-serif\" font-size=\"12\">\n\
              <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
              <text x=\"{middle}\" y=\"22\" text-anchor=\"middle\">{title}</text>\n\
-             <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">how much there is</text>\n\
+             <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{of_what}</text>\n\
              <text x=\"16\" y=\"{}\" text-anchor=\"middle\" transform=\"rotate(-90 16 {})\">\
              how long it takes, relatively</text>\n",
             HEIGHT - 10.0,
@@ -148,16 +148,17 @@ mod tests {
     #[test]
     fn what_grows_in_proportion_is_a_straight_line() {
         let times = [10, 100, 1_000].map(|many| took(many, Way::Ours, 1, many * 7));
-        let picture = plot("a work", &times).unwrap();
+        let picture = plot("a work", "things", &times).unwrap();
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
         assert!(picture.contains("points=\"60.0,350.0 305.0,195.0 550.0,40.0\""), "{picture}");
         assert!(picture.contains(">ours</text>") && !picture.contains(">naive</text>"));
+        assert!(picture.contains(">things</text>"), "{picture}");
         assert!(!picture.contains("NaN"));
     }
 
     #[test]
     fn two_amounts_are_no_growth() {
         let times = [10, 100].map(|many| took(many, Way::Ours, 1, many));
-        assert_eq!(plot("a work", &times), None);
+        assert_eq!(plot("a work", "things", &times), None);
     }
 }

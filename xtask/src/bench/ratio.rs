@@ -41,12 +41,12 @@ impl Way {
     }
 }
 
-/// What was asked of the servers meanwhile.
+/// What was asked of the servers meanwhile; `None` is what nobody counted, which is not the same as nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct Counted {
-    pub(super) requests: u64,
-    pub(super) commits: u64,
-    pub(super) rows: u64,
+    pub(super) requests: Option<u64>,
+    pub(super) commits: Option<u64>,
+    pub(super) rows: Option<u64>,
 }
 
 /// The middle of some figures, and the least and greatest of them.
@@ -83,6 +83,17 @@ pub(super) fn counted(of: &[&Measurement], way: Way) -> Option<Counted> {
     let mut counts: Vec<_> = of.iter().filter(|it| it.way == way).map(|it| it.counted).collect();
     counts.sort();
     counts.get(counts.len() / 2).copied()
+}
+
+/// The most of each that a way asked for, in any round of any case. What was not counted once is not known.
+pub(super) fn most(of: &[Measurement], way: Way) -> Option<Counted> {
+    let greatest = |one: Option<u64>, other: Option<u64>| Some(one?.max(other?));
+    let each = of.iter().filter(|it| it.way == way).map(|it| it.counted);
+    each.reduce(|one, other| Counted {
+        requests: greatest(one.requests, other.requests),
+        commits: greatest(one.commits, other.commits),
+        rows: greatest(one.rows, other.rows),
+    })
 }
 
 /// The kernel counts in hundredths of a second: with fewer of them, a share says more about when it counted.
@@ -126,6 +137,12 @@ pub(super) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     (across > 0.0).then(|| along / across)
 }
 
+/// The greatest exponent between neighbouring amounts: what a small amount costs anyhow makes the line through all of
+/// them flatter than its end is.
+pub(super) fn steepest(points: &[(f64, f64)]) -> Option<f64> {
+    points.windows(2).filter_map(exponent).max_by(f64::total_cmp)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit of a ratio")]
 const fn amount(number: u64) -> f64 {
     number as f64
@@ -140,7 +157,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::bench) fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
-        let counted = Counted { requests: 0, commits: round, rows: 0 };
+        let counted = Counted { requests: Some(0), commits: Some(round), rows: Some(0) };
         let spent = BTreeMap::new();
         Measurement { case: many.to_string(), many, way, round, nanoseconds, counted, spent }
     }
@@ -169,7 +186,31 @@ pub(super) mod tests {
         let spread = ratio(&times, Way::Ours, Way::Floor).unwrap();
         assert_eq!(spread, Spread { median: 2.5, least: 2.0, greatest: 3.0 });
         assert_eq!(ratio(&times, Way::Naive, Way::Ours), None);
-        assert_eq!(counted(&times, Way::Ours).unwrap().commits, 2);
+        assert_eq!(counted(&times, Way::Ours).unwrap().commits, Some(2));
+    }
+
+    #[test]
+    fn the_most_is_taken_from_all_rounds_and_cases() {
+        let mut times = [
+            took(10, Way::Ours, 3, 1),
+            took(10, Way::Ours, 1, 1),
+            took(20, Way::Ours, 2, 1),
+            took(20, Way::Floor, 9, 1),
+        ];
+        times[2].counted.requests = Some(7);
+        let expected = Counted { requests: Some(7), commits: Some(3), rows: Some(0) };
+        assert_eq!(most(&times, Way::Ours), Some(expected));
+        assert_eq!(most(&times, Way::Naive), None);
+        times[1].counted.requests = None;
+        assert_eq!(most(&times, Way::Ours), Some(Counted { requests: None, ..expected }));
+    }
+
+    #[test]
+    fn what_nobody_counted_is_read_as_such() {
+        let line = r#"{"work": "any", "case": "9", "many": 9, "way": "ours", "round": 1,
+            "nanoseconds": 5, "counted": {"requests": null, "commits": 0, "rows": 3}}"#;
+        let read: Measurement = serde_json::from_str(line).unwrap();
+        assert_eq!(read.counted, Counted { requests: None, commits: Some(0), rows: Some(3) });
     }
 
     #[test]
@@ -203,5 +244,13 @@ pub(super) mod tests {
         let square = [(1.0, 3.0), (10.0, 300.0)];
         assert!((exponent(&square).unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(exponent(&square[..1]), None, "one point has no slope");
+    }
+
+    #[test]
+    fn the_steepest_step_is_not_flattened_by_what_a_small_amount_costs_anyhow() {
+        let points = [(1.0, 9.0), (10.0, 10.0), (100.0, 1_000.0), (1_000.0, 1_000.0)];
+        assert!((steepest(&points).unwrap() - 2.0).abs() < 1e-9);
+        assert!(exponent(&points).unwrap() < 1.0);
+        assert_eq!(steepest(&points[..1]), None, "one point has no step");
     }
 }

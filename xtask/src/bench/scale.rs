@@ -1,14 +1,19 @@
 //! What the counted figures mean for a platform: how busy its servers are with N resources, and which is the first that
 //! cannot keep up. Pure, but for the two pages that it reads from and writes to.
 //!
-//! The broker's part is counted: how many requests and commits a life and a change take, and how much more a sweep is than
-//! a bare scan, all by `cargo xtask bench`. What the servers can do is assumed, because only a platform knows its own.
+//! The broker's part is counted: how many requests and commits a life and a trouble take with all replicas at work, and
+//! how much more a sweep is than a bare scan, all by `cargo xtask bench`. What the servers can do is assumed, because only a
+//! platform knows its own.
+
+mod taken;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::page::{self, between_marks, grouped, with_text};
+use taken::Taken;
+
+use super::page::{self, grouped, with_text};
 use crate::error::TaskError;
 
 /// Where the outcome stands.
@@ -17,28 +22,17 @@ const PAGE: &str = "docs/scale.md";
 /// How many resources.
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
-/// What the broker takes, by the benchmarks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Taken {
-    requests_per_life: f64,
-    commits_per_life: f64,
-    requests_per_change: f64,
-    commits_per_change: f64,
-    /// A sweep, in bare scans of the same rows.
-    scans_per_sweep: f64,
-    bytes_per_resource: f64,
-}
-
 /// What a platform does, and what its servers can do.
 #[derive(Debug, Clone, Copy)]
 struct Platform {
-    /// How often a resource changes in a day.
-    changes_per_day: f64,
+    /// How often a resource has trouble in a day and is back: two changes each.
+    troubles_per_day: f64,
     /// How many of a hundred resources are made, and as many removed, in a day.
     lives_per_day: f64,
-    /// Which share of all changes at the same moment, when a cloud has trouble.
+    /// Which share of all has trouble at the same moment, when a cloud has.
     storm: f64,
-    replicas: f64,
+    /// As many as somebody has counted with.
+    replicas: u32,
     sweep_interval_seconds: f64,
     /// What the API server takes of the broker, as its own fairness allows.
     requests_per_second: f64,
@@ -48,10 +42,10 @@ struct Platform {
 }
 
 const ASSUMED: Platform = Platform {
-    changes_per_day: 24.0,
+    troubles_per_day: 12.0,
     lives_per_day: 10.0,
     storm: 0.1,
-    replicas: 3.0,
+    replicas: 3,
     sweep_interval_seconds: 30.0,
     requests_per_second: 200.0,
     commits_per_second: 1_000.0,
@@ -87,7 +81,7 @@ pub(super) fn write(root: &Path) -> Result<(), TaskError> {
         what: format!("reading what the broker takes from {}", page::PAGE),
         how: format!("there is no figure for {what}"),
     };
-    let taken = Taken::from_page(&page::read(root)?).map_err(missing)?;
+    let taken = Taken::from_page(&page::read(root)?, ASSUMED.replicas).map_err(missing)?;
     let table = table(taken, ASSUMED);
     println!("\nscale\n\n{table}");
     let path = root.join(PAGE);
@@ -103,77 +97,30 @@ pub(super) fn write(root: &Path) -> Result<(), TaskError> {
     fs::write(&path, text).map_err(file("write"))
 }
 
-impl Taken {
-    /// From the tables of the page; the error names what is not there.
-    fn from_page(page: &str) -> Result<Self, String> {
-        let of = |name: &str, case: &str, column: usize| {
-            cell(page, name, case, column).ok_or_else(|| format!("`{name}`, {case}"))
-        };
-        // Floor, ours and naive stand in one cell; the second is ours.
-        let ours = |name: &str, case: &str, column: usize, many: f64| {
-            let cell = of(name, case, column)?;
-            let ours = cell.split('/').nth(1).and_then(number);
-            ours.map(|ours| ours / many).ok_or_else(|| format!("`{name}`, {case}"))
-        };
-        let first = |cell: String| {
-            cell.split_whitespace().next().and_then(number).ok_or_else(|| cell.clone())
-        };
-        let (up, down) = ("200 machines", "50 machines");
-        let (requests, commits) = (3, 4);
-        let change = |column| ours("watch", "p50", column, 100.0);
-        // Brought up to the armed composite resource, told that it is ready, and taken down.
-        let life = |column| {
-            let (up, down) =
-                (ours("converge", up, column, 200.0)?, ours("teardown", down, column, 50.0)?);
-            Ok::<_, String>(up + change(column)? + down)
-        };
-        let declared = ours("declare", "without a request id", commits, 500.0)?;
-        Ok(Self {
-            requests_per_life: life(requests)?,
-            commits_per_life: declared + life(commits)?,
-            requests_per_change: change(requests)?,
-            commits_per_change: change(commits)?,
-            scans_per_sweep: first(of("sweep", "10,000", 1)?)?,
-            bytes_per_resource: first(of("memory", "heap per resource, of 100,000", 1)?)?,
-        })
-    }
-}
-
-/// A cell of the table of a benchmark, by the first cell of its row.
-fn cell(page: &str, name: &str, case: &str, column: usize) -> Option<String> {
-    let (start, stop) = between_marks(page, name)?;
-    page[start..stop].lines().find_map(|line| {
-        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        (cells.first() == Some(&case)).then(|| cells.get(column).map(ToString::to_string))?
-    })
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.trim().replace(',', "").parse().ok()
-}
-
-/// Lives through a day, second by second. Changes and lives come evenly, but for one storm in the sixth hour; what cannot
-/// be served waits.
+/// Lives through a day, second by second. Troubles and lives come evenly, but for one storm after the sixth hour; what
+/// cannot be served waits.
 fn fare(taken: Taken, platform: Platform, resources: u32) -> Fare {
     let many = f64::from(resources);
     let seconds = f64::from(SECONDS_PER_DAY);
-    let changes = many * platform.changes_per_day / seconds;
+    let replicas = f64::from(platform.replicas);
+    let troubles = many * platform.troubles_per_day / seconds;
     let lives = many * platform.lives_per_day / 100.0 / seconds;
     let pages = many * OBJECTS_PER_RESOURCE / OBJECTS_PER_PAGE;
-    let relists = platform.replicas * pages / RELIST_SECONDS;
-    let requests = changes * taken.requests_per_change + lives * taken.requests_per_life + relists;
-    let commits = changes * taken.commits_per_change + lives * taken.commits_per_life;
-    // Every replica sweeps by itself, and what a sweep takes beyond the bare scan may be the database's, too.
-    let scanned =
-        many * taken.scans_per_sweep * platform.replicas / platform.sweep_interval_seconds;
-    let scanning = scanned / platform.rows_per_second;
+    let relists = replicas * pages / RELIST_SECONDS;
+    let requests =
+        troubles * taken.requests_per_trouble + lives * taken.requests_per_life + relists;
+    let commits = troubles * taken.commits_per_trouble + lives * taken.commits_per_life;
+    // Every replica sweeps by itself, all of them in the same database.
+    let scan = many / (platform.rows_per_second / replicas) / platform.sweep_interval_seconds;
+    let scanning = scan * taken.work_per_sweep;
     let at_once = many * platform.storm;
     let mut waiting = (0.0, 0.0);
     let (storm, mut calm) = (6 * 60 * 60, None);
     for second in 0..SECONDS_PER_DAY {
         if second == storm {
-            waiting.0 += at_once * taken.requests_per_change;
-            waiting.1 += at_once * taken.commits_per_change;
+            // Both ways at once: that the way back comes later is left out.
+            waiting.0 += at_once * taken.requests_per_trouble;
+            waiting.1 += at_once * taken.commits_per_trouble;
         }
         waiting.0 = (waiting.0 + requests - platform.requests_per_second).max(0.0);
         let spare = platform.commits_per_second * (1.0 - scanning).max(0.0);
@@ -182,12 +129,11 @@ fn fare(taken: Taken, platform: Platform, resources: u32) -> Fare {
             calm = Some(second - storm + 1);
         }
     }
-    let bare = many / platform.rows_per_second;
     Fare {
         api_server: requests / platform.requests_per_second,
         database: commits / platform.commits_per_second + scanning,
-        sweep: bare * taken.scans_per_sweep / platform.sweep_interval_seconds,
-        megabytes: many * taken.bytes_per_resource / 1e6,
+        sweep: scan * taken.scans_per_sweep,
+        megabytes: many.mul_add(taken.bytes_per_resource, taken.bytes) / 1e6,
         storm_seconds: calm,
     }
 }
@@ -231,7 +177,7 @@ fn table(taken: Taken, platform: Platform) -> String {
         );
     }
     table.push('\n');
-    // Everything grows with the number of resources, so that one size tells where each of them is at its end.
+    // How busy each of them is grows in proportion, so that one size tells where it is at its end.
     let [.., most] = SIZES;
     for (busy, name) in fare(taken, platform, most).busy() {
         let _ =
@@ -262,29 +208,13 @@ mod tests {
     const TAKEN: Taken = Taken {
         requests_per_life: 30.0,
         commits_per_life: 40.0,
-        requests_per_change: 5.0,
-        commits_per_change: 4.0,
+        requests_per_trouble: 5.0,
+        commits_per_trouble: 4.0,
         scans_per_sweep: 2.0,
+        work_per_sweep: 1.5,
+        bytes: 20e6,
         bytes_per_resource: 300.0,
     };
-
-    #[test]
-    fn what_the_broker_takes_is_read_from_the_page() {
-        let page = "<!-- bench converge -->\n| case | a | b | requests | commits |\n|---|\n\
-            | 200 machines | 1.50 (1–2) | 2 | 600 / 1,200 / 600 | 0 / 1,600 / 8 |\n<!-- /bench converge -->\n\
-            <!-- bench teardown -->\n| 50 machines | 1 | 1 | 9 / 500 / 3 | 0 / 400 / 1 |\n<!-- /bench teardown -->\n\
-            <!-- bench watch -->\n| p50 | 3 | – | 0 / 500 / – | 1 / 400 / – |\n<!-- /bench watch -->\n\
-            <!-- bench declare -->\n| without a request id | 1 | 2 | 0 / 0 / 0 | 500 / 500 / 9 |\n<!-- /bench declare -->\n\
-            <!-- bench sweep -->\n| 10,000 | 2.00 (1.9–2.5) | 105 |\n<!-- /bench sweep -->\n";
-        assert_eq!(
-            Taken::from_page(page).unwrap_err(),
-            "`memory`, heap per resource, of 100,000",
-            "what is missing is named"
-        );
-        let memory = "<!-- bench memory -->\n| heap per resource, of 100,000 | 300 |\n<!-- /bench memory -->\n";
-        let expected = Taken { requests_per_life: 21.0, commits_per_life: 21.0, ..TAKEN };
-        assert_eq!(Taken::from_page(&format!("{page}{memory}")).unwrap(), expected);
-    }
 
     #[test]
     fn twice_as_many_resources_are_twice_the_work() {
@@ -293,18 +223,36 @@ mod tests {
             (some.api_server, twice.api_server),
             (some.database, twice.database),
             (some.sweep, twice.sweep),
-            (some.megabytes, twice.megabytes),
         ] {
             assert!((other / one - 2.0).abs() < 1e-9, "{one} and {other}");
         }
     }
 
     #[test]
+    fn a_replica_holds_something_before_it_follows_anything() {
+        for (resources, megabytes) in [(0, 20.0), (10_000, 23.0), (20_000, 26.0)] {
+            let found = fare(TAKEN, ASSUMED, resources).megabytes;
+            assert!((found - megabytes).abs() < 1e-9, "{resources}: {found}");
+        }
+    }
+
+    #[test]
+    fn replicas_scan_the_same_database() {
+        // For one replica, 60,000 rows are 0.6 of its 30 seconds, and 0.45 of the database's.
+        let quiet = Platform { troubles_per_day: 0.0, lives_per_day: 0.0, ..ASSUMED };
+        for (replicas, sweep, database) in [(1, 0.02, 0.015), (3, 0.06, 0.045)] {
+            let found = fare(TAKEN, Platform { replicas, ..quiet }, 60_000);
+            assert!((found.sweep - sweep).abs() < 1e-9, "{replicas}: {}", found.sweep);
+            assert!((found.database - database).abs() < 1e-9, "{replicas}: {}", found.database);
+        }
+    }
+
+    #[test]
     fn a_storm_is_over_when_what_it_brought_was_served() {
-        // 1,000 changes of 5 requests each at once, and 200 requests a second beside next to nothing but a few lists.
-        let quiet = Platform { changes_per_day: 0.0, lives_per_day: 0.0, ..ASSUMED };
+        // 1,000 troubles of 5 requests each at once, and 200 requests a second beside next to nothing but a few lists.
+        let quiet = Platform { troubles_per_day: 0.0, lives_per_day: 0.0, ..ASSUMED };
         assert_eq!(fare(TAKEN, quiet, 10_000).storm_seconds, Some(26));
-        let busy = Platform { changes_per_day: 10_000.0, ..ASSUMED };
+        let busy = Platform { troubles_per_day: 10_000.0, ..ASSUMED };
         assert_eq!(fare(TAKEN, busy, 10_000).storm_seconds, None, "there is no time left for it");
     }
 
@@ -323,7 +271,7 @@ mod tests {
         let with = |platform: Platform| fare(TAKEN, platform, 10_000).first();
         assert_eq!(with(Platform { requests_per_second: 1.0, ..ASSUMED }), "the API server");
         assert_eq!(with(Platform { commits_per_second: 1.0, ..ASSUMED }), "the database");
-        let hasty = Platform { sweep_interval_seconds: 0.01, replicas: 0.1, ..ASSUMED };
+        let hasty = Platform { sweep_interval_seconds: 0.01, ..ASSUMED };
         assert_eq!(with(hasty), "the sweep of a replica");
     }
 }

@@ -21,9 +21,9 @@ pub(super) fn table(of: &[Measurement]) -> String {
                 |---|---:|---:|---:|---:|---:|\n";
     let row = |(name, of): (&str, Vec<&Measurement>)| {
         let spread = |one, other| ratio(&of, one, other).map_or("–".to_owned(), with_spread);
-        let each = |count: fn(Counted) -> u64| {
+        let each = |count: fn(Counted) -> Option<u64>| {
             let ways = Way::ALL
-                .map(|way| counted(&of, way).map_or("–".to_owned(), |it| grouped(count(it))));
+                .map(|way| counted(&of, way).and_then(count).map_or("–".to_owned(), grouped));
             ways.join(" / ")
         };
         format!(
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_row_for_each_case_and_a_dash_for_what_was_not_done() {
-        let times = [
+    fn a_table_has_a_row_for_each_case_and_a_dash_for_what_was_not_done_or_counted() {
+        let mut times = [
             took(10, Way::Floor, 1, 100),
             took(10, Way::Ours, 1, 150),
             took(20, Way::Floor, 1, 100),
@@ -97,12 +97,13 @@ mod tests {
             took(10, Way::Ours, 2, 250),
             took(20, Way::Naive, 1, 123_456),
         ];
+        times[3].counted.requests = None;
         assert_eq!(
             table(&times),
             "| case | ours ÷ floor | naive ÷ ours | requests | commits | rows written |\n\
              |---|---:|---:|---:|---:|---:|\n\
              | 10 | 2.00 (1.50–2.50) | – | 0 / 0 / – | 2 / 2 / – | 0 / 0 / – |\n\
-             | 20 | 1.00 (1.00–1.00) | 1,235 (1,235–1,235) | 0 / 0 / 0 | 1 / 1 / 1 | 0 / 0 / 0 |\n"
+             | 20 | 1.00 (1.00–1.00) | 1,235 (1,235–1,235) | 0 / – / 0 | 1 / 1 / 1 | 0 / 0 / 0 |\n"
         );
     }
 

@@ -33,7 +33,7 @@ pub(super) fn run(
 
 /// Draws how the work grows, if it does; answers what shows the picture on the page.
 fn picture(root: &Path, work: &Work, measured: &[Measurement]) -> Result<String, TaskError> {
-    let Some(picture) = plot(work.name, measured) else { return Ok(String::new()) };
+    let Some(picture) = plot(work.name, work.axis, measured) else { return Ok(String::new()) };
     let name = format!("bench-{}.svg", work.name);
     let path = root.join("docs").join(&name);
     let file = |source| TaskError::File { doing: "write", path: path.clone(), source };
@@ -62,5 +62,27 @@ fn measure(
         Ok(measured)
     } else {
         Err(failed(status.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ratio::Way;
+    use super::super::ratio::tests::took;
+    use super::super::works::WORKS;
+    use super::*;
+
+    #[test]
+    fn a_picture_says_what_there_is_more_and_more_of() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("docs")).unwrap();
+        let times = [1, 4, 16].map(|many| took(many, Way::Ours, 1, many));
+        for (name, axis) in [("claim", ">workers</text>"), ("declare", ">declarations</text>")] {
+            let work = WORKS.iter().find(|work| work.name == name).unwrap();
+            let shown = picture(root.path(), work, &times).unwrap();
+            assert_eq!(shown, format!("\n![how {name} grows](bench-{name}.svg)\n"));
+            let drawn = root.path().join(format!("docs/bench-{name}.svg"));
+            assert!(fs::read_to_string(drawn).unwrap().contains(axis), "{axis}");
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! The works that are measured as a whole, and the bars that each of them is held to.
 
-use super::ratio::{Measurement, Way, counted, exponent, growth, ratio};
+use super::page::grouped;
+use super::ratio::{Counted, Measurement, Way, exponent, growth, most, ratio, steepest};
 use super::table::{cases, shown};
 
 /// A work of the program `whole`.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) name: &'static str,
+    /// What there is more and more of.
+    pub(super) axis: &'static str,
     bars: &'static [Bar],
 }
 
@@ -19,28 +22,30 @@ enum Bar {
     Floor(&'static [&'static str], f64),
     /// In every case ours does so much of the floor in the same time, at the least.
     Share(f64),
-    /// In every case ours sends no request and writes nothing.
+    /// In no round of any case does ours send a request or write something.
     Silent,
-    /// Ours grows with no greater exponent.
+    /// From one amount to the next, ours grows with no greater exponent.
     Growth(f64),
 }
 
 /// Below this the handful of questions that any sweep asks weighs more than the rows.
 const MANY: &[&str] = &["1,000", "10,000", "100,000, cluster in memory"];
 
-pub(super) const WORKS: [Work; 9] = [
+pub(super) const WORKS: [Work; 10] = [
     Work {
         name: "sweep",
+        axis: "resources",
         bars: &[Bar::Silent, Bar::Naive("1,000", 50.0), Bar::Floor(MANY, 3.0), Bar::Growth(1.1)],
     },
-    Work { name: "cold", bars: &[] },
-    Work { name: "crowd", bars: &[Bar::Growth(1.1)] },
-    Work { name: "converge", bars: &[Bar::Share(0.7)] },
-    Work { name: "watch", bars: &[Bar::Floor(&["p99"], 10.0)] },
-    Work { name: "teardown", bars: &[] },
-    Work { name: "declare", bars: &[] },
-    Work { name: "drain", bars: &[Bar::Share(0.5)] },
-    Work { name: "claim", bars: &[] },
+    Work { name: "cold", axis: "resources", bars: &[] },
+    Work { name: "crowd", axis: "resources", bars: &[Bar::Growth(1.1)] },
+    Work { name: "converge", axis: "machines", bars: &[Bar::Share(0.7)] },
+    Work { name: "watch", axis: "changes", bars: &[Bar::Floor(&["p99"], 10.0)] },
+    Work { name: "teardown", axis: "machines", bars: &[] },
+    Work { name: "declare", axis: "declarations", bars: &[] },
+    Work { name: "life", axis: "machines", bars: &[] },
+    Work { name: "drain", axis: "events", bars: &[Bar::Share(0.5)] },
+    Work { name: "claim", axis: "workers", bars: &[] },
 ];
 
 impl Work {
@@ -98,16 +103,28 @@ impl Bar {
                 Some(share) => (share >= bound, format!("{:.0}%", share * 100.0)),
                 None => (false, "not measured".to_owned()),
             },
-            Self::Silent => {
-                let each = cases(of).into_iter().filter_map(|(_, of)| counted(&of, Way::Ours));
-                let most = each.max();
-                let said = most.map(|it| format!("{} requests, {} rows", it.requests, it.rows));
-                (most.is_some_and(|it| it.requests + it.rows == 0), said.unwrap_or_default())
-            }
+            Self::Silent => silent(most(of, Way::Ours)),
             Self::Growth(bound) => {
-                compared(exponent(&growth(of, Way::Ours)), |found, bound| found <= bound, bound)
+                let points = growth(of, Way::Ours);
+                let Some((step, all)) = steepest(&points).zip(exponent(&points)) else {
+                    return (false, "not measured".to_owned());
+                };
+                (step <= bound, format!("{} at its steepest, {} in all", shown(step), shown(all)))
             }
         }
+    }
+}
+
+/// Whether nothing was asked for, and what was. Nobody can say so who did not count.
+fn silent(most: Option<Counted>) -> (bool, String) {
+    match most {
+        Some(Counted { requests: Some(requests), commits: Some(commits), rows: Some(rows) }) => {
+            let [asked, committed, written] = [requests, commits, rows].map(grouped);
+            let found = format!("{asked} requests, {committed} commits, {written} rows");
+            (requests + commits + rows == 0, found)
+        }
+        Some(_) => (false, "not counted".to_owned()),
+        None => (false, "not measured".to_owned()),
     }
 }
 
@@ -135,14 +152,49 @@ mod tests {
             Bar::Growth(1.1),
         ];
         assert_eq!(
-            Work { name: "any", bars }.judged(&times),
+            Work { name: "any", axis: "any", bars }.judged(&times),
             "- at most 3.00 times the floor, in every case: **missed**, 4.00\n\
              - at most 3.00 times the floor (10): met, 1.50\n\
              - the naive way takes at least 50.0 times as long (100): met, 50.0\n\
              - the naive way takes at least 50.0 times as long (1,000): **missed**, not measured\n\
              - at least 20% of the floor: met, 25%\n\
-             - no request, and nothing written: met, 0 requests, 0 rows\n\
-             - grows with an exponent of at most 1.10: **missed**, 1.43\n"
+             - no request, and nothing written: **missed**, 0 requests, 1 commits, 0 rows\n\
+             - grows with an exponent of at most 1.10: **missed**, 1.43 at its steepest, 1.43 in all\n"
         );
+    }
+
+    #[test]
+    fn silence_is_judged_by_the_loudest_round_and_only_if_it_was_counted() {
+        let quiet = Counted { requests: Some(0), commits: Some(0), rows: Some(0) };
+        let with = |last: Counted| {
+            let mut times = [1, 2, 3].map(|round| took(10, Way::Ours, round, 1));
+            for it in &mut times {
+                it.counted = quiet;
+            }
+            times[2].counted = last;
+            Bar::Silent.judge(&times)
+        };
+        for (last, met, found, why) in [
+            (quiet, true, "0 requests, 0 commits, 0 rows", "nothing"),
+            (Counted { requests: Some(1), ..quiet }, false, "1 requests, 0 commits, 0 rows", "one"),
+            (Counted { commits: Some(1), ..quiet }, false, "0 requests, 1 commits, 0 rows", "one"),
+            (Counted { rows: Some(1), ..quiet }, false, "0 requests, 0 commits, 1 rows", "one"),
+            (Counted { requests: None, ..quiet }, false, "not counted", "nobody looked"),
+            (Counted { commits: None, ..quiet }, false, "not counted", "nobody looked"),
+            (Counted { rows: None, ..quiet }, false, "not counted", "nobody looked"),
+        ] {
+            assert_eq!(with(last), (met, found.to_owned()), "{why}");
+        }
+        assert_eq!(Bar::Silent.judge(&[]), (false, "not measured".to_owned()));
+    }
+
+    #[test]
+    fn growth_is_judged_by_its_steepest_step() {
+        // What every amount costs anyhow hides the last step from the line through all of them.
+        let times = [(10, 900), (100, 1_000), (1_000, 20_000)];
+        let times = times.map(|(many, nanoseconds)| took(many, Way::Ours, 1, nanoseconds));
+        let found = "1.30 at its steepest, 0.67 in all".to_owned();
+        assert_eq!(Bar::Growth(1.1).judge(&times), (false, found));
+        assert_eq!(Bar::Growth(1.1).judge(&times[..1]), (false, "not measured".to_owned()));
     }
 }

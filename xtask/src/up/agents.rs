@@ -83,8 +83,8 @@ fn token(machine: &Value) -> Option<String> {
     Some(file["content"].as_str()?.to_owned())
 }
 
-/// A live token becomes a Node with a Peer; any other, nothing. Like whoever issues or closes, it locks the ledger first.
-/// The plaintext is in no statement.
+/// A live token becomes a Node with a Peer, and its resource is due; any other becomes nothing. Like whoever issues or
+/// closes, it locks the ledger first. The plaintext is in no statement.
 fn enrolment(digest: &str) -> String {
     format!(
         "WITH ledger AS (
@@ -99,7 +99,13 @@ fn enrolment(digest: &str) -> String {
             WHERE token.provisioned_resource_id = ledger.provisioned_resource_id
                 AND token.sha256 = '\\x{digest}' AND token.consumed_at IS NULL
                 AND token.invalidated_at IS NULL AND token.expires_at > clock_timestamp()
-            RETURNING token.consumed_by_node_id
+            RETURNING token.consumed_by_node_id, token.provisioned_resource_id
+        ), due AS (
+            UPDATE plexsphere.provisioned_resource_schedule AS s
+            SET due_at = least(s.due_at, clock_timestamp()), wished = true
+            FROM consumed
+            WHERE s.provisioned_resource_id = consumed.provisioned_resource_id
+            RETURNING pg_notify('plexsphere_provisioning_broker', s.provisioned_resource_id::text)
         ), node AS (
             INSERT INTO plexsphere.nodes (id) SELECT consumed_by_node_id FROM consumed RETURNING id
         )

@@ -126,6 +126,9 @@ impl Layout {
             // Foreground deletion and the deletion of a namespace never end without these two.
             text("--controllers", "garbage-collector-controller,namespace-controller"),
             text("--leader-elect", "false"),
+            // Left alone, it sends some twenty requests a second and lets every deletion wait for that.
+            text("--kube-api-qps", "1000"),
+            text("--kube-api-burst", "2000"),
             text("--bind-address", "127.0.0.1"),
             text("--secure-port", &port.to_string()),
             path("--tls-cert-file", &self.serving_certificate),
