@@ -74,8 +74,14 @@ impl<E: Into<Error>> From<E> for Stop {
 /// After a lost race the world has moved: look again soon, but let the other one finish.
 const SOON: Duration = Duration::from_millis(200);
 
+/// A Node that was told to leave has mostly left.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
 /// A Node that takes longer to leave is told so, and looked at, no more often than this.
 const SELDOM: Duration = Duration::from_secs(30);
+
+/// What a deletion leaves behind may be of a kind that no watch follows.
+const LATER: Duration = Duration::from_secs(2);
 
 /// A pass that went through, and when there has to be another one that no change on the cluster hints at.
 struct Went {
@@ -154,16 +160,20 @@ impl Reconciler {
     }
 }
 
-/// When a pass has to follow one that went through and left the row in a phase, if no hint is to be expected. Nothing moved, or it is where it should
-/// stay: the next facts come with a hint, or the sweep finds them. So it is with a phase that was decided and not stored,
-/// under the brake or in a dry run: to decide it again at once would change nothing. But nothing on the cluster tells that a Node has left.
-/// That is looked at again, each time after as long as it has taken already: a Node may take long to drain. Where another
-/// replica's clock said when it began, as long as the two are apart is as good.
+/// When a pass has to follow one that went through and left the row in a phase, if no hint is to be expected.
+///
+/// Mostly it need not: to decide the same facts again would change nothing, the next facts come with a hint, one that comes
+/// while the pass is under way is kept, and the sweep finds what no hint told of. So it is with a phase that was decided and
+/// not stored, under the brake or in a dry run. But nothing on the cluster tells that a Node has left: that is looked at
+/// again, each time after as long as it has taken already, for a Node may take long to drain. Where another replica's clock
+/// said when it began, as long as the two are apart is as good. And what failed may have to be rolled back.
 fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<Duration> {
-    if action == Action::DeregisterNode {
-        return Some(in_phase.clamp(SOON, SELDOM));
+    match action {
+        Action::DeregisterNode => Some(in_phase.clamp(AT_ONCE, SELDOM)),
+        Action::DeleteSubstrate if from != to => Some(LATER),
+        Action::Noop if from != to && to == Phase::Failed => Some(SOON),
+        Action::Noop | Action::Apply | Action::DeleteSubstrate => None,
     }
-    (from != to && to != Phase::Ready).then_some(SOON)
 }
 
 impl Pass<'_> {
@@ -249,13 +259,16 @@ mod tests {
 
     #[test]
     fn what_nobody_hints_at_is_looked_at_again() {
-        use Phase::{Deregistering, Pending, Provisioning, Ready};
+        use Phase::{Deprovisioning, Deregistering, Failed, Pending, Provisioning, Ready};
         for (action, from, to, expected, why) in [
             (Action::Noop, Provisioning, Provisioning, None, "a hint tells of the next change"),
-            (Action::Apply, Pending, Provisioning, Some(SOON), "there may be more to do"),
+            (Action::Apply, Pending, Provisioning, None, "the same facts say the same"),
             (Action::Noop, Provisioning, Ready, None, "it is where it should stay"),
-            (Action::DeleteSubstrate, Deregistering, Deregistering, None, "the watch tells"),
-            (Action::DeregisterNode, Deregistering, Deregistering, Some(SOON), "nobody tells"),
+            (Action::Noop, Provisioning, Failed, Some(SOON), "it may have to be rolled back"),
+            (Action::Noop, Failed, Failed, None, "it is at rest"),
+            (Action::DeleteSubstrate, Deregistering, Deprovisioning, Some(LATER), "what is left"),
+            (Action::DeleteSubstrate, Deprovisioning, Deprovisioning, None, "the watch tells"),
+            (Action::DeregisterNode, Deregistering, Deregistering, Some(AT_ONCE), "nobody tells"),
         ] {
             assert_eq!(due_in(action, from, to, Duration::ZERO), expected, "{why}");
         }
@@ -270,6 +283,6 @@ mod tests {
             elapsed += wait.unwrap();
             looks += 1;
         }
-        assert_eq!(looks, 28, "8 in the first half minute, and then one in each");
+        assert_eq!(looks, 32, "13 in the first 41 seconds, and then one in each half minute");
     }
 }
