@@ -110,7 +110,7 @@ async fn declare(case: &Case<'_>, stand: &Stand, repeatable: Repeatable) {
         forget(world.pool()).await;
         round.measure(Way::Ours, provision(world, declared())).await;
         forget(world.pool()).await;
-        round.measure(Way::Naive, one_by_one(world.pool(), declared())).await;
+        round.measure(Way::Naive, Box::pin(one_by_one(world.pool(), declared()))).await;
     }
 }
 

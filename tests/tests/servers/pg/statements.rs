@@ -29,10 +29,7 @@ async fn understood(
 
 /// What a type's values are sent as: a domain refuses some of what its base type takes, and is spelt like it.
 fn base(taken: &PgTypeInfo) -> &str {
-    match taken.kind() {
-        PgTypeKind::Domain(beneath) => base(beneath),
-        _ => taken.name(),
-    }
+    if let PgTypeKind::Domain(beneath) = taken.kind() { base(beneath) } else { taken.name() }
 }
 
 #[tokio::test]
