@@ -118,7 +118,8 @@ pub enum JoinError {
 }
 
 impl PgMesh {
-    /// What an agent does first: consumes its token, and is a Node from then on.
+    /// What an agent does first: consumes its token, and is a Node from then on. Its resource is due at once: the broker
+    /// would learn of the Node from the next sweep otherwise.
     ///
     /// # Errors
     ///
