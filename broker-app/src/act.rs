@@ -7,17 +7,19 @@ use broker_domain::{
     TokenOrdinal,
 };
 use broker_ports::{
-    Applied, ApplyRequest, AuditAction, AuditEntry, DeleteRequest, Deleted, Issue, IssueRequest,
-    IssuedToken, ObjectVersion, PortError, PortName, Refusal, TokenState, Write, Written,
+    Applied, ApplyRequest, AuditAction, AuditEntry, Brake, DeleteRequest, Deleted, Issue,
+    IssueRequest, IssuedToken, Lost, ObjectVersion, Permit, PermitRequest, PortError, PortName,
+    Refusal, TokenState, Write, Written,
 };
-use broker_render::{Armed, Bootstrap, Precondition, inject_bootstrap, preserve_injection};
+use broker_render::{Armed, Precondition};
 
 use crate::call::{Kind, call};
 use crate::error::Error;
-use crate::observe::Observed;
+use crate::observe::{Observed, brakes};
 use crate::pass::{Pass, Stop};
+use crate::request::{Enrolment, Requests};
 use crate::step::{Answer, Effect, PassState, Verdict, step};
-use crate::views::Views;
+use crate::telemetry;
 
 /// Holds the conversation of one stage: asks the pure step what to do, does it, and tells it the answer.
 pub(crate) async fn converse(
@@ -67,6 +69,8 @@ impl Hand<'_> {
         let stamp = self.stamp();
         let at = stamp.at;
         match effect {
+            Effect::CheckBrake => self.check_brake().await,
+            Effect::TakePermit(lost) => self.take_permit(lost).await,
             Effect::RequestDeletion => self.roll_back(stamp).await,
             Effect::CloseTokens => self.close_tokens().await,
             Effect::RecordClosed => {
@@ -79,14 +83,18 @@ impl Hand<'_> {
             Effect::ApplyShell(precondition) => self.apply_shell(precondition).await,
             Effect::IssueToken(ordinal) => self.issue(ordinal, token).await,
             Effect::DeregisterNode(consumed) => self.deregister(consumed).await,
-            Effect::RecordToken(id, ordinal) => {
-                self.write(Record::Token, Some(self.resource.record_token(id, ordinal, at)?)).await
+            Effect::RecordToken(id, ordinal, xr) => {
+                let change = match xr {
+                    Some(xr) => self.resource.record_token_for(xr, id, ordinal, at)?,
+                    None => self.resource.record_token(id, ordinal, at)?,
+                };
+                self.write(Record::Token, Some(change)).await
             }
             Effect::Arm(with, shell) => self.arm(with, &shell, token.take()).await,
             Effect::Reapply(with, at) => self.reapply(with, &at).await,
             Effect::DeleteXr(uid) => self.delete(self.xr_reference()?, &uid).await,
             Effect::DeleteProviderConfig(uid) => {
-                self.delete(self.observed()?.seen.config_reference.clone(), &uid).await
+                self.delete(self.observed()?.config_reference()?, &uid).await
             }
             Effect::UpdatePhase(to) => {
                 self.write(Record::Phase, self.resource.advance(to, stamp)?).await
@@ -127,6 +135,43 @@ impl Hand<'_> {
                 Answer::Committed(Box::new(change.into_resource()))
             }
             Written::Stale | Written::LeaseLost => Answer::LostRace,
+        })
+    }
+
+    /// Under a brake nothing is rolled back. A resource that stands on no cluster yet is held by none.
+    async fn check_brake(&self) -> Result<Answer, Error> {
+        let Some(cluster) = self.resource.substrate().cluster() else {
+            return Ok(Answer::Permitted);
+        };
+        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
+        let brakes = brakes(self.pass.ports, patience, cluster).await?;
+        let was_applied = self.resource.substrate().applied().is_some();
+        let holds = |brake: &Brake| brake.holds(self.resource.project_id(), was_applied);
+        Ok(if brakes.iter().any(holds) { Answer::Braked } else { Answer::Permitted })
+    }
+
+    /// Charges the budget for automatic destruction, guarded by version and epoch like any write.
+    async fn take_permit(&self, lost: Lost) -> Result<Answer, Error> {
+        let Pass { lease, config, by, .. } = self.pass;
+        let Some(cluster) = self.resource.substrate().cluster().cloned() else {
+            return Err(DomainError::invalid("cluster_id", "is missing for a permit").into());
+        };
+        let (id, version) = (self.resource.id(), self.resource.version());
+        let request =
+            PermitRequest::new(lease.clone(), version, cluster, lost, config.allowance, by.clone());
+        let patience = self.pass.patience(config.deadlines.store)?;
+        let permit = self.pass.ports.schedule.permit(&request);
+        let permit = call(PortName::Schedule, Kind::Write, patience, permit).await?;
+        telemetry::permit(permit);
+        Ok(match permit {
+            Permit::Granted => Answer::Permitted,
+            Permit::Braked => Answer::Braked,
+            Permit::OverBudget => {
+                let lost = &request.lost;
+                tracing::warn!(resource = %id, %lost, "the budget for automatic destruction is spent");
+                Answer::OverBudget
+            }
+            Permit::Stale | Permit::LeaseLost => Answer::LostRace,
         })
     }
 
@@ -214,18 +259,12 @@ impl Hand<'_> {
     }
 
     async fn apply_config(&self, precondition: Precondition) -> Result<Answer, Error> {
-        let profiles = &self.pass.config.profiles;
-        let manifest = self.views()?.provider_config(self.resource, profiles)?;
-        self.apply(ApplyRequest::open(self.resource.project_id(), manifest, precondition)).await
+        self.apply(self.requests()?.provider_config(precondition)?).await
     }
 
     async fn apply_shell(&self, precondition: Precondition) -> Result<Answer, Error> {
-        let xr = self.views()?.xr(self.resource)?;
-        for skipped in xr.skipped_tags() {
-            tracing::warn!(resource = %self.resource.id(), key = skipped.key, reason = %skipped.reason, "a label became no tag");
-        }
-        let shell = xr.shell(self.pass.lease.epoch.get());
-        self.apply(ApplyRequest::open(self.resource.project_id(), shell, precondition)).await
+        let epoch = self.pass.lease.epoch.get();
+        self.apply(self.requests()?.shell(epoch, precondition)?).await
     }
 
     async fn arm(
@@ -234,46 +273,37 @@ impl Hand<'_> {
         shell: &ObjectVersion,
         token: Option<IssuedToken>,
     ) -> Result<Answer, Error> {
-        let project = self.resource.project_id();
-        let xr = self.views()?.xr(self.resource)?;
-        let request = match (with, token) {
-            (Armed::Standalone, _) => {
-                ApplyRequest::open(project, xr.armed(&with), shell.unchanged())
-            }
-            (Armed::Token(token_id), Some(issued)) if issued.id == token_id => {
-                let config = self.pass.config;
-                let bootstrap = Bootstrap {
-                    token_id,
-                    token: issued.plaintext.secret(),
-                    api_url: &config.api_url,
-                    agent: &config.agent,
-                };
-                ApplyRequest::sealed(project, inject_bootstrap(&xr, &bootstrap)?, shell.unchanged())
-            }
-            (Armed::Token(_), _) => {
-                return Err(DomainError::invalid(
-                    "bootstrap_token_id",
-                    "was not issued in this pass",
-                )
-                .into());
-            }
-        };
-        self.apply(request).await
+        let token = token.filter(|issued| with == Armed::Token(issued.id));
+        let config = self.pass.config;
+        let enrolment = token.as_ref().map(|issued| Enrolment {
+            token: issued.plaintext.secret(),
+            api_url: &config.api_url,
+            agent: &config.agent,
+        });
+        let request = self.requests()?.arm(with, enrolment, shell.unchanged())?;
+        self.apply_with_tags(request).await
     }
 
     async fn reapply(&self, with: Armed, at: &ObjectVersion) -> Result<Answer, Error> {
-        let project = self.resource.project_id();
-        let xr = self.views()?.xr(self.resource)?;
-        let request = match (with, &self.observed()?.live) {
-            (Armed::Token(token), Some(live)) => {
-                let kept = preserve_injection(live.expose(), &xr, token)?;
-                ApplyRequest::sealed(project, kept, at.unchanged())
+        let request = self.requests()?.reapply(with, self.observed()?.live()?, at)?;
+        self.apply_with_tags(request).await
+    }
+
+    /// Applies an armed XR and logs each label that became no tag, once it stands. A pass that failed before
+    /// logs nothing, so that every change logs them once.
+    async fn apply_with_tags(&self, request: ApplyRequest) -> Result<Answer, Error> {
+        let answer = self.apply(request).await?;
+        if matches!(answer, Answer::Applied(_)) {
+            for skipped in self.requests()?.views.xr(self.resource)?.skipped_tags() {
+                tracing::warn!(
+                    resource = %self.resource.id(),
+                    key = skipped.key,
+                    reason = %skipped.reason,
+                    "a label became no tag"
+                );
             }
-            (Armed::Standalone | Armed::Token(_), _) => {
-                ApplyRequest::open(project, xr.armed(&with), at.unchanged())
-            }
-        };
-        self.apply(request).await
+        }
+        Ok(answer)
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Answer, Error> {
@@ -292,7 +322,8 @@ impl Hand<'_> {
         let request = DeleteRequest::new(self.resource.project_id(), &target, uid);
         let deleted = self.pass.ports.cluster.delete(&request);
         match call(PortName::Cluster, Kind::Write, patience, deleted).await? {
-            Deleted::Accepted | Deleted::Gone => Ok(Answer::Done),
+            Deleted::Accepted => Ok(Answer::Deleting),
+            Deleted::Gone => Ok(Answer::Done),
             Deleted::Replaced => Ok(Answer::LostRace),
             Deleted::Vetoed { message } => {
                 let source =
@@ -311,9 +342,9 @@ impl Hand<'_> {
         self.observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
     }
 
-    fn views(&self) -> Result<&Views, Error> {
-        let views = self.observed()?.views.as_ref();
-        views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply").into())
+    fn requests(&self) -> Result<Requests<'_>, Error> {
+        let profiles = &self.pass.config.profiles;
+        Ok(Requests { resource: self.resource, views: self.observed()?.views()?, profiles })
     }
 
     fn xr_reference(&self) -> Result<ObjectReference, Error> {

@@ -1,7 +1,9 @@
 //! How the application calls a port: with a deadline, and with the port's name on every failure.
 //!
 //! A collaborator that panics has failed, and no more than that: it must not take a sweep over everybody's
-//! resources along. What it said while it panicked is not repeated, for nobody knows what that holds.
+//! resources along. The error does not repeat the panic's payload, which may hold anything. The process's panic hook
+//! runs before this catches the panic, and the standard hook prints the payload: a process whose output must not hold
+//! secrets installs a hook that prints the location only, as the binary does.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_ports::{Deadlines, WorkerId};
+use broker_ports::{Allowance, Deadlines, WorkerId};
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
 use crate::step::Mode;
@@ -26,6 +26,9 @@ pub struct ReconcilerConfig {
     pub agent: Agent,
     /// How the providers' configuration objects look.
     pub profiles: ProviderProfiles,
+    /// How much may be destroyed automatically: re-created after a loss, or given up after it was Ready. The
+    /// same for every replica.
+    pub allowance: Allowance,
     /// Whether anything is changed at all.
     pub mode: Mode,
 }

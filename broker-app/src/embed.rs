@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_ports::{
-    Deadlines, EventSink, PageSize, ReconcilerPorts, RelayPorts, ServicePorts, WorkerId,
+    Allowance, Deadlines, EventSink, PageSize, ReconcilerPorts, RelayPorts, ServicePorts, WorkerId,
 };
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
@@ -40,6 +40,8 @@ pub struct BrokerConfig {
     pub agent: Agent,
     /// How the providers' configuration objects look.
     pub profiles: ProviderProfiles,
+    /// How much may be destroyed automatically; see [`Allowance::default`].
+    pub allowance: Allowance,
     /// Whether anything is changed at all; it is.
     pub mode: Mode,
     /// How the runner goes about its work: a sweep every 30 seconds, a second at the most until due work is taken
@@ -47,7 +49,7 @@ pub struct BrokerConfig {
     pub runner: RunnerConfig,
     /// What the envelopes of events name as their source; `/provisioning-broker`.
     pub event_source: String,
-    /// After how many failed attempts an event is set aside; ten.
+    /// After how many rejections an event is set aside; ten. Other failures only delay it.
     pub most_attempts: u32,
     /// What explanations call too long; the usual, with the time to live of tokens for enrolling.
     pub budgets: Option<Budgets>,
@@ -61,8 +63,8 @@ pub struct Broker {
     pub runner: Runner,
 }
 
-/// Events that a relay claims at a time.
-const EVENTS_AT_A_TIME: u16 = 20;
+/// Events that a relay delivers at once.
+const DELIVERIES_AT_ONCE: u16 = 16;
 
 /// How often a caller that waits looks.
 const POLL: Duration = Duration::from_millis(250);
@@ -79,6 +81,7 @@ impl BrokerConfig {
             token_ttl: Duration::from_hours(1),
             agent: Agent::default(),
             profiles: ProviderProfiles::default(),
+            allowance: Allowance::default(),
             mode: Mode::Live,
             runner: RunnerConfig {
                 sweep_interval: Duration::from_secs(30),
@@ -115,6 +118,7 @@ impl Broker {
             token_ttl,
             agent,
             profiles,
+            allowance,
             mode,
             runner,
             event_source,
@@ -128,29 +132,38 @@ impl Broker {
             lease_margin,
             deadlines,
             token_ttl,
-            api_url,
-            agent,
+            api_url: api_url.clone(),
+            agent: agent.clone(),
             profiles: profiles.clone(),
+            allowance,
             mode,
         };
         let relay = RelayConfig {
             worker: worker.clone(),
-            batch: PageSize::new(EVENTS_AT_A_TIME).unwrap_or(PageSize::MAX),
-            // Every event of a batch may take its time before the next one has its turn.
-            claim_for: deadlines.deliver.saturating_mul(u32::from(EVENTS_AT_A_TIME)),
+            concurrency: PageSize::new(DELIVERIES_AT_ONCE).unwrap_or(PageSize::MAX),
+            claim_for: RelayConfig::shortest_claim(deadlines.deliver, deadlines.store),
             store_deadline: deadlines.store,
             deliver_deadline: deadlines.deliver,
             most_attempts,
             source: event_source,
         };
-        let service =
-            ServiceConfig { deadlines, profiles, worker, lease, poll: POLL, mode, budgets };
+        let service = ServiceConfig {
+            deadlines,
+            profiles,
+            api_url: Some(api_url),
+            agent,
+            worker,
+            lease,
+            poll: POLL,
+            mode,
+            budgets,
+        };
         let reconciler_ports = ReconcilerPorts::from(&ports);
         let relay_ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
         let runner = Runner::new(
             Reconciler::new(reconciler_ports.clone(), reconciler.clone()),
             Sweeper::new(reconciler_ports, reconciler),
-            Relay::new(relay_ports, relay),
+            Relay::new(relay_ports, relay)?,
             runner,
         )?;
         Ok(Self { service: Service::new(ports, service), runner })

@@ -72,6 +72,15 @@ impl Error {
         }
     }
 
+    /// Whether the call was refused for what it asked, and not because a collaborator could not answer.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Domain(_) => true,
+            Self::Port { source, .. } => source.domain().is_some(),
+            Self::LeaseRanOut => false,
+        }
+    }
+
     /// Whether the broker's own footing is at fault (its store or its cluster could not be reached) and not
     /// the resource: that is what makes a replica unready.
     pub fn is_infrastructure(&self) -> bool {

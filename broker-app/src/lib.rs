@@ -1,7 +1,11 @@
 //! The verbs: service, pass, sweep, runner and relay, over the ports. What an embedder takes.
 //!
-//! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber, and starts no task that
-//! nobody owns.
+//! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber and no panic hook, and starts no task
+//! that nobody owns.
+//!
+//! A panic of an adapter is caught and counts as a failed call, but the panic hook of the process runs first, and the
+//! standard hook prints the panic's payload. If an adapter's panic could quote a secret, install a hook that prints the
+//! location only: `std::panic::set_hook(Box::new(|panic| eprintln!("panicked at {:?}", panic.location())))`.
 //!
 //! | stage | verb | module |
 //! |---|---|---|
@@ -24,12 +28,14 @@ mod config;
 mod embed;
 mod error;
 pub mod explain;
+mod home;
 mod observe;
 mod orphans;
 mod pass;
 pub mod plan;
 mod purge;
 mod relay;
+mod request;
 mod runner;
 mod service;
 pub mod step;
@@ -48,7 +54,7 @@ pub use orphans::{Fate, Orphan};
 pub use pass::{Passed, Reconciler};
 pub use relay::{LogEventSink, Relay, RelayConfig, RelayReport};
 pub use runner::{BootError, ConfigError, Probe, ProbeFailure, Runner, RunnerConfig};
-pub use service::{Service, ServiceConfig, Waited};
+pub use service::{Absence, BrakeStatus, Service, ServiceConfig, Waited};
 pub use sweep::{SweepReport, Sweeper, Trouble, Work};
 pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};
 

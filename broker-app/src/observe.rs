@@ -3,16 +3,19 @@
 //! Read only. What could not be learnt is an error, and the pass is over: no information never decides
 //! anything.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker_domain::{
-    Action, ClusterId, Error as DomainError, NodeObservation, ObjectReference, ProvisionedResource,
-    next,
+    Action, ClusterId, Error as DomainError, NodeObservation, ObjectReference, PLAIN_DATA, Phase,
+    ProvisionedResource, ProvisionedResourceId, next,
 };
 use broker_ports::{
-    Arming, BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Reading,
-    ReconcilerPorts, Target, XrReading, XrTarget,
+    Arming, BlueprintVersionView, Brake, Deadlines, LiveObject, LiveXr, PortError, PortName,
+    Reading, ReconcilerPorts, Standing, Target, XrReading, XrTarget,
 };
+use broker_render::catalog::ComposedKind;
 use broker_render::is_applied;
 
 use crate::call::{Kind, call};
@@ -25,7 +28,7 @@ use crate::views::{References, Resolvers, Views};
 pub(crate) struct Observed {
     /// What [`next`] decides on, and what the step needs beside it.
     pub(crate) seen: Seen,
-    /// Everything to render from, if an apply may be ahead.
+    /// Everything to render from, if an apply was decided.
     pub(crate) views: Option<Views>,
     /// The composite resource's complete name.
     pub(crate) xr_reference: ObjectReference,
@@ -35,6 +38,28 @@ pub(crate) struct Observed {
     pub(crate) live_config: Option<LiveObject>,
 }
 
+impl Observed {
+    /// What an apply is rendered from.
+    pub(crate) fn views(&self) -> Result<&Views, DomainError> {
+        let views = self.views.as_ref();
+        views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply"))
+    }
+
+    /// The composite resource as it stands, for an effect that rests on it.
+    pub(crate) fn live(&self) -> Result<&LiveObject, DomainError> {
+        let live = self.live.as_ref();
+        live.ok_or_else(|| DomainError::invalid("composite_resource", "was not seen"))
+    }
+
+    /// The ProviderConfig's complete name.
+    pub(crate) fn config_reference(&self) -> Result<ObjectReference, Error> {
+        let name = self.seen.config_reference.clone();
+        name.ok_or_else(|| DomainError::invalid("substrate", "names no ProviderConfig").into())
+    }
+}
+
+/// Reads cluster and mesh first, and resolves what an apply is rendered from only if `next` decides on one: a
+/// reference that is gone must keep no resource from failing, becoming Ready or being torn down.
 pub(crate) async fn observe(
     ports: &ReconcilerPorts,
     config: Eyes<'_>,
@@ -42,11 +67,9 @@ pub(crate) async fn observe(
 ) -> Result<Observed, Error> {
     let resolvers = Resolvers::of(ports, config.deadlines.resolve);
     let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
-    let views = views(resolvers, resource, &blueprint).await?;
-    let config_reference = config_reference(config, resource, views.as_ref())?;
-    let mut target = target(resource, &blueprint, config_reference.clone());
-    if !Sight::needs_labelled(resource.phase()) {
-        target = target.composing([]);
+    let mut target = target(resource, &blueprint);
+    if !Sight::needs_composed(resource.phase()) {
+        target = target.composing([]).with_recorded(BTreeSet::new());
     }
     let patience = config.deadlines.cluster_read;
     let reading =
@@ -54,8 +77,11 @@ pub(crate) async fn observe(
     expect_same_cluster(resource, &reading)?;
     let node = node(ports, config, resource).await?;
 
-    let Reading { cluster, xr, provider_config, recorded, labelled, .. } = reading;
+    let Reading { cluster, xr, provider_config, mut recorded, labelled, .. } = reading;
     let live = live_xr(resource, xr)?;
+    if let Some(xr) = live.as_deref().filter(|_| !Sight::needs_composed(resource.phase())) {
+        recorded = dropped(ports, config, resource, &blueprint, xr).await;
+    }
     let sight = Sight {
         cluster,
         xr: live.as_deref().map(|xr| XrSight {
@@ -64,20 +90,30 @@ pub(crate) async fn observe(
             references_digest: xr.references_digest,
         }),
         config_stands: provider_config.is_some(),
-        config_reference,
         recorded,
         labelled,
         node,
     };
     let facts = sight.facts(resource);
 
-    let applies = next(&facts, resource.phase()).0 == Action::Apply;
-    let rendered = views.as_ref().filter(|_| applies);
+    let (action, to) = next(&facts, resource.phase());
+    let applies = action == Action::Apply;
+    let views = if applies {
+        Some(resolvers.views(References::of(resource), blueprint).await?)
+    } else {
+        None
+    };
+    let rendered = views.as_ref();
     let around = Around {
         xr: xr_seen(resource, live.as_deref(), rendered)?,
         config: config_seen(config, resource, provider_config.as_ref(), rendered)?,
-        gate: if applies { gate(resolvers, resource).await? } else { Gate::Closed },
-        braked: applies && braked(ports, config, &sight.cluster).await?,
+        config_reference: config_reference(config, resource, rendered)?,
+        gate: if applies { gate(resolvers, resource, &sight.cluster).await? } else { Gate::Closed },
+        brakes: if applies || (to == Phase::Failed && resource.phase() != Phase::Failed) {
+            brakes(ports, config.deadlines.store, &sight.cluster).await?
+        } else {
+            Vec::new()
+        },
     };
     let seen = sight.seen(resource, around);
     let xr_reference = target.xr.reference()?;
@@ -85,43 +121,90 @@ pub(crate) async fn observe(
     Ok(Observed { seen, views, xr_reference, live, live_config: provider_config })
 }
 
-/// On the way up a resource may have to be rendered; on the way down it never is, and its references must
-/// not be needed any more.
-async fn views(
-    resolvers: Resolvers<'_>,
-    resource: &ProvisionedResource,
-    blueprint: &Arc<BlueprintVersionView>,
-) -> Result<Option<Views>, Error> {
-    let recorded = resource.substrate().provider_config().is_some();
-    if resource.phase().is_teardown() && recorded {
-        return Ok(None);
-    }
-    resolvers.views(References::of(resource), Arc::clone(blueprint)).await.map(Some)
-}
-
+/// The name on record, or else that of the ProviderConfig which an apply would create.
 fn config_reference(
     config: Eyes<'_>,
     resource: &ProvisionedResource,
     views: Option<&Views>,
-) -> Result<ObjectReference, Error> {
+) -> Result<Option<ObjectReference>, Error> {
     match (resource.substrate().provider_config(), views) {
-        (Some(recorded), _) => Ok(recorded.clone()),
+        (Some(recorded), _) => Ok(Some(recorded.clone())),
         (None, Some(views)) => {
-            Ok(views.provider_config(resource, config.profiles)?.reference().clone())
+            Ok(Some(views.provider_config(resource, config.profiles)?.reference().clone()))
         }
-        (None, None) => Err(DomainError::invalid("substrate", "names no ProviderConfig").into()),
+        (None, None) => Ok(None),
     }
 }
 
-pub(crate) fn target(
+/// Everything of a resource that may stand. The name of a ProviderConfig is recorded before its first apply, so a
+/// row that names none has none.
+pub(crate) fn target(resource: &ProvisionedResource, blueprint: &BlueprintVersionView) -> Target {
+    let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
+    let substrate = resource.substrate();
+    Target::new(xr, substrate.provider_config().cloned())
+        .composing(readable_kinds(blueprint))
+        .with_recorded(substrate.clone().without_plain_data().composed().clone())
+}
+
+/// The kinds that a Composition makes, without those that the broker never reads.
+fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
+    let plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
+    if blueprint.composed_kinds.iter().any(plain) {
+        return blueprint.composed_kinds.iter().filter(|it| !plain(it)).cloned().collect();
+    }
+    Arc::clone(&blueprint.composed_kinds)
+}
+
+/// What a converging composite resource refers to no more is read once its references changed, so that the record does
+/// not grow without bound. Nothing is decided by it: what cannot be read stays on record, and a teardown reads it.
+async fn dropped(
+    ports: &ReconcilerPorts,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
-    provider_config: ObjectReference,
-) -> Target {
+    xr: &LiveXr,
+) -> BTreeMap<ObjectReference, Standing> {
+    if resource.substrate().references_digest() == Some(&xr.references_digest) {
+        return BTreeMap::new();
+    }
+    let mut target = target(resource, blueprint).composing([]);
+    target.recorded.retain(|it| !xr.references.contains(it) && is_listed(it, blueprint));
+    if target.recorded.is_empty() {
+        return BTreeMap::new();
+    }
+    let patience = config.deadlines.cluster_read;
+    let reading = call(PortName::Cluster, Kind::Read, patience, ports.cluster.read(&target)).await;
+    reading.map(|reading| reading.recorded).unwrap_or_default()
+}
+
+/// Whether an object is of a kind that the blueprint lists, and that the generated roles let the broker read. They grant
+/// it whatever its version.
+pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionView) -> bool {
+    let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned());
+    blueprint.composed_kinds.iter().any(|listed| {
+        listed.kind == object.kind() && group(&listed.api_version) == group(object.api_version())
+    })
+}
+
+/// What a direct read says of the composite resource of a row that was applied, and of nothing else. `None` if
+/// there is no such row, or if it was never applied.
+pub(crate) async fn read_applied(
+    ports: &ReconcilerPorts,
+    deadlines: &Deadlines,
+    id: ProvisionedResourceId,
+) -> Result<Option<(ProvisionedResource, XrReading)>, Error> {
+    let row = ports.repository.get_by_id(id);
+    let row = call(PortName::Repository, Kind::Read, deadlines.store, row).await?;
+    let applied = |row: &ProvisionedResource| row.substrate().applied().is_some();
+    let Some(resource) = row.filter(applied) else { return Ok(None) };
+    let resolvers = Resolvers::of(ports, deadlines.resolve);
+    let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
     let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
-    Target::new(xr, provider_config)
-        .composing(Arc::clone(&blueprint.composed_kinds))
-        .with_recorded(resource.substrate().composed().clone())
+    let target = Target::new(xr, None);
+    let reading = ports.cluster.read(&target);
+    let reading = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, reading).await?;
+    expect_same_cluster(&resource, &reading)?;
+    Ok(Some((resource, reading.xr)))
 }
 
 /// Absence on another cluster proves nothing.
@@ -212,18 +295,20 @@ fn config_seen(
 }
 
 /// Not ready is no error: whoever owns the namespace is working on it.
-async fn gate(resolvers: Resolvers<'_>, resource: &ProvisionedResource) -> Result<Gate, Error> {
-    let ready = resolvers.namespace_is_ready(resource.project_id()).await?;
+async fn gate(
+    resolvers: Resolvers<'_>,
+    resource: &ProvisionedResource,
+    cluster: &ClusterId,
+) -> Result<Gate, Error> {
+    let ready = resolvers.namespace_is_ready_on(resource.project_id(), cluster).await?;
     Ok(if ready { Gate::Open } else { Gate::Closed })
 }
 
-/// Nothing is created while the brake is on, and absence is not believed.
-async fn braked(
+/// The brakes of a cluster, where something may be applied or failed.
+pub(crate) async fn brakes(
     ports: &ReconcilerPorts,
-    config: Eyes<'_>,
+    deadline: Duration,
     cluster: &ClusterId,
-) -> Result<bool, Error> {
-    let brake = ports.schedule.brake(cluster);
-    let brake = call(PortName::Schedule, Kind::Read, config.deadlines.store, brake).await?;
-    Ok(brake.is_some())
+) -> Result<Vec<Brake>, Error> {
+    call(PortName::Schedule, Kind::Read, deadline, ports.schedule.brakes(cluster)).await
 }

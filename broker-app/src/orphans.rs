@@ -9,22 +9,21 @@
 //! No lease is needed. Deleted is for ever, so no pass can be at work on such a row, and a deletion carries the
 //! uid of the very object: two replicas that find the same orphan do once what each of them does.
 
-use std::sync::Arc;
-
 use broker_domain::{
     ClusterId, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
     Actor, Attribution, AuditAction, AuditEntry, BlueprintVersionView, CorrelationId,
     DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Reading, ReconcilerPorts,
-    Standing, Target, XrReading, XrTarget,
+    Standing, Target, XrReading,
 };
 
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
+use crate::observe::target;
 use crate::step::Mode;
-use crate::views::{References, Resolvers, provider_config_reference};
+use crate::views::Resolvers;
 
 /// An object with our labels that no living row wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,10 +125,8 @@ impl<'a> Orphans<'a> {
         }
         let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
         let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
-        let provider = resolvers.provider(References::of(&row)).await?;
-        let config = provider_config_reference(&self.config.profiles.of(&provider), &row)?;
-        let reading = self.read(&row, &blueprint, config.clone()).await?;
-        let found = standing(&row, &blueprint, config, &reading)?;
+        let reading = self.read(target(&row, &blueprint)).await?;
+        let found = standing(&row, &blueprint, &reading)?;
         self.judge(Some(id), Some(&row), found, &reading.cluster).await
     }
 
@@ -185,7 +182,9 @@ impl<'a> Orphans<'a> {
     ) -> Result<Fate, Error> {
         let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
         let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
-        let reading = self.read(row, &blueprint, object.reference.clone()).await?;
+        let mut target = target(row, &blueprint);
+        target.provider_config = Some(object.reference.clone());
+        let reading = self.read(target).await?;
         let xr_stands = matches!(reading.xr, XrReading::Present(_));
         let recorded = reading.recorded.values().any(|standing| *standing == Standing::Present);
         if xr_stands || recorded || !reading.labelled.is_empty() {
@@ -231,40 +230,28 @@ impl<'a> Orphans<'a> {
         call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await
     }
 
-    async fn read(
-        &self,
-        row: &ProvisionedResource,
-        blueprint: &BlueprintVersionView,
-        config: ObjectReference,
-    ) -> Result<Reading, Error> {
-        let target = Target::new(xr_target(row, blueprint), config)
-            .composing(Arc::clone(&blueprint.composed_kinds))
-            .with_recorded(row.substrate().composed().clone());
+    async fn read(&self, target: Target) -> Result<Reading, Error> {
         let reading = self.ports.cluster.read(&target);
         let patience = self.config.deadlines.cluster_read;
         call(PortName::Cluster, Kind::Read, patience, reading).await
     }
 }
 
-fn xr_target(row: &ProvisionedResource, blueprint: &BlueprintVersionView) -> XrTarget {
-    XrTarget::new(row.id(), row.project_id(), Arc::clone(&blueprint.xrd))
-}
-
 /// What a direct read showed, as a list would have.
 fn standing(
     row: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
-    config: ObjectReference,
     reading: &Reading,
 ) -> Result<Vec<OwnedObject>, Error> {
+    let target = target(row, blueprint);
     let mut found = Vec::new();
     if let XrReading::Present(live) = &reading.xr {
-        let reference = xr_target(row, blueprint).reference()?;
+        let reference = target.xr.reference()?;
         let uid = live.object.version().uid.clone();
         let object = OwnedObject::new(reference, uid, OwnedRole::Xr);
         found.push(if live.status.deleting { object.being_deleted() } else { object });
     }
-    if let Some(live) = &reading.provider_config {
+    if let (Some(live), Some(config)) = (&reading.provider_config, target.provider_config) {
         let uid = live.version().uid.clone();
         let object = OwnedObject::new(config, uid, OwnedRole::ProviderConfig);
         found.push(if live.is_being_deleted() { object.being_deleted() } else { object });

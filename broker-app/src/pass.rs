@@ -16,9 +16,10 @@ use crate::act::converse;
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::{Error, for_schedule};
+use crate::home::Home;
 use crate::observe::observe;
 use crate::orphans::Orphans;
-use crate::step::{Ending, PassState};
+use crate::step::{Ending, Mode, PassState};
 use crate::telemetry;
 
 /// Reconciles resources, one pass at a time.
@@ -26,6 +27,7 @@ use crate::telemetry;
 pub struct Reconciler {
     ports: ReconcilerPorts,
     config: ReconcilerConfig,
+    home: Home,
 }
 
 /// What a pass did.
@@ -71,7 +73,7 @@ impl<E: Into<Error>> From<E> for Stop {
     }
 }
 
-/// After a lost race the world has moved: look again soon, but let the other one finish.
+/// A failure that has to be rolled back, and a row that went away, are looked at again after this.
 const SOON: Duration = Duration::from_millis(200);
 
 /// A Node that was told to leave has mostly left.
@@ -92,7 +94,24 @@ struct Went {
 impl Reconciler {
     /// A reconciler over its ports.
     pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
-        Self { ports, config }
+        Self { ports, config, home: Home::default() }
+    }
+
+    /// A claim for this replica, which gets only what is bound to its own cluster or to none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the cluster has said once which one it is: a
+    /// replica that does not know that claims nothing.
+    pub(crate) async fn claim_request(&self, target: ClaimTarget) -> Result<ClaimRequest, Error> {
+        let ReconcilerConfig { worker, lease, deadlines, .. } = &self.config;
+        let cluster = self.home.cluster(&self.ports, deadlines.cluster_read).await?;
+        Ok(ClaimRequest::new(worker.clone(), target, *lease).on_cluster(cluster))
+    }
+
+    /// Has the cluster asked again which one it is, before the next claim.
+    pub(crate) fn refresh_home(&self) {
+        self.home.refresh();
     }
 
     pub(crate) const fn ports(&self) -> &ReconcilerPorts {
@@ -109,9 +128,13 @@ impl Reconciler {
     ///
     /// The first thing that failed. It is on the resource's schedule, too, with the time of the next attempt.
     pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+        if self.config.mode == Mode::DryRun {
+            let outcome = self.look(id).await;
+            telemetry::passed(&outcome);
+            return outcome;
+        }
+        let request = self.claim_request(ClaimTarget::One(id)).await?;
         let asked = Instant::now();
-        let ReconcilerConfig { worker, lease, .. } = &self.config;
-        let request = ClaimRequest::new(worker.clone(), ClaimTarget::One(id), *lease);
         let claimed = self.ports.schedule.claim(&request);
         let claimed =
             call(PortName::Schedule, Kind::Write, self.config.deadlines.store, claimed).await?;
@@ -120,6 +143,20 @@ impl Reconciler {
             return Ok(Passed::NotClaimed);
         };
         self.work(lease, asked).await
+    }
+
+    /// Observes and decides, without a lease: a lease would keep a replica that may change something from its
+    /// work.
+    async fn look(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+        let row = self.ports.repository.get_by_id(id);
+        let row = call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await?;
+        let Some(resource) = row.filter(|row| !row.at_rest()) else {
+            return Ok(Passed::NotClaimed);
+        };
+        let observed = observe(&self.ports, self.config.eyes(), &resource).await?;
+        let from = resource.phase();
+        let (action, to) = next(&observed.seen.facts, from);
+        Ok(Passed::Through { action, from, to })
     }
 
     /// Follows a hint: a pass, or, if none can be made because the resource is Deleted, a look at what may
@@ -150,9 +187,7 @@ impl Reconciler {
         let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
         let outcome = match pass.run().await {
             Ok(went) => Ok(went),
-            Err(Stop::Ended(ending)) => {
-                Ok(Went { passed: Passed::Ended(ending), due_in: Some(SOON) })
-            }
+            Err(Stop::Ended(ending)) => Ok(Went { passed: Passed::Ended(ending), due_in: None }),
             Err(Stop::Failed(error)) => Err(error),
         };
         pass.give_back(&outcome).await?;
@@ -231,11 +266,14 @@ impl Pass<'_> {
     /// Gives the lease back. If that fails the lease ends by itself, so it is no reason to fail the pass,
     /// unless the pass went well and nobody would hear of the store's trouble otherwise.
     async fn give_back(&self, outcome: &Result<Went, Error>) -> Result<(), Error> {
-        let Ok(seen) = Version::new(self.version.load(Ordering::Relaxed)) else {
-            // The row could not even be read.
-            return Ok(());
-        };
+        let seen = self.version.load(Ordering::Relaxed);
+        // A row that could not be read has no version to compare; its failure counts all the same.
+        let seen = Version::new(seen).unwrap_or(Version::UNSTORED);
         let outcome_for_schedule = match outcome {
+            Ok(Went { passed: Passed::Ended(ending), .. }) => PassOutcome::Ended {
+                reason: ending.as_str().to_owned(),
+                message: ending.message().to_owned(),
+            },
             Ok(went) => PassOutcome::Succeeded { due_in: went.due_in },
             Err(error) => PassOutcome::Failed {
                 reason: error.reason().to_owned(),

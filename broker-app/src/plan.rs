@@ -208,6 +208,7 @@ impl Service {
         let ports = ReconcilerPorts::from(self.ports());
         let (id, from) = (resource.id(), resource.phase());
         let mut rehearsal = Rehearsal::new(self, epoch);
+        let project = resource.project_id();
         let prepared = rehearsal.converse(PassState::prepare(resource, Mode::Live), None).await?;
         let observed = observe(&ports, self.eyes(), &prepared).await?;
         let (action, to) = next(&observed.seen.facts, prepared.phase());
@@ -221,8 +222,8 @@ impl Service {
         if action == Action::Apply && observed.seen.gate == Gate::Closed {
             notes.push("the namespace of its Project is not ready: nothing is applied".to_owned());
         }
-        if observed.seen.braked {
-            notes.push("the brake is on: nothing is created".to_owned());
+        if observed.seen.is_held(project) {
+            notes.push("a brake is set: nothing is created or destroyed".to_owned());
         }
         if self.config().mode == Mode::DryRun {
             notes.push("the broker runs in dry-run mode: none of this is done".to_owned());

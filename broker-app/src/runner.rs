@@ -35,7 +35,9 @@ pub struct RunnerConfig {
     pub poll_interval: Duration,
     /// How many passes run at once in each lane.
     pub workers_per_lane: usize,
-    /// Refuse to start if any resource is in trouble, and not only if store or cluster are.
+    /// Refuse to start if the boot sweep cannot examine one of the resources, and not only if store or cluster fail. The
+    /// sweep reads each resource, its blueprint and its composite resource. It runs no pass, so a resource whose pass
+    /// will fail does not prevent the start.
     pub strict: bool,
     /// How long passes that are under way may take to finish when the runner is stopped.
     pub stop_within: Duration,
@@ -71,6 +73,16 @@ pub enum ConfigError {
         margin: Duration,
         /// The lease.
         lease: Duration,
+    },
+    /// Another replica could send an event while this one delivers it.
+    #[error(
+        "an event is claimed for {claim_for:?}; give at least {shortest:?}, the time that its delivery can take"
+    )]
+    ClaimTooShort {
+        /// How long a claim lasts.
+        claim_for: Duration,
+        /// The deadlines of a delivery and of two calls of the store.
+        shortest: Duration,
     },
     /// A row could be purged while a request on its behalf is still under way, and what that leaves behind would
     /// be nobody's.

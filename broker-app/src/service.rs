@@ -6,7 +6,11 @@
 //! Every call answers at once with the resource as it is; the work is done by the reconciler, which a new
 //! declaration or deletion wakes up.
 
+mod brake;
+mod events;
+mod history;
 mod provision;
+mod retry;
 mod steer;
 
 use std::time::Duration;
@@ -19,7 +23,7 @@ use broker_ports::{
     Deadlines, ListPage, ListQuery, PortName, RequestContext, Scope, ServicePorts, WorkerId, Write,
     Written,
 };
-use broker_render::ProviderProfiles;
+use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
 
 use crate::call::{Kind, call};
@@ -29,6 +33,8 @@ use crate::explain::Budgets;
 use crate::step::Mode;
 use crate::telemetry;
 
+pub use brake::{Absence, BrakeStatus};
+
 /// Configuration of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
@@ -36,6 +42,10 @@ pub struct ServiceConfig {
     pub deadlines: Deadlines,
     /// How the providers' configuration objects look.
     pub profiles: ProviderProfiles,
+    /// Where agents enrol, as the replicas have it. Only a plan that arms a Node needs it.
+    pub api_url: Option<ApiUrl>,
+    /// Where the agent comes from, as the replicas have it.
+    pub agent: Agent,
     /// This replica's name for itself, under which it claims a resource that is given up.
     pub worker: WorkerId,
     /// How long such a claim lasts.

@@ -15,9 +15,9 @@ mod sight;
 
 use broker_domain::{
     Action, BootstrapTokenId, FailureReason, OnFailure, Phase, ProvisionedResource, Substrate,
-    TokenOrdinal,
+    TokenOrdinal, XrUid,
 };
-use broker_ports::ObjectVersion;
+use broker_ports::{Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
 pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
@@ -42,14 +42,16 @@ pub struct PassState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
-    Prepare { closed: bool },
+    Prepare { closed: bool, permitted: bool },
     Act { seen: Box<Seen>, action: Action, progress: Progress },
-    Persist { seen: Box<Seen>, to: Phase },
+    Persist { seen: Box<Seen>, to: Phase, permitted: bool },
 }
 
 /// What has been done in the act stage of this pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Progress {
+    /// The store permitted what this stage is about to destroy.
+    permitted: bool,
     config_applied: bool,
     /// Our own shell or touch: the version that an arm builds on.
     shell: Option<ObjectVersion>,
@@ -73,6 +75,10 @@ enum TokenProgress {
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect {
+    /// Ask whether a brake holds the resource.
+    CheckBrake,
+    /// Take a permit from the budget for automatic destruction.
+    TakePermit(Lost),
     /// Store a deletion request on the broker's own account: a failure is rolled back.
     RequestDeletion,
     /// Close the resource's tokens at the issuer.
@@ -89,8 +95,8 @@ pub enum Effect {
     IssueToken(TokenOrdinal),
     /// Drain the Node that consumed a token.
     DeregisterNode(BootstrapTokenId),
-    /// Store the id of the token that was issued.
-    RecordToken(BootstrapTokenId, TokenOrdinal),
+    /// Store the id of the token that was issued, and which composite resource is about to be armed with it.
+    RecordToken(BootstrapTokenId, TokenOrdinal, Option<XrUid>),
     /// Apply the composite resource with what makes it start.
     Arm(Armed, ObjectVersion),
     /// Apply an armed composite resource again, because it drifted.
@@ -114,8 +120,16 @@ pub enum Answer {
     Committed(Box<ProvisionedResource>),
     /// Somebody else was first: the write, the apply or the deletion changed nothing.
     LostRace,
+    /// The broker may go on: no brake holds the resource, and the budget allows it.
+    Permitted,
+    /// A brake holds the resource.
+    Braked,
+    /// The budget for automatic destruction is spent for now.
+    OverBudget,
     /// It was done, and there is nothing to know about it.
     Done,
+    /// A deletion was accepted: the object goes in the foreground, after what it owns.
+    Deleting,
     /// It stands, at this version.
     Applied(ObjectVersion),
     /// A token was issued.
@@ -126,6 +140,10 @@ pub enum Answer {
 
 /// What follows from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a verdict is moved once per effect; a box would be one more allocation each time"
+)]
 pub enum Verdict {
     /// Do this, and come back with the answer.
     Perform(Effect),
@@ -146,12 +164,22 @@ pub enum Ending {
     TokenConsumedAgain,
     /// Substrate would be deleted although tokens are not known to be closed.
     TokensOpen,
+    /// A brake holds the resource: an operator has to release it.
+    Braked,
+    /// What was lost may be re-created or given up later, when the budget allows it.
+    OverBudget,
 }
 
 impl Ending {
     /// Every ending.
-    pub const ALL: &[Self] =
-        &[Self::LostRace, Self::StaleRow, Self::TokenConsumedAgain, Self::TokensOpen];
+    pub const ALL: &[Self] = &[
+        Self::LostRace,
+        Self::StaleRow,
+        Self::TokenConsumedAgain,
+        Self::TokensOpen,
+        Self::Braked,
+        Self::OverBudget,
+    ];
 
     /// The ending's name in metrics.
     pub const fn as_str(self) -> &'static str {
@@ -160,6 +188,26 @@ impl Ending {
             Self::StaleRow => "stale_row",
             Self::TokenConsumedAgain => "token_consumed_again",
             Self::TokensOpen => "tokens_open",
+            Self::Braked => "braked",
+            Self::OverBudget => "over_budget",
+        }
+    }
+
+    /// The ending in words, for the schedule.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::LostRace => "another writer changed the row or an object first",
+            Self::StaleRow => "the composite resource is armed with another token than the row's",
+            Self::TokenConsumedAgain => {
+                "the token that should replace a consumed one was consumed as well"
+            }
+            Self::TokensOpen => "tokens are not known to be closed, so nothing was deleted",
+            Self::Braked => {
+                "a brake holds this resource; nothing is destroyed until it is released"
+            }
+            Self::OverBudget => {
+                "the budget for automatic destruction is spent; the pass waits for it"
+            }
         }
     }
 }
@@ -167,7 +215,7 @@ impl Ending {
 impl PassState {
     /// Begins the stage before observing: a rollback is requested, tokens are closed.
     pub const fn prepare(resource: ProvisionedResource, mode: Mode) -> Self {
-        Self { resource, mode, stage: Stage::Prepare { closed: false } }
+        Self { resource, mode, stage: Stage::Prepare { closed: false, permitted: false } }
     }
 
     /// Begins the stage that acts on a decision.
@@ -178,7 +226,11 @@ impl PassState {
 
     /// Begins the stage that stores the phase which was decided.
     pub fn persist(resource: ProvisionedResource, mode: Mode, seen: Seen, to: Phase) -> Self {
-        Self { resource, mode, stage: Stage::Persist { seen: Box::new(seen), to } }
+        Self {
+            resource,
+            mode,
+            stage: Stage::Persist { seen: Box::new(seen), to, permitted: false },
+        }
     }
 
     /// The resource as the pass knows it.
@@ -210,11 +262,15 @@ fn take_in(state: &mut PassState, answer: Answer) -> Result<(), Ending> {
     match answer {
         Answer::Begin => {}
         Answer::LostRace => return Err(Ending::LostRace),
+        Answer::Braked => return Err(Ending::Braked),
+        Answer::OverBudget => return Err(Ending::OverBudget),
+        Answer::Permitted => state.stage.permitted(),
         Answer::Committed(resource) => {
             state.resource = *resource;
             state.stage.committed(&state.resource);
         }
         Answer::Done => state.stage.done(),
+        Answer::Deleting => state.stage.deleting(),
         Answer::Applied(version) => state.stage.applied(version),
         Answer::Issued(token) => state.stage.issued(token, &state.resource),
         Answer::Consumed(token) => state.stage.consumed(token)?,
@@ -225,18 +281,26 @@ fn take_in(state: &mut PassState, answer: Answer) -> Result<(), Ending> {
 impl PassState {
     fn decide(&self) -> Verdict {
         match &self.stage {
-            Stage::Prepare { closed } => prepare(&self.resource, *closed),
+            Stage::Prepare { closed, permitted } => prepare(&self.resource, *closed, *permitted),
             Stage::Act { seen, action, progress } => act(&self.resource, seen, *action, progress),
-            Stage::Persist { seen, to } => persist(&self.resource, seen, *to),
+            Stage::Persist { seen, to, permitted } => {
+                persist(&self.resource, seen, *to, *permitted)
+            }
         }
     }
 }
 
 /// Before anything is observed: a failure that is to be rolled back becomes a deletion request, and a
 /// teardown closes the tokens, so that whatever is observed from then on no new Node can appear.
-fn prepare(resource: &ProvisionedResource, closed: bool) -> Verdict {
+///
+/// A rollback of a resource that was Ready destroys something that worked, so it needs a permit.
+fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> Verdict {
     if resource.phase() == Phase::Failed && resource.on_failure() == OnFailure::Rollback {
-        return Verdict::Perform(Effect::RequestDeletion);
+        return Verdict::Perform(match (permitted, resource.first_ready_at()) {
+            (true, _) => Effect::RequestDeletion,
+            (false, Some(_)) => permit(resource),
+            (false, None) => Effect::CheckBrake,
+        });
     }
     let tearing_down = matches!(resource.phase(), Phase::Deregistering | Phase::Deprovisioning);
     match (tearing_down && !resource.token_closed(), closed) {
@@ -253,12 +317,15 @@ fn act(
     progress: &Progress,
 ) -> Verdict {
     // What an observation showed is on record before anything is done about it.
-    let due = match action {
-        Action::Apply if apply::goes_ahead(seen) => seen.about_to_apply(),
+    let mut due = match action {
+        Action::Apply if apply::goes_ahead(resource, seen) => seen.about_to_apply(),
         Action::Apply | Action::Noop | Action::DeregisterNode | Action::DeleteSubstrate => {
             seen.substrate.clone()
         }
     };
+    if let Some(uid) = apply::about_to_arm(resource, progress) {
+        due = due.armed(uid);
+    }
     if due != *resource.substrate() {
         return Verdict::Perform(Effect::RecordSubstrate(due));
     }
@@ -278,9 +345,16 @@ fn deregister(resource: &ProvisionedResource, progress: &Progress) -> Verdict {
     }
 }
 
-fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase) -> Verdict {
+/// Storing that a resource which is Ready has failed can be a fleet's end, so it needs a permit.
+fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase, permitted: bool) -> Verdict {
     if to == resource.phase() || seen.is_not_believed(resource) {
         return Verdict::Continue;
+    }
+    if to == Phase::Failed && seen.is_held(resource.project_id()) {
+        return Verdict::End(Ending::Braked);
+    }
+    if to == Phase::Failed && resource.phase() == Phase::Ready && !permitted {
+        return Verdict::Perform(permit(resource));
     }
     Verdict::Perform(match (to, &seen.failure) {
         (Phase::Failed, Some(reason)) => Effect::Fail(reason.clone()),
@@ -289,7 +363,24 @@ fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase) -> Verdict {
     })
 }
 
+/// The permit for a resource that was applied. One without a uid on record was applied by a release that kept
+/// none; then the token tells one loss from the next, and a brake is obeyed in any case.
+fn permit(resource: &ProvisionedResource) -> Effect {
+    match (resource.substrate().applied(), resource.bootstrap_token_id()) {
+        (Some(uid), _) => Effect::TakePermit(Lost::Xr(uid.clone())),
+        (None, Some(token)) => Effect::TakePermit(Lost::Node(token)),
+        (None, None) => Effect::CheckBrake,
+    }
+}
+
 impl Stage {
+    fn permitted(&mut self) {
+        match self {
+            Self::Prepare { permitted, .. } | Self::Persist { permitted, .. } => *permitted = true,
+            Self::Act { progress, .. } => progress.permitted = true,
+        }
+    }
+
     fn committed(&mut self, resource: &ProvisionedResource) {
         if let Self::Act { progress, .. } = self
             && let TokenProgress::Issued(token, _) = progress.token
@@ -301,7 +392,7 @@ impl Stage {
 
     fn done(&mut self) {
         match self {
-            Self::Prepare { closed } => *closed = true,
+            Self::Prepare { closed, .. } => *closed = true,
             Self::Act { progress, .. } => {
                 if matches!(progress.token, TokenProgress::Consumed(_)) {
                     progress.token = TokenProgress::Deregistered;
@@ -311,6 +402,16 @@ impl Stage {
             }
             Self::Persist { .. } => {}
         }
+    }
+
+    /// The composite resource goes after the plain data that it owns, so that is proven gone with it.
+    fn deleting(&mut self) {
+        if let Self::Act { seen, .. } = self
+            && seen.xr != XrSeen::Absent
+        {
+            seen.substrate = std::mem::take(&mut seen.substrate).without_plain_data();
+        }
+        self.done();
     }
 
     fn applied(&mut self, version: ObjectVersion) {

@@ -7,6 +7,7 @@
 mod attention;
 mod belongings;
 mod glance;
+mod losses;
 mod memory;
 mod patience;
 mod report;
@@ -92,6 +93,12 @@ impl Sweeper {
     pub async fn sweep_within(&self, within: Duration) -> Result<(Vec<Work>, SweepReport), Error> {
         let started = Instant::now();
         let swept = self.look(started, within).await;
+        if let Ok((_, report)) = &swept {
+            for (resource, trouble) in &report.troubles {
+                let Trouble { reason, message, .. } = trouble;
+                tracing::warn!(%resource, reason, error = message, "a resource could not be swept");
+            }
+        }
         telemetry::swept(started.elapsed(), &swept);
         swept
     }
@@ -119,7 +126,7 @@ impl Sweeper {
         };
         round.brake().await?;
         if deferred.is_none() {
-            round.look_for_orphans().await?;
+            round.look_for_orphans().await;
         }
         let (known, work, report) = round.end(deferred);
         self.remember(known);

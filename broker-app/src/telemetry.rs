@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use broker_domain::{Error as DomainError, Phase, ProvisionedResource};
-use broker_ports::{Backlog, FailureClass, PortName};
+use broker_ports::{Backlog, FailureClass, Permit, PortName};
 use metrics::{Unit, counter, gauge, histogram};
 use time::OffsetDateTime;
 
@@ -64,6 +64,7 @@ const SWEPT_ROWS: &str = "provisioning_broker_swept_resources";
 const TROUBLES: &str = "provisioning_broker_troubles_total";
 const MISSING: &str = "provisioning_broker_missing_composites";
 const BRAKE: &str = "provisioning_broker_brake";
+const PERMITS: &str = "provisioning_broker_permits_total";
 const ORPHANS: &str = "provisioning_broker_orphans";
 const OUTBOX_DEPTH: &str = "provisioning_broker_outbox_depth";
 const OUTBOX_AGE: &str = "provisioning_broker_outbox_age_seconds";
@@ -134,8 +135,15 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: BRAKE,
         kind: MetricKind::Gauge,
-        labels: &[],
-        help: "1 while the brake is on, else 0.",
+        labels: &[Label { name: "reach", values: reaches }],
+        help: "Brakes that are set, by what they hold: the cluster, or one Project on it.",
+        unit: Unit::Count,
+    },
+    Metric {
+        name: PERMITS,
+        kind: MetricKind::Counter,
+        labels: &[Label { name: "answer", values: permit_answers }],
+        help: "Requests to the budget for automatic destruction, by its answer.",
         unit: Unit::Count,
     },
     Metric {
@@ -204,6 +212,16 @@ fn findings() -> Vec<&'static str> {
     vec!["settled", "waiting", "handed_over", "trouble"]
 }
 
+fn reaches() -> Vec<&'static str> {
+    vec!["cluster", "project"]
+}
+
+const PERMIT_ANSWERS: [&str; 3] = ["granted", "braked", "over_budget"];
+
+fn permit_answers() -> Vec<&'static str> {
+    PERMIT_ANSWERS.to_vec()
+}
+
 fn fates() -> Vec<&'static str> {
     Fate::ALL.iter().map(|fate| fate.as_str()).collect()
 }
@@ -213,7 +231,7 @@ fn outbox_states() -> Vec<&'static str> {
 }
 
 fn deliveries() -> Vec<&'static str> {
-    vec!["delivered", "claim_lost", "failed", "set_aside"]
+    vec!["delivered", "claim_lost", "delayed", "rejected", "set_aside"]
 }
 
 fn purged_things() -> Vec<&'static str> {
@@ -247,6 +265,19 @@ pub(crate) fn broke_down() {
     counter!(PASSES, "result" => "broke_down", "reason" => NO_REASON).increment(1);
 }
 
+/// The budget for automatic destruction was asked.
+pub(crate) fn permit(permit: Permit) {
+    let [granted, braked, over_budget] = PERMIT_ANSWERS;
+    let answer = match permit {
+        Permit::Granted => granted,
+        Permit::Braked => braked,
+        Permit::OverBudget => over_budget,
+        // A lost race, which is counted as the end of the pass.
+        Permit::Stale | Permit::LeaseLost => return,
+    };
+    counter!(PERMITS, "answer" => answer).increment(1);
+}
+
 /// A lease was taken over.
 pub(crate) fn taken_over() {
     counter!(TAKEOVERS).increment(1);
@@ -278,7 +309,11 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
         counter!(TROUBLES, "reason" => trouble.reason).increment(1);
     }
     gauge!(MISSING).set(number(report.missing));
-    gauge!(BRAKE).set(if report.brake.is_some() { 1.0 } else { 0.0 });
+    let of_project = report.brakes.iter().filter(|brake| brake.project.is_some()).count();
+    let counts = [report.brakes.len() - of_project, of_project];
+    for (reach, count) in reaches().into_iter().zip(counts) {
+        gauge!(BRAKE, "reach" => reach).set(number(count));
+    }
     if report.complete {
         complete_sweep(report);
     }
@@ -297,7 +332,8 @@ fn complete_sweep(report: &SweepReport) {
 
 /// A round of the relay ended.
 pub(crate) fn relayed(report: &RelayReport) {
-    let counts = [report.delivered, report.lost_claims, report.failed, report.set_aside];
+    let RelayReport { delivered, lost_claims, delayed, rejected, set_aside, .. } = report;
+    let counts = [*delivered, *lost_claims, *delayed, *rejected, *set_aside];
     for (result, count) in deliveries().into_iter().zip(counts).filter(|(_, count)| *count > 0) {
         counter!(EVENTS, "result" => result).increment(count as u64);
     }

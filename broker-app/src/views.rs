@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, Declaration, Error as DomainError, MeshRole,
-    NotFound, ObjectReference, Parameters, ProjectId, ProvisionedResource, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
+    MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, PortName, ReconcilerPorts,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortName,
+    ReconcilerPorts, ResourceView,
 };
 use broker_render::{
-    CloudTags, Identity, Manifest, Provider, ProviderConfigInput, ProviderConfigScope,
-    ProviderProfile, ProviderProfiles, Xr, XrInput, assigned_namespace, cloud_tags, namespace,
-    provider_config, secret_name, xr,
+    CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
+    assigned_namespace, cloud_tags, provider_config, secret_name, xr,
 };
 
 use crate::call::{Kind, call};
@@ -71,12 +71,31 @@ impl<'a> Resolvers<'a> {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    /// Whether the Project's namespace takes objects.
-    pub(crate) async fn namespace_is_ready(self, project: ProjectId) -> Result<bool, Error> {
+    /// Where the Project lives: always in its own namespace.
+    pub(crate) async fn assignment(
+        self,
+        project: ProjectId,
+    ) -> Result<NamespaceObservation, Error> {
         let found = self.assignments.read(project);
         let found = call(PortName::AssignmentReader, Kind::Read, self.patience, found).await?;
         let assignment = found.ok_or_else(|| project.not_found())?;
         assigned_namespace(project, &assignment.namespace)?;
+        Ok(assignment)
+    }
+
+    /// Whether the Project's namespace takes objects, on whichever cluster it is.
+    pub(crate) async fn namespace_is_ready(self, project: ProjectId) -> Result<bool, Error> {
+        Ok(self.assignment(project).await?.ready)
+    }
+
+    /// Whether the Project's namespace takes objects on this cluster.
+    pub(crate) async fn namespace_is_ready_on(
+        self,
+        project: ProjectId,
+        cluster: &ClusterId,
+    ) -> Result<bool, Error> {
+        let assignment = self.assignment(project).await?;
+        expect_here(project, &assignment, cluster)?;
         Ok(assignment.ready)
     }
 
@@ -98,25 +117,31 @@ impl<'a> Resolvers<'a> {
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
-    /// The labels of a Resource that become tags.
+    /// The labels of a Project's Resource that become tags.
     pub(crate) async fn labels(
         self,
+        project: ProjectId,
         resource: ResourceId,
     ) -> Result<BTreeMap<String, String>, Error> {
-        let labels = self.labels.resolve(resource);
-        call(PortName::LabelTagResolver, Kind::Read, self.patience, labels).await
+        let found = self.labels.resolve(project, resource);
+        let found = call(PortName::LabelTagResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| resource.not_found())?.labels)
     }
 
     /// The labels of many, in their order.
     pub(crate) async fn labels_of_many(
         self,
-        resources: &[ResourceId],
+        resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
         let port = PortName::LabelTagResolver;
         let answers = self.labels.resolve_many(resources);
         let answers = call(port, Kind::Read, self.patience, answers).await?;
-        let named = |answer: Result<_, _>| answer.map_err(|source| Error::Port { port, source });
-        Ok(answers.into_iter().map(named).collect())
+        let named =
+            |(answer, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
+                let found = answer.map_err(|source| Error::Port { port, source })?;
+                Ok(found.ok_or_else(|| resource.not_found())?.labels)
+            };
+        Ok(answers.into_iter().zip(resources).map(named).collect())
     }
 
     /// Everything else: the credential, its cloud, and the labels that become tags.
@@ -127,14 +152,20 @@ impl<'a> Resolvers<'a> {
     ) -> Result<Views, Error> {
         let credential = self.credential(references.project, references.credential).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
-        let labels = self.labels(references.resource).await?;
+        let labels = self.labels(references.project, references.resource).await?;
         Ok(Views::new(blueprint, credential, cloud, &labels))
     }
+}
 
-    /// The provider of the cloud that a credential is for, which decides how its ProviderConfig is called.
-    pub(crate) async fn provider(self, references: References) -> Result<Provider, Error> {
-        let credential = self.credential(references.project, references.credential).await?;
-        Ok(self.cloud(credential.cloud_id).await?.provider)
+/// Refuses a Project that is assigned to another cluster. A platform that names no cluster has only one.
+pub(crate) fn expect_here(
+    project: ProjectId,
+    assignment: &NamespaceObservation,
+    here: &ClusterId,
+) -> Result<(), DomainError> {
+    match &assignment.cluster {
+        Some(assigned) if assigned != here => Err(DomainError::ClusterMismatch(project)),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -167,11 +198,6 @@ impl Views {
         Self { blueprint, credential, cloud, tags }
     }
 
-    /// The provider of the cloud that it is for.
-    pub(crate) const fn provider(&self) -> &Provider {
-        &self.cloud.provider
-    }
-
     /// The composite resource, before it becomes a shell or armed.
     pub(crate) fn xr<'a>(
         &'a self,
@@ -189,6 +215,7 @@ impl Views {
     ) -> Result<Xr<'a>, DomainError> {
         xr(&XrInput {
             xrd: &self.blueprint.xrd,
+            composition: self.blueprint.composition.clone(),
             injection_strategy: self.blueprint.injection_strategy,
             mesh_role,
             identity,
@@ -210,20 +237,6 @@ impl Views {
             secret_name: &secret_name(&self.credential.kv_mount, &self.credential.kv_path),
         })
     }
-}
-
-/// The complete name of a resource's ProviderConfig, without rendering it.
-pub(crate) fn provider_config_reference(
-    profile: &ProviderProfile,
-    resource: &ProvisionedResource,
-) -> Result<ObjectReference, DomainError> {
-    let home = namespace(resource.project_id());
-    let within = match profile.scope {
-        ProviderConfigScope::Namespaced => Some(home.as_str()),
-        ProviderConfigScope::Cluster => None,
-    };
-    let name = resource.xr_name();
-    ObjectReference::new(profile.api_version(), &*profile.kind, name.as_str(), within)
 }
 
 fn identity(resource: &ProvisionedResource) -> Identity {

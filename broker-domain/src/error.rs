@@ -1,7 +1,7 @@
 //! The closed set of domain errors. Programs branch on [`Error::reason`], people read the message.
 
 use crate::ids::{
-    BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ProvisionedResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ProvisionedResourceId, ResourceId,
 };
 use crate::phase::Phase;
 use crate::request_id::RequestId;
@@ -87,6 +87,12 @@ pub enum Error {
         /// The request id.
         request: RequestId,
     },
+    /// The Resource does not exist, or belongs to another Project than the one that asked.
+    #[error("resource {0} does not exist in the project")]
+    ResourceNotFound(ResourceId),
+    /// The Project is assigned to another management cluster than the one that this replica serves.
+    #[error("project {0} is assigned to another management cluster")]
+    ClusterMismatch(ProjectId),
 }
 
 /// What a lookup by id can miss. Ports answer with an `Option`; whoever needs the thing turns the
@@ -108,7 +114,7 @@ pub trait NotFound {
 
 impl Error {
     /// Every reason that [`Error::reason`] can give.
-    pub const REASONS: [&str; 12] = [
+    pub const REASONS: [&str; 14] = [
         "invalid_input",
         "blueprint_not_found",
         "cloud_not_found",
@@ -121,6 +127,8 @@ impl Error {
         "stale_write",
         "illegal_transition",
         "idempotency_conflict",
+        "resource_not_found",
+        "cluster_mismatch",
     ];
 
     /// The stable code, in snake case, that programs branch on.
@@ -138,6 +146,8 @@ impl Error {
             Self::StaleWrite { .. } => "stale_write",
             Self::IllegalTransition { .. } => "illegal_transition",
             Self::IdempotencyConflict { .. } => "idempotency_conflict",
+            Self::ResourceNotFound(_) => "resource_not_found",
+            Self::ClusterMismatch(_) => "cluster_mismatch",
         }
     }
 
@@ -177,6 +187,8 @@ mod tests {
             Error::StaleWrite { .. } => 9,
             Error::IllegalTransition { .. } => 10,
             Error::IdempotencyConflict { .. } => 11,
+            Error::ResourceNotFound(_) => 12,
+            Error::ClusterMismatch(_) => 13,
         }
     }
 
@@ -199,6 +211,8 @@ mod tests {
                 project: id(5),
                 request: RequestId::new("retry-1").unwrap(),
             },
+            Error::ResourceNotFound(id(6)),
+            Error::ClusterMismatch(id(5)),
         ]
     }
 
@@ -217,6 +231,8 @@ mod tests {
             "stale_write",
             "illegal_transition",
             "idempotency_conflict",
+            "resource_not_found",
+            "cluster_mismatch",
         ];
         assert_eq!(Error::REASONS[..released.len()], released);
         let given: Vec<_> = every_error().iter().map(Error::reason).collect();

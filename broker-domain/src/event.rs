@@ -81,6 +81,9 @@ pub enum EventDetail {
     Deleted {
         /// Nobody proved that everything is gone: a person took the responsibility.
         abandoned: bool,
+        /// Composed Secrets or ConfigMaps were not proven gone: no look showed the foreground deletion of their
+        /// owner, and the garbage collector removes them.
+        left_to_garbage_collection: bool,
     },
 }
 

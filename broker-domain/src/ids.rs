@@ -162,6 +162,12 @@ impl NotFound for CloudId {
     }
 }
 
+impl NotFound for ResourceId {
+    fn not_found(self) -> Error {
+        Error::ResourceNotFound(self)
+    }
+}
+
 /// For a Project the thing that can be missing is its assignment to a management cluster.
 impl NotFound for ProjectId {
     fn not_found(self) -> Error {
@@ -249,6 +255,7 @@ mod tests {
             (ProvisionedResourceId(uuid).not_found(), "provisioned_resource_not_found"),
             (BlueprintVersionId(uuid).not_found(), "blueprint_not_found"),
             (CloudCredentialId(uuid).not_found(), "credential_not_found"),
+            (ResourceId(uuid).not_found(), "resource_not_found"),
             (CloudId(uuid).not_found(), "cloud_not_found"),
             (ProjectId(uuid).not_found(), "assignment_not_found"),
         ];

@@ -98,6 +98,6 @@ pub use provisioned_resource::{Change, ProvisionedResource};
 pub use request_id::RequestId;
 pub use roles::{MeshRole, OnFailure};
 pub use snapshot::Snapshot;
-pub use substrate::{ClusterId, ObjectReference, ReferencesDigest, Substrate};
+pub use substrate::{ClusterId, ObjectReference, PLAIN_DATA, ReferencesDigest, Substrate, XrUid};
 pub use token::TokenOrdinal;
 pub use version::Version;

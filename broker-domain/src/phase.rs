@@ -115,7 +115,7 @@ impl Phase {
                 | Self::Deregistering => true,
                 Self::Deprovisioning | Self::Deleted => false,
             },
-            Self::Failed => matches!(to, Self::Failed | Self::Deregistering),
+            Self::Failed => matches!(to, Self::Failed | Self::Deregistering | Self::Pending),
             Self::Deregistering | Self::Deprovisioning => to.is_teardown(),
             Self::Deleted => matches!(to, Self::Deleted),
         }
@@ -189,7 +189,8 @@ mod tests {
             for to in Phase::ALL {
                 let decided = ObservedXr::every().any(|facts| next(&facts, from).1 == to);
                 let deletion = !from.is_teardown() && to == Phase::Deregistering;
-                assert_eq!(from.can_become(to), decided || deletion, "{from} to {to}");
+                let retry = from == Phase::Failed && to == Phase::Pending;
+                assert_eq!(from.can_become(to), decided || deletion || retry, "{from} to {to}");
             }
         }
     }

@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::error::Error;
 
-/// What a caller calls its request. The same id in the same Project is the same request: a retry gets the
+/// What a caller calls its request. It is stored and shown in messages, so it must not be personal data: `@` and
+/// spaces are refused.
+///
+/// The same id in the same Project is the same request: a retry gets the
 /// first answer again, and a different declaration under it is refused.
 ///
 /// ```
@@ -12,6 +15,7 @@ use crate::error::Error;
 ///
 /// assert_eq!(RequestId::new("order-4711/attempt-1")?.as_str(), "order-4711/attempt-1");
 /// assert!(RequestId::new("two words").is_err());
+/// assert!(RequestId::new("jane@example.org").is_err());
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,19 +25,19 @@ impl RequestId {
     /// The longest id that is taken.
     pub const MAX_BYTES: usize = 128;
 
-    /// Takes 1 to 128 visible ASCII characters.
+    /// Takes 1 to 128 visible ASCII characters without `@`.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidInput`] when the text is empty, too long or holds anything else.
     pub fn new(text: impl Into<String>) -> Result<Self, Error> {
         let text = text.into();
-        let allowed = format!("use 1 to {} visible ASCII characters", Self::MAX_BYTES);
+        let allowed = format!("use 1 to {} visible ASCII characters without @", Self::MAX_BYTES);
         let problem = if text.is_empty() {
             "is empty".to_owned()
         } else if text.len() > Self::MAX_BYTES {
             format!("is {} bytes long", text.len())
-        } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
+        } else if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '@') {
             format!("holds {odd:?}")
         } else {
             return Ok(Self(text));
@@ -66,10 +70,11 @@ mod tests {
             ("a b", "holds ' '"),
             ("a\nb", "holds '\\n'"),
             ("käse", "holds 'ä'"),
+            ("jane@example.org", "holds '@'"),
         ] {
             assert_eq!(
                 RequestId::new(text).unwrap_err().to_string(),
-                format!("request_id: {problem}; use 1 to 128 visible ASCII characters")
+                format!("request_id: {problem}; use 1 to 128 visible ASCII characters without @")
             );
         }
         assert!(RequestId::new("x".repeat(RequestId::MAX_BYTES)).is_ok());

@@ -1,11 +1,13 @@
 //! What stands on the cluster on behalf of a resource: remembered until it is proven gone.
 
 mod reference;
+mod xr_uid;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-pub use reference::ObjectReference;
+pub use reference::{ObjectReference, PLAIN_DATA};
+pub use xr_uid::XrUid;
 
 use crate::error::Error;
 
@@ -85,7 +87,8 @@ impl fmt::Debug for ReferencesDigest {
     }
 }
 
-/// Everything that was ever seen of a resource on the cluster and has not been proven gone.
+/// Everything that was ever seen of a resource on the cluster and has not been proven gone, and the name of its
+/// ProviderConfig.
 ///
 /// Merged and never replaced: a composite resource that was created anew composes new objects, while
 /// those of its predecessor may still live.
@@ -110,6 +113,7 @@ pub struct Substrate {
     provider_config: Option<ObjectReference>,
     composed: BTreeSet<ObjectReference>,
     references_digest: Option<ReferencesDigest>,
+    applied: Option<XrUid>,
 }
 
 impl Substrate {
@@ -120,7 +124,7 @@ impl Substrate {
     ///
     /// use broker_domain::{ClusterId, Substrate};
     ///
-    /// let kept = Substrate::hydrate(Some(ClusterId::new("uid")?), None, BTreeSet::new(), None)?;
+    /// let kept = Substrate::hydrate(Some(ClusterId::new("uid")?), None, BTreeSet::new(), None, None)?;
     /// assert!(kept.is_clear());
     /// # Ok::<(), broker_domain::Error>(())
     /// ```
@@ -133,15 +137,19 @@ impl Substrate {
         provider_config: Option<ObjectReference>,
         composed: BTreeSet<ObjectReference>,
         references_digest: Option<ReferencesDigest>,
+        applied: Option<XrUid>,
     ) -> Result<Self, Error> {
-        let substrate = Self { cluster, provider_config, composed, references_digest };
+        let substrate = Self { cluster, provider_config, composed, references_digest, applied };
         substrate.check()?;
         Ok(substrate)
     }
 
     /// Objects stand somewhere.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let nothing_recorded = self.is_clear() && self.references_digest.is_none();
+        let nothing_recorded = self.composed.is_empty()
+            && self.provider_config.is_none()
+            && self.references_digest.is_none()
+            && self.applied.is_none();
         if self.cluster.is_none() && !nothing_recorded {
             return Err(Error::invalid(
                 "cluster_id",
@@ -151,9 +159,31 @@ impl Substrate {
         Ok(())
     }
 
-    /// No object is on record.
+    /// No composed object is on record whose absence has to be read.
     pub fn is_clear(&self) -> bool {
-        self.provider_config.is_none() && self.composed.is_empty()
+        self.composed.iter().all(ObjectReference::is_plain_data)
+    }
+
+    /// The plain data on record: composed, never read, and not proven gone by a foreground deletion.
+    pub fn plain_data(&self) -> impl Iterator<Item = &ObjectReference> {
+        self.composed.iter().filter(|reference| reference.is_plain_data())
+    }
+
+    /// Without plain data: a composite resource that goes in the foreground goes after it.
+    ///
+    /// ```
+    /// use broker_domain::{ObjectReference, Substrate};
+    ///
+    /// let secret = ObjectReference::new("v1", "Secret", "connection", Some("team-a"))?;
+    /// let known = Substrate::default().found([secret]);
+    /// assert_eq!(known.plain_data().count(), 1);
+    /// assert_eq!(known.without_plain_data().composed().len(), 0);
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_plain_data(mut self) -> Self {
+        self.composed.retain(|reference| !reference.is_plain_data());
+        self
     }
 
     /// The cluster that everything stands on, once something was about to be applied.
@@ -161,7 +191,8 @@ impl Substrate {
         self.cluster.as_ref()
     }
 
-    /// The resource's own ProviderConfig.
+    /// The name of the resource's own ProviderConfig, once one was about to be applied. It stays on record for
+    /// good: without it, one that a cut-off worker applies late could not be found.
     pub const fn provider_config(&self) -> Option<&ObjectReference> {
         self.provider_config.as_ref()
     }
@@ -174,6 +205,12 @@ impl Substrate {
     /// The digest over the composed references of the last observation, and nothing older.
     pub const fn references_digest(&self) -> Option<&ReferencesDigest> {
         self.references_digest.as_ref()
+    }
+
+    /// The composite resource that was last about to be armed, or seen armed. It stays on record when the object is
+    /// lost, so that a re-creation is told from a first creation.
+    pub const fn applied(&self) -> Option<&XrUid> {
+        self.applied.as_ref()
     }
 
     /// With the cluster and the ProviderConfig that are about to be used: recorded before the first
@@ -221,6 +258,13 @@ impl Substrate {
         self
     }
 
+    /// The composite resource of this uid stands armed, or is about to be.
+    #[must_use]
+    pub fn armed(mut self, uid: XrUid) -> Self {
+        self.applied = Some(uid);
+        self
+    }
+
     /// With composed objects that were found without the composite resource that composed them: by their
     /// label. They say nothing about its references, so the digest stays.
     ///
@@ -238,13 +282,10 @@ impl Substrate {
         self
     }
 
-    /// Without the objects that a direct read found gone.
+    /// Without the composed objects that are proven gone.
     #[must_use]
     pub fn without(mut self, gone: &BTreeSet<ObjectReference>) -> Self {
         self.composed.retain(|reference| !gone.contains(reference));
-        if self.provider_config.as_ref().is_some_and(|reference| gone.contains(reference)) {
-            self.provider_config = None;
-        }
         self
     }
 }
@@ -277,21 +318,23 @@ mod tests {
 
         let seen = seen.found([composed("d")]);
         assert_eq!(seen.references_digest(), Some(&ReferencesDigest::new([2; 32])));
-        let left = seen.without(&[composed("b"), config].into());
+        let left = seen.without(&[composed("b"), config.clone()].into());
         assert_eq!(left.composed(), &[composed("a"), composed("c"), composed("d")].into());
-        assert_eq!(left.provider_config(), None);
+        assert_eq!(left.provider_config(), Some(&config), "its name is kept for good");
         assert!(left.cluster().is_some(), "the cluster is remembered for what is left");
     }
 
     #[test]
     fn objects_without_their_cluster_are_a_drifted_row() {
         let digest = Some(ReferencesDigest::new([1; 32]));
-        for (config, objects, digest) in [
-            (Some(composed("config")), BTreeSet::new(), None),
-            (None, [composed("a")].into(), None),
-            (None, BTreeSet::new(), digest),
+        let uid = Some(XrUid::new("uid").unwrap());
+        for (config, objects, digest, applied) in [
+            (Some(composed("config")), BTreeSet::new(), None, None),
+            (None, [composed("a")].into(), None, None),
+            (None, BTreeSet::new(), digest, None),
+            (None, BTreeSet::new(), None, uid),
         ] {
-            let error = Substrate::hydrate(None, config, objects, digest).unwrap_err();
+            let error = Substrate::hydrate(None, config, objects, digest, applied).unwrap_err();
             assert!(error.to_string().starts_with("cluster_id: is missing"), "{error}");
         }
     }
@@ -304,6 +347,6 @@ mod tests {
             .observed([composed("a")], ReferencesDigest::new([1; 32]));
         let left = seen.without(&[composed("a")].into());
         assert_eq!(left.provider_config(), Some(&composed("config")));
-        assert!(!left.is_clear());
+        assert!(left.is_clear());
     }
 }

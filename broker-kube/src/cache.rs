@@ -13,6 +13,8 @@
 //!   kind it may wait ([`Cache::warming`]).
 //! - *On which cluster.* Before each list and each watch the API server is asked which cluster it is. While
 //!   every kind is warm, and on the same one, that is the answer for whoever asks.
+//! - *One history.* A watch resumes from its version only if the API server ended it at the time that it was asked
+//!   for. After every other end the kind is listed: the store may have been restored meanwhile.
 //! - *Not for ever.* After [`CacheOptions::relist_after`] everything is listed anew, however well the watch is.
 //! - *One future.* Nothing happens until somebody runs [`Cache::run`], and nothing outlives it: no task is
 //!   started. Without it the cache stays cold, which costs requests and nothing else.
@@ -31,6 +33,7 @@ mod follow;
 mod index;
 mod kept;
 mod options;
+mod page;
 mod requests;
 mod tracked;
 
@@ -45,7 +48,7 @@ use broker_render::Xrd;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kube::Client;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep};
 
 pub use options::CacheOptions;
@@ -57,6 +60,9 @@ use kept::Keep;
 use requests::Source;
 use tracked::Tracked;
 
+/// How many pages of lists are in memory at once, of all kinds together.
+const PAGES_AT_ONCE: usize = 4;
+
 /// A watch cache over the objects that carry our label. See the [module](self).
 #[derive(Debug)]
 pub struct Cache {
@@ -66,6 +72,8 @@ pub struct Cache {
     /// The set of kinds has changed.
     changed: Notify,
     hints: Broadcast,
+    /// A permit for each page that may be in memory.
+    pages: Semaphore,
     /// Held by whoever runs the cache.
     running: tokio::sync::Mutex<()>,
     /// Somebody does.
@@ -87,6 +95,7 @@ impl Cache {
             kinds: Mutex::default(),
             changed: Notify::new(),
             hints: Broadcast::new(),
+            pages: Semaphore::new(PAGES_AT_ONCE),
             running: tokio::sync::Mutex::default(),
             is_run: AtomicBool::new(false),
         }
@@ -213,7 +222,7 @@ impl Cache {
 
     async fn follow_while_wanted(&self, tracked: Arc<Tracked>) {
         tokio::select! {
-            () = follow(&self.client.0, &tracked, &self.options, &self.hints) => {}
+            () = follow(&self.client.0, &tracked, &self.options, (&self.hints, &self.pages)) => {}
             () = tracked.dropped.notified() => {}
         }
     }

@@ -4,16 +4,15 @@ use std::error::Error as StdError;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
-use http_body_util::BodyExt as _;
 use hyper_util::client::legacy;
 use kube::Client;
 use kube::client::Body;
 use tokio::time::timeout;
 
 use crate::answer::Answer;
+use crate::body::collect;
 use crate::error::{Asked, Cause, Failure, Verb};
 
 /// How many objects a page of a list holds, unless somebody chooses.
@@ -99,9 +98,22 @@ impl Server {
         path: &str,
         extent: Extent,
     ) -> Result<Answer, Failure> {
+        let answer = self.get_within(asked, path, extent, usize::MAX).await?;
+        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer has no end"))
+    }
+
+    /// As [`get`](Self::get), unless the answer has more bytes than `most`: then `None`.
+    pub(crate) async fn get_within(
+        &self,
+        asked: &Asked,
+        path: &str,
+        extent: Extent,
+        most: usize,
+    ) -> Result<Option<Answer>, Failure> {
         let is_list = asked.verb() == Verb::List;
         let request = Request::get(path).header(ACCEPT, extent.accept(is_list));
-        self.send(asked, request.body(Body::empty())).await
+        // Boxed: a caller holds the futures of many reads side by side.
+        Box::pin(self.send(asked, request.body(Body::empty()), most)).await
     }
 
     /// Sends a body to a path. The body may hold a secret; it goes out as it is and is seen by nobody.
@@ -117,15 +129,17 @@ impl Server {
             .uri(path)
             .header(ACCEPT, extent.accept(false))
             .header(CONTENT_TYPE, content_type);
-        self.send(asked, request.body(Body::from(body))).await
+        let answer = self.send(asked, request.body(Body::from(body)), usize::MAX).await?;
+        answer.ok_or_else(|| asked.failed(Cause::Unreadable, "the answer has no end"))
     }
 
-    /// One request, sent once.
+    /// One request, sent once; `None` if the answer has more bytes than `most`.
     async fn send(
         &self,
         asked: &Asked,
         request: http::Result<Request<Body>>,
-    ) -> Result<Answer, Failure> {
+        most: usize,
+    ) -> Result<Option<Answer>, Failure> {
         let request = request.map_err(|error| {
             asked.failed(Cause::Unaddressable, &format!("no request can be made of it: {error}"))
         })?;
@@ -135,8 +149,9 @@ impl Server {
         };
         let exchange = async {
             let (head, body) = self.client.send(request).await?.into_parts();
-            let body: Bytes = body.collect().await?.to_bytes();
-            Ok::<_, kube::Error>(Answer::new(head.status, &head.headers, body))
+            let body = collect(body, most).await?;
+            let answer = body.map(|body| Answer::new(head.status, &head.headers, body));
+            Ok::<_, kube::Error>(answer)
         };
         match timeout(limit, exchange).await {
             Ok(Ok(answer)) => Ok(answer),

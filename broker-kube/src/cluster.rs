@@ -54,7 +54,8 @@ impl KubeCluster {
     /// Lets the cache hint at changes of ProviderConfigs of a kind that was just read, and so is known. None
     /// has to stand yet: the first one is worth a hint, too.
     async fn follow_provider_configs(&self, target: &Target) {
-        let kind = (target.provider_config.api_version(), target.provider_config.kind());
+        let Some(config) = &target.provider_config else { return };
+        let kind = (config.api_version(), config.kind());
         let served = self.objects.kinds().locate(self.objects.server(), kind).await;
         if let Ok(Some(served)) = served {
             self.cache.track_provider_configs(served.api_version(), served.plural());

@@ -60,9 +60,14 @@ async fn inspect_with(
     names.extend(live.map(|live| references(live, target.xr.xrd.scope())).unwrap_or_default());
     // A list that could not be had adds nothing; what is on record is asked for by name all the same.
     names.extend(labelled.unwrap_or_default());
-    names.remove(&target.provider_config);
+    names.retain(|name| target.provider_config.as_ref() != Some(name) && !name.is_plain_data());
     let (provider_config, composed, events) = join3(
-        async { report(common.get(objects, &target.provider_config).await, &hidden) },
+        async {
+            match &target.provider_config {
+                Some(config) => report(common.get(objects, config).await, &hidden),
+                None => Ok(None),
+            }
+        },
         report_on_all(objects, names, &hidden),
         events_about(objects, &reference, &hidden),
     )
@@ -74,7 +79,11 @@ async fn inspect_with(
         Ok(lookup) => Ok(!matches!(lookup, Lookup::NoKind)),
         Err(failure) => Err(failure.clone().into()),
     };
-    inspection.xr = report(xr, &hidden);
+    let scope = target.xr.xrd.scope();
+    let report_on_xr = |xr: Lookup| {
+        xr.object().map(|xr| ObjectReport::of_composite(&xr, scope, &hidden)).transpose()
+    };
+    inspection.xr = xr.map_err(PortError::from).and_then(report_on_xr);
     inspection.provider_config = provider_config;
     inspection.composed = composed;
     inspection.events = events;

@@ -18,6 +18,7 @@
 //! is at hand.
 
 mod answer;
+mod body;
 mod call;
 mod client;
 mod error;

@@ -1,6 +1,6 @@
 //! The rights that the broker needs on a management cluster, from the blueprints that it serves.
 //!
-//! Three roles, none of which holds a right on Secrets:
+//! Three roles, none of which holds a right on Secrets or ConfigMaps:
 //!
 //! | role | binding | rights |
 //! |---|---|---|
@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use broker_domain::PLAIN_DATA;
 use broker_render::catalog::{Blueprint, ComposedKind};
 use broker_render::{Provider, ProviderConfigScope, ProviderProfiles};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -53,8 +54,8 @@ struct Kinds {
     /// Those that stand in none.
     cluster: Resources,
     composed: Resources,
-    /// Blueprints that compose Secrets.
-    with_secrets: BTreeSet<String>,
+    /// Blueprints that compose Secrets or ConfigMaps.
+    with_plain_data: BTreeSet<String>,
 }
 
 impl Kinds {
@@ -73,19 +74,21 @@ impl Kinds {
             insert(own, &profile.group, &plural(&profile.api_version(), &profile.kind));
         }
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
-            let group = group(api_version);
-            if group.is_empty() && kind == "Secret" {
-                self.with_secrets.insert(blueprint.slug.clone());
+            if PLAIN_DATA.contains(&(api_version, kind)) {
+                self.with_plain_data.insert(blueprint.slug.clone());
             } else {
-                insert(&mut self.composed, group, &plural(api_version, kind));
+                insert(&mut self.composed, group(api_version), &plural(api_version, kind));
             }
         }
     }
 
     fn render(&self) -> String {
         let mut text = String::from(HEAD);
-        for slug in &self.with_secrets {
-            let _ = writeln!(text, "# {slug} composes Secrets, on which no right is given.");
+        for slug in &self.with_plain_data {
+            let _ = writeln!(
+                text,
+                "# {slug} composes Secrets or ConfigMaps. The broker does not read them and needs no right on them."
+            );
         }
         let mut watched = self.namespaced.clone();
         for (group, plurals) in &self.cluster {

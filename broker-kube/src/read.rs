@@ -99,7 +99,8 @@ async fn read_provider_config(
     objects: &Objects,
     target: &Target,
 ) -> Result<Option<LiveObject>, PortError> {
-    let found = objects.get(&target.provider_config, Extent::Whole).await?;
+    let Some(reference) = &target.provider_config else { return Ok(None) };
+    let found = objects.get(reference, Extent::Whole).await?;
     found.object().map(LiveObject::from_json).transpose()
 }
 

@@ -27,6 +27,7 @@ ALTER TABLE plexsphere.provisioned_resources
     DROP COLUMN phase_entered_at,
     DROP COLUMN request_hash,
     DROP COLUMN request_id,
+    DROP COLUMN xr_uid,
     DROP COLUMN cluster_id,
     DROP COLUMN references_digest,
     DROP COLUMN substrate,

@@ -8,32 +8,17 @@
 -- add a line to the audit, four fifths would be that. What columns have to do with each other stays with their table,
 -- and so does what the columns of before may hold: whoever has prepared a statement that reads them goes on using it.
 
--- The phases in which a resource can fail.
-CREATE DOMAIN plexsphere.provisioning_failure_step AS text
-    CONSTRAINT provisioning_failure_step_check CHECK (VALUE IN ('Pending', 'Provisioning', 'Enrolling', 'Ready'));
-
-CREATE DOMAIN plexsphere.provisioning_mesh_role AS text
-    CONSTRAINT provisioning_mesh_role_check CHECK (VALUE IN ('node', 'standalone'));
-
-CREATE DOMAIN plexsphere.provisioning_on_failure AS text
-    CONSTRAINT provisioning_on_failure_check CHECK (VALUE IN ('retain', 'rollback'));
-
+-- The rules of these types follow the columns: a column of a type that has a rule would rewrite the table.
+CREATE DOMAIN plexsphere.provisioning_failure_step AS text;
+CREATE DOMAIN plexsphere.provisioning_mesh_role AS text;
+CREATE DOMAIN plexsphere.provisioning_on_failure AS text;
 -- `json` keeps the text as it is; `jsonb` would keep another spelling of the document.
-CREATE DOMAIN plexsphere.provisioning_parameters AS json
-    CONSTRAINT provisioning_parameters_check CHECK (json_typeof(VALUE) = 'object');
-
-CREATE DOMAIN plexsphere.provisioning_substrate AS jsonb
-    CONSTRAINT provisioning_substrate_check CHECK (jsonb_typeof(VALUE) = 'object');
-
-CREATE DOMAIN plexsphere.provisioning_digest AS bytea
-    CONSTRAINT provisioning_digest_check CHECK (octet_length(VALUE) = 32);
-
-CREATE DOMAIN plexsphere.provisioning_token_ordinal AS integer
-    CONSTRAINT provisioning_token_ordinal_check CHECK (VALUE >= 1);
-
+CREATE DOMAIN plexsphere.provisioning_parameters AS json;
+CREATE DOMAIN plexsphere.provisioning_substrate AS jsonb;
+CREATE DOMAIN plexsphere.provisioning_digest AS bytea;
+CREATE DOMAIN plexsphere.provisioning_token_ordinal AS integer;
 -- Counts that begin with one.
-CREATE DOMAIN plexsphere.provisioning_ordinal AS bigint
-    CONSTRAINT provisioning_ordinal_check CHECK (VALUE >= 1);
+CREATE DOMAIN plexsphere.provisioning_ordinal AS bigint;
 
 ALTER TABLE plexsphere.provisioned_resources
     ADD COLUMN parameters        plexsphere.provisioning_parameters    NOT NULL DEFAULT '{}',
@@ -47,6 +32,8 @@ ALTER TABLE plexsphere.provisioned_resources
     ADD COLUMN substrate         plexsphere.provisioning_substrate     NOT NULL DEFAULT '{}',
     ADD COLUMN references_digest plexsphere.provisioning_digest,
     ADD COLUMN cluster_id        text,
+    -- The composite resource that last stood armed. It stays when the object is lost.
+    ADD COLUMN xr_uid            text,
     ADD COLUMN request_id        text,
     ADD COLUMN request_hash      plexsphere.provisioning_digest,
     ADD COLUMN phase_entered_at  timestamptz,
@@ -55,10 +42,29 @@ ALTER TABLE plexsphere.provisioned_resources
     ADD COLUMN event_sequence    plexsphere.provisioning_ordinal       NOT NULL DEFAULT 1,
     ADD COLUMN version           plexsphere.provisioning_ordinal       NOT NULL DEFAULT 1,
     ADD CONSTRAINT provisioned_resources_failure_check
-        CHECK ((failure_step IS NULL) = (failure_reason IS NULL)),
+        CHECK ((failure_step IS NULL) = (failure_reason IS NULL)) NOT VALID,
     ADD CONSTRAINT provisioned_resources_request_check
-        CHECK ((request_id IS NULL) = (request_hash IS NULL)),
-    ADD CONSTRAINT provisioned_resources_project_id_request_id_key UNIQUE (project_id, request_id);
+        CHECK ((request_id IS NULL) = (request_hash IS NULL)) NOT VALID,
+    -- Stands in for NOT NULL until every row was read. The trigger below fills the column of every row that is written.
+    ADD CONSTRAINT provisioned_resources_phase_entered_at_check CHECK (phase_entered_at IS NOT NULL) NOT VALID;
+
+-- The phases in which a resource can fail.
+ALTER DOMAIN plexsphere.provisioning_failure_step ADD CONSTRAINT provisioning_failure_step_check
+    CHECK (VALUE IN ('Pending', 'Provisioning', 'Enrolling', 'Ready')) NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_mesh_role ADD CONSTRAINT provisioning_mesh_role_check
+    CHECK (VALUE IN ('node', 'standalone')) NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_on_failure ADD CONSTRAINT provisioning_on_failure_check
+    CHECK (VALUE IN ('retain', 'rollback')) NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_parameters ADD CONSTRAINT provisioning_parameters_check
+    CHECK (json_typeof(VALUE) = 'object') NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_substrate ADD CONSTRAINT provisioning_substrate_check
+    CHECK (jsonb_typeof(VALUE) = 'object') NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_digest ADD CONSTRAINT provisioning_digest_check
+    CHECK (octet_length(VALUE) = 32) NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_token_ordinal ADD CONSTRAINT provisioning_token_ordinal_check
+    CHECK (VALUE >= 1) NOT VALID;
+ALTER DOMAIN plexsphere.provisioning_ordinal ADD CONSTRAINT provisioning_ordinal_check
+    CHECK (VALUE >= 1) NOT VALID;
 
 -- Fills in what a writer leaves out who knows only the columns of before, so that its rows can be read. An
 -- event counts although it went out in another way than through our outbox.
@@ -140,7 +146,16 @@ BEGIN
 END
 $$;
 
--- What was written before counts as written by the release before. Its times stay as they are.
+-- The columns of the release before. What the next step fills in is none of them, so it moves no `updated_at`.
+CREATE TRIGGER provisioned_resources_stamp
+    BEFORE INSERT OR UPDATE OF id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
+        bootstrap_token_id, created_at, updated_at, deletion_requested_at
+    ON plexsphere.provisioned_resources
+    FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();
+
+-- step: batches
+-- What was written before counts as written by the release before. Its times stay as they are. A row that the release
+-- before writes meanwhile was filled in by the trigger, and is not found here any more.
 UPDATE plexsphere.provisioned_resources AS r
 SET phase_entered_at = completed.phase_entered_at,
     event_sequence = completed.event_sequence,
@@ -151,23 +166,47 @@ SET phase_entered_at = completed.phase_entered_at,
     token_closed = completed.token_closed
 FROM plexsphere.provisioned_resources AS before
     CROSS JOIN LATERAL plexsphere.provisioned_resources_complete(NULL, before) AS completed
-WHERE before.id = r.id;
+WHERE before.id = r.id AND r.id IN (
+    SELECT id FROM plexsphere.provisioned_resources WHERE phase_entered_at IS NULL LIMIT 10000 FOR UPDATE);
 
-ALTER TABLE plexsphere.provisioned_resources ALTER COLUMN phase_entered_at SET NOT NULL;
-
-CREATE TRIGGER provisioned_resources_stamp
-    BEFORE INSERT OR UPDATE ON plexsphere.provisioned_resources
-    FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();
-
+-- step: statements
 -- Pages of a Project, of a phase in one, of a phase, of what changed, of what is not at rest, and of what can
 -- be purged. What changed is filtered by Project and phase without a look at the rows.
-CREATE INDEX provisioned_resources_project_id_idx ON plexsphere.provisioned_resources (project_id, id);
-CREATE INDEX provisioned_resources_project_id_status_idx
+CREATE INDEX CONCURRENTLY provisioned_resources_project_id_idx
+    ON plexsphere.provisioned_resources (project_id, id);
+CREATE INDEX CONCURRENTLY provisioned_resources_project_id_status_idx
     ON plexsphere.provisioned_resources (project_id, status, id);
-CREATE INDEX provisioned_resources_status_idx ON plexsphere.provisioned_resources (status, id);
-CREATE INDEX provisioned_resources_updated_at_idx
+CREATE INDEX CONCURRENTLY provisioned_resources_status_idx ON plexsphere.provisioned_resources (status, id);
+CREATE INDEX CONCURRENTLY provisioned_resources_updated_at_idx
     ON plexsphere.provisioned_resources (updated_at, id) INCLUDE (project_id, status);
-CREATE INDEX provisioned_resources_sweep_idx ON plexsphere.provisioned_resources (id)
+CREATE INDEX CONCURRENTLY provisioned_resources_sweep_idx ON plexsphere.provisioned_resources (id)
     WHERE status <> 'Deleted' AND (status <> 'Failed' OR on_failure <> 'retain');
-CREATE INDEX provisioned_resources_deleted_idx ON plexsphere.provisioned_resources (updated_at)
+CREATE INDEX CONCURRENTLY provisioned_resources_deleted_idx ON plexsphere.provisioned_resources (updated_at)
     WHERE status = 'Deleted';
+CREATE UNIQUE INDEX CONCURRENTLY provisioned_resources_project_id_request_id_key
+    ON plexsphere.provisioned_resources (project_id, request_id);
+ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_failure_check;
+ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_request_check;
+ALTER TABLE plexsphere.provisioned_resources VALIDATE CONSTRAINT provisioned_resources_phase_entered_at_check;
+-- Before release 18 of the server these keep writers, though not readers, from the table while it is read once.
+ALTER DOMAIN plexsphere.provisioning_failure_step VALIDATE CONSTRAINT provisioning_failure_step_check;
+ALTER DOMAIN plexsphere.provisioning_mesh_role VALIDATE CONSTRAINT provisioning_mesh_role_check;
+ALTER DOMAIN plexsphere.provisioning_on_failure VALIDATE CONSTRAINT provisioning_on_failure_check;
+ALTER DOMAIN plexsphere.provisioning_parameters VALIDATE CONSTRAINT provisioning_parameters_check;
+ALTER DOMAIN plexsphere.provisioning_substrate VALIDATE CONSTRAINT provisioning_substrate_check;
+ALTER DOMAIN plexsphere.provisioning_digest VALIDATE CONSTRAINT provisioning_digest_check;
+ALTER DOMAIN plexsphere.provisioning_token_ordinal VALIDATE CONSTRAINT provisioning_token_ordinal_check;
+ALTER DOMAIN plexsphere.provisioning_ordinal VALIDATE CONSTRAINT provisioning_ordinal_check;
+
+-- step: transaction
+-- Changes the catalog only: the index is built, and the validated check proves that no row has a NULL.
+ALTER TABLE plexsphere.provisioned_resources
+    ADD CONSTRAINT provisioned_resources_project_id_request_id_key
+        UNIQUE USING INDEX provisioned_resources_project_id_request_id_key,
+    ALTER COLUMN phase_entered_at SET NOT NULL;
+ALTER TABLE plexsphere.provisioned_resources
+    DROP CONSTRAINT provisioned_resources_phase_entered_at_check;
+
+CREATE OR REPLACE TRIGGER provisioned_resources_stamp
+    BEFORE INSERT OR UPDATE ON plexsphere.provisioned_resources
+    FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_stamp();

@@ -3,6 +3,7 @@
 
 DROP TRIGGER provisioned_resources_schedule ON plexsphere.provisioned_resources;
 DROP FUNCTION plexsphere.provisioned_resources_schedule();
+DROP TABLE plexsphere.provisioning_permits;
 DROP TABLE plexsphere.provisioning_brake;
 DROP TABLE plexsphere.provisioning_turns;
 DROP TABLE plexsphere.provisioned_resource_schedule;

@@ -24,9 +24,11 @@ CREATE DOMAIN plexsphere.provisioning_count AS bigint
 
 CREATE TABLE plexsphere.provisioned_resource_schedule (
     provisioned_resource_id uuid                             NOT NULL,
-    -- Project and lane stand here too, so that a claim finds what is due without looking at resources.
+    -- Project, lane and cluster stand here too, so that a claim finds what is due without looking at resources.
     project_id              uuid                             NOT NULL,
     lane                    plexsphere.provisioning_lane_name,
+    -- The cluster that the resource is bound to; NULL while it is bound to none. Replicas of other clusters leave it.
+    cluster_id              text,
     -- NULL leaves it to the sweep.
     due_at                  timestamptz,
     -- Somebody set it due or resumed it since the last claim: the end of that pass puts nothing off.
@@ -55,7 +57,7 @@ CREATE INDEX provisioned_resource_schedule_due_idx
 
 -- What has been due for longest in a lane, of whichever Project.
 CREATE INDEX provisioned_resource_schedule_soonest_idx
-    ON plexsphere.provisioned_resource_schedule (lane, due_at, project_id)
+    ON plexsphere.provisioned_resource_schedule (lane, due_at, project_id) INCLUDE (cluster_id)
     WHERE lane IS NOT NULL AND due_at IS NOT NULL AND NOT paused;
 
 -- When a Project was served last in a lane. The one that was served longest ago is next.
@@ -66,14 +68,34 @@ CREATE TABLE plexsphere.provisioning_turns (
     CONSTRAINT provisioning_turns_pkey PRIMARY KEY (lane, project_id)
 );
 
--- A row: nothing is created, issued or deregistered on that cluster until somebody releases it.
+-- A row: nothing is re-created, issued, deregistered, rolled back or failed on that cluster, or in that Project
+-- on it, until an operator releases it.
 CREATE TABLE plexsphere.provisioning_brake (
     cluster_id text        NOT NULL,
+    -- NULL: the whole cluster.
+    project_id uuid,
     absent     bigint      NOT NULL,
     expected   bigint      NOT NULL,
     since      timestamptz NOT NULL,
-    CONSTRAINT provisioning_brake_pkey PRIMARY KEY (cluster_id)
+    CONSTRAINT provisioning_brake_key UNIQUE NULLS NOT DISTINCT (cluster_id, project_id)
 );
+
+-- A row per loss: what was lost may be created again, or given up. Of those that no operator accepted, only so
+-- many are handed out in a while.
+CREATE TABLE plexsphere.provisioning_permits (
+    provisioned_resource_id uuid        NOT NULL,
+    loss                    text        NOT NULL,
+    cluster_id              text        NOT NULL,
+    taken_at                timestamptz NOT NULL,
+    accepted                boolean     NOT NULL,
+    CONSTRAINT provisioning_permits_pkey PRIMARY KEY (provisioned_resource_id, loss),
+    CONSTRAINT provisioning_permits_provisioned_resource_id_fkey
+        FOREIGN KEY (provisioned_resource_id)
+        REFERENCES plexsphere.provisioned_resources (id) ON DELETE CASCADE
+);
+
+CREATE INDEX provisioning_permits_cluster_id_idx
+    ON plexsphere.provisioning_permits (cluster_id, taken_at);
 
 -- Invariant: every resource has a place in the schedule, and a change of phase makes it due at once, as if
 -- nothing had ever failed. Whoever writes: a trigger cannot be forgotten.
@@ -83,27 +105,37 @@ CREATE FUNCTION plexsphere.provisioned_resources_schedule() RETURNS trigger
 AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, project_id, lane, due_at)
-        VALUES (NEW.id, NEW.project_id, plexsphere.provisioning_lane(NEW.status, NEW.on_failure),
+        INSERT INTO plexsphere.provisioned_resource_schedule
+            (provisioned_resource_id, project_id, lane, cluster_id, due_at)
+        VALUES (NEW.id, NEW.project_id, plexsphere.provisioning_lane(NEW.status, NEW.on_failure), NEW.cluster_id,
                 clock_timestamp());
         PERFORM pg_notify('plexsphere_provisioning_broker', NEW.id::text);
     ELSIF NEW.status <> OLD.status THEN
         UPDATE plexsphere.provisioned_resource_schedule
-        SET lane = plexsphere.provisioning_lane(NEW.status, NEW.on_failure),
+        SET cluster_id = NEW.cluster_id, lane = plexsphere.provisioning_lane(NEW.status, NEW.on_failure),
             due_at = clock_timestamp(), attempts = 0, last_reason = NULL, last_error = NULL
         WHERE provisioned_resource_id = NEW.id;
-        IF NEW.status = 'Deregistering' AND OLD.status <> 'Deprovisioning' THEN
+        IF (NEW.status = 'Deregistering' AND OLD.status <> 'Deprovisioning')
+            OR (NEW.status = 'Pending' AND OLD.status = 'Failed') THEN
             PERFORM pg_notify('plexsphere_provisioning_broker', NEW.id::text);
         END IF;
+    ELSIF NEW.cluster_id IS DISTINCT FROM OLD.cluster_id THEN
+        UPDATE plexsphere.provisioned_resource_schedule SET cluster_id = NEW.cluster_id
+        WHERE provisioned_resource_id = NEW.id;
     END IF;
     RETURN NULL;
 END
 $$;
 
-INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, project_id, lane, due_at)
-SELECT id, project_id, plexsphere.provisioning_lane(status, on_failure), clock_timestamp()
-FROM plexsphere.provisioned_resources;
-
 CREATE TRIGGER provisioned_resources_schedule
     AFTER INSERT OR UPDATE ON plexsphere.provisioned_resources
     FOR EACH ROW EXECUTE FUNCTION plexsphere.provisioned_resources_schedule();
+
+-- step: batches
+-- The lock on the resource lets no change of its phase pass between reading it and scheduling it.
+INSERT INTO plexsphere.provisioned_resource_schedule
+    (provisioned_resource_id, project_id, lane, cluster_id, due_at)
+SELECT id, project_id, plexsphere.provisioning_lane(status, on_failure), cluster_id, clock_timestamp()
+FROM plexsphere.provisioned_resources AS r
+WHERE NOT EXISTS (SELECT FROM plexsphere.provisioned_resource_schedule AS s WHERE s.provisioned_resource_id = r.id)
+LIMIT 10000 FOR SHARE OF r;

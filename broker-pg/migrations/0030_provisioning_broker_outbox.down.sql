@@ -6,7 +6,7 @@ DROP FUNCTION plexsphere.provisioned_resource_audit_guard();
 DROP DOMAIN plexsphere.provisioning_phase;
 DROP DOMAIN plexsphere.provisioning_actor;
 DROP DOMAIN plexsphere.provisioning_audit_action;
-DROP TABLE plexsphere.outbox_events;
+DROP TABLE plexsphere.provisioning_outbox;
 DROP DOMAIN plexsphere.provisioning_event_type;
 
 DELETE FROM plexsphere.provisioned_resource_outbox_token AS later
@@ -19,3 +19,5 @@ ALTER TABLE plexsphere.provisioned_resource_outbox_token
     ADD CONSTRAINT provisioned_resource_outbox_token_pkey
         PRIMARY KEY (provisioned_resource_id, event_type),
     DROP COLUMN version;
+
+DROP DOMAIN plexsphere.provisioning_event_version;

@@ -2,11 +2,14 @@
 
 -- A resource may become Ready twice, and the second time is an event, too. A writer that knows no version
 -- writes at most one of each type, as before.
+-- The rule of the type follows the column: a column of a type that has a rule would rewrite the table.
+CREATE DOMAIN plexsphere.provisioning_event_version AS bigint;
+
 ALTER TABLE plexsphere.provisioned_resource_outbox_token
-    ADD COLUMN version plexsphere.provisioning_count NOT NULL DEFAULT 0,
-    DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
-    ADD CONSTRAINT provisioned_resource_outbox_token_pkey
-        PRIMARY KEY (provisioned_resource_id, event_type, version);
+    ADD COLUMN version plexsphere.provisioning_event_version NOT NULL DEFAULT 0;
+
+ALTER DOMAIN plexsphere.provisioning_event_version ADD CONSTRAINT provisioning_event_version_check
+    CHECK (VALUE >= 0) NOT VALID;
 
 CREATE DOMAIN plexsphere.provisioning_event_type AS text
     CONSTRAINT provisioning_event_type_check
@@ -14,7 +17,7 @@ CREATE DOMAIN plexsphere.provisioning_event_type AS text
                          'broker.ProvisionedResourceFailed', 'broker.ProvisionedResourceDeleting',
                          'broker.ProvisionedResourceDeleted'));
 
-CREATE TABLE plexsphere.outbox_events (
+CREATE TABLE plexsphere.provisioning_outbox (
     event_id                uuid                               NOT NULL,
     -- No foreign key: a delivered event may outlive its resource.
     provisioned_resource_id uuid                               NOT NULL,
@@ -25,27 +28,29 @@ CREATE TABLE plexsphere.outbox_events (
     payload                 text                               NOT NULL,
     position                bigint                             GENERATED ALWAYS AS IDENTITY,
     committed_at            timestamptz                        NOT NULL DEFAULT clock_timestamp(),
-    -- How often it was claimed, ever, and how often since it was committed or taken up.
+    -- How often it was claimed, ever.
     claims                  plexsphere.provisioning_count      NOT NULL DEFAULT 0,
+    -- How often the receiver rejected it since it was committed or resumed.
     attempts                plexsphere.provisioning_attempts   NOT NULL DEFAULT 0,
     claimed_by              text,
-    claimed_until           timestamptz,
-    -- Set aside after too many attempts: why.
+    -- Not claimed before: the end of its claim, or of the delay after a failed delivery.
+    held_until              timestamptz,
+    -- Set aside after too many rejections: why.
     set_aside_reason        text,
     -- Acknowledged, or skipped by a person.
     settled_at              timestamptz,
-    CONSTRAINT outbox_events_pkey PRIMARY KEY (event_id),
-    CONSTRAINT outbox_events_provisioned_resource_id_sequence_key UNIQUE (provisioned_resource_id, sequence),
-    CONSTRAINT outbox_events_claim_check CHECK ((claimed_by IS NULL) = (claimed_until IS NULL)),
-    CONSTRAINT outbox_events_set_aside_check CHECK (set_aside_reason IS NULL OR claimed_by IS NULL)
+    CONSTRAINT provisioning_outbox_pkey PRIMARY KEY (event_id),
+    CONSTRAINT provisioning_outbox_provisioned_resource_id_sequence_key UNIQUE (provisioned_resource_id, sequence),
+    CONSTRAINT provisioning_outbox_claim_check CHECK (claimed_by IS NULL OR held_until IS NOT NULL),
+    CONSTRAINT provisioning_outbox_set_aside_check CHECK (set_aside_reason IS NULL OR held_until IS NULL)
 );
 
 -- What can be claimed, in the order of its commit; the earliest of a resource; what can be purged.
-CREATE INDEX outbox_events_waiting_idx ON plexsphere.outbox_events (position)
+CREATE INDEX provisioning_outbox_waiting_idx ON plexsphere.provisioning_outbox (position)
     WHERE settled_at IS NULL AND set_aside_reason IS NULL;
-CREATE INDEX outbox_events_first_idx ON plexsphere.outbox_events (provisioned_resource_id, sequence)
+CREATE INDEX provisioning_outbox_first_idx ON plexsphere.provisioning_outbox (provisioned_resource_id, sequence)
     WHERE settled_at IS NULL;
-CREATE INDEX outbox_events_settled_idx ON plexsphere.outbox_events (settled_at)
+CREATE INDEX provisioning_outbox_settled_idx ON plexsphere.provisioning_outbox (settled_at)
     WHERE settled_at IS NOT NULL;
 
 CREATE DOMAIN plexsphere.provisioning_audit_action AS text
@@ -53,7 +58,7 @@ CREATE DOMAIN plexsphere.provisioning_audit_action AS text
         CHECK (VALUE IN ('declared', 'declaration_refused', 'phase_changed', 'deletion_requested',
                          'token_recorded', 'tokens_closed_recorded', 'substrate_recorded', 'abandoned',
                          'paused', 'resumed', 'reconcile_requested', 'brake_set', 'brake_released',
-                         'events_resumed', 'events_skipped', 'audit_scrubbed', 'purged', 'token_issue',
+                         'permit_taken', 'retry_requested', 'events_resumed', 'events_skipped', 'audit_scrubbed', 'purged', 'token_issue',
                          'tokens_close', 'substrate_apply', 'substrate_delete', 'node_deregister'));
 
 -- An opaque id, never a name or an address: it stands there for ever.
@@ -111,3 +116,15 @@ CREATE TRIGGER provisioned_resource_audit_guard
 CREATE TRIGGER provisioned_resource_audit_guard_truncate
     BEFORE TRUNCATE ON plexsphere.provisioned_resource_audit
     FOR EACH STATEMENT EXECUTE FUNCTION plexsphere.provisioned_resource_audit_guard();
+
+-- step: statements
+CREATE UNIQUE INDEX CONCURRENTLY provisioned_resource_outbox_token_version_key
+    ON plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version);
+ALTER DOMAIN plexsphere.provisioning_event_version VALIDATE CONSTRAINT provisioning_event_version_check;
+
+-- step: transaction
+-- Changes the catalog only: the index is built, and takes the name of the key.
+ALTER TABLE plexsphere.provisioned_resource_outbox_token
+    DROP CONSTRAINT provisioned_resource_outbox_token_pkey,
+    ADD CONSTRAINT provisioned_resource_outbox_token_pkey
+        PRIMARY KEY USING INDEX provisioned_resource_outbox_token_version_key;

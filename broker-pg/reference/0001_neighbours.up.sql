@@ -116,6 +116,9 @@ CREATE TABLE plexsphere.namespace_assignments (
     namespace_phase text        NOT NULL DEFAULT 'Provisioning'
         CONSTRAINT namespace_assignments_namespace_phase_check
             CHECK (namespace_phase IN ('Provisioning', 'Ready', 'Degraded')),
+    -- The management cluster: the uid of its namespace kube-system. NULL where the platform has only one.
+    cluster_id      text
+        CONSTRAINT namespace_assignments_cluster_id_check CHECK (cluster_id <> ''),
     assigned_at     timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 

@@ -1,11 +1,11 @@
 //! Stage 1, declare, and the gate before every apply: where a Project lives on the management cluster.
 
 use async_trait::async_trait;
-use broker_domain::ProjectId;
+use broker_domain::{ClusterId, ProjectId};
 use broker_ports::{AssignmentReader, NamespaceObservation, PortError};
 use uuid::Uuid;
 
-use crate::error::Classified;
+use crate::error::{Classified, drifted};
 use crate::resolvers::PgNeighbours;
 use crate::sql::{Statement, gives, takes};
 
@@ -19,12 +19,13 @@ gives! {
     struct AssignmentRow {
         namespace: String,
         ready: bool,
+        cluster_id: Option<String>,
     }
 }
 
 pub(crate) const READ_ASSIGNMENT: Statement<ReadAssignment, AssignmentRow> = Statement::new(
     "assignment_reader.read",
-    "SELECT namespace, namespace_phase = 'Ready' AS ready
+    "SELECT namespace, namespace_phase = 'Ready' AS ready, cluster_id
     FROM plexsphere.namespace_assignments
     WHERE project_id = $1",
 );
@@ -36,7 +37,13 @@ impl AssignmentReader for PgNeighbours {
         let mut connection = self.connection().await?;
         let asked = ReadAssignment { project_id: project.as_uuid() };
         let row = READ_ASSIGNMENT.optional(&mut connection, asked).await.harmless()?;
-        Ok(row
-            .map(|AssignmentRow { namespace, ready }| NamespaceObservation::new(namespace, ready)))
+        let Some(AssignmentRow { namespace, ready, cluster_id }) = row else { return Ok(None) };
+        let found = NamespaceObservation::new(namespace, ready);
+        let cluster = cluster_id.map(ClusterId::new).transpose();
+        let cluster = cluster.map_err(|error| drifted("namespace_assignments", project, error))?;
+        Ok(Some(match cluster {
+            Some(cluster) => found.on_cluster(cluster),
+            None => found,
+        }))
     }
 }

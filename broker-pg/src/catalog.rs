@@ -5,7 +5,9 @@
 
 use broker_domain::BlueprintVersionId;
 use broker_ports::PortError;
-use broker_render::catalog::{self, Blueprint, ComposedKind, File, Files, Problem, Severity};
+use broker_render::catalog::{
+    self, Blueprint, ComposedKind, Definitions, File, Files, Problem, Severity,
+};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -74,6 +76,33 @@ pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprint<'_>, ComparedRow>
         composition = $5 AS same_composition
     FROM plexsphere.blueprint_versions
     WHERE slug = $1 AND version = $2",
+);
+
+takes! {
+    struct LockCatalog {
+        key: i64,
+    }
+}
+
+/// Until the transaction ends: two imports that contradict each other must not both find nothing.
+pub(crate) const LOCK_CATALOG: Statement<LockCatalog, ()> =
+    Statement::new("catalog.lock", "SELECT FROM (SELECT pg_advisory_xact_lock($1)) AS locked");
+
+/// One number for all imports into a database.
+const LOCK: i64 = 0x7072_6f76_6361_7461;
+
+gives! {
+    struct DefinedRow {
+        slug: String,
+        version: String,
+        xrd: Vec<u8>,
+        composition: Vec<u8>,
+    }
+}
+
+pub(crate) const READ_DEFINITIONS: Statement<(), DefinedRow> = Statement::new(
+    "catalog.definitions",
+    "SELECT slug, version, xrd, composition FROM plexsphere.blueprint_versions ORDER BY slug, version",
 );
 
 /// A blueprint that is to be published: the name of its directory, and what is in there.
@@ -173,6 +202,8 @@ pub async fn import(pool: &PgPool, blueprints: &[Source<'_>]) -> Result<Imported
     let drafts = check(blueprints)?;
     let mut imported = Imported { published: Vec::new(), unchanged: Vec::new() };
     let mut transaction = transaction::begin(pool).await.harmless()?;
+    LOCK_CATALOG.optional(&mut transaction, LockCatalog { key: LOCK }).await.harmless()?;
+    agree_with_published(&mut transaction, &drafts).await?;
     for draft in &drafts {
         match publish(&mut transaction, draft).await? {
             (id, Outcome::New) => imported.published.push(draft.version(id)),
@@ -209,12 +240,42 @@ fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     if !errors.is_empty() {
         return Err(ImportError::Unfit(errors));
     }
+    let mut definitions = Definitions::default();
+    errors.extend(drafts.iter().flat_map(|draft| definitions.add(&draft.blueprint)));
+    if !errors.is_empty() {
+        return Err(ImportError::Unfit(errors));
+    }
     drafts.sort_by(|one, other| one.blueprint.slug.cmp(&other.blueprint.slug));
     let same_name = |pair: &&[Draft<'_>]| pair[0].blueprint.slug == pair[1].blueprint.slug;
     if let Some(twice) = drafts.windows(2).find(same_name) {
         return Err(ImportError::Twice { slug: twice[0].blueprint.slug.clone() });
     }
     Ok(drafts)
+}
+
+/// Compares kinds and Compositions with those of every other published version. A draft whose own version is
+/// published is compared with it byte for byte when it is published.
+async fn agree_with_published(
+    connection: &mut PgConnection,
+    drafts: &[Draft<'_>],
+) -> Result<(), ImportError> {
+    let mut definitions = Definitions::default();
+    for row in READ_DEFINITIONS.all(connection, ()).await.harmless()? {
+        let DefinedRow { slug, version, xrd, composition } = row;
+        let is_draft = |draft: &Draft<'_>| {
+            (&draft.blueprint.slug, &draft.blueprint.version) == (&slug, &version)
+        };
+        if drafts.iter().any(is_draft) {
+            continue;
+        }
+        // A version that cannot be read is used by nothing, so that it contradicts nothing.
+        if let Err(error) = definitions.add_published(&slug, &xrd, &composition) {
+            tracing::warn!(%slug, %version, %error, "a published blueprint version cannot be read");
+        }
+    }
+    let errors: Vec<_> =
+        drafts.iter().flat_map(|draft| definitions.add(&draft.blueprint)).collect();
+    if errors.is_empty() { Ok(()) } else { Err(ImportError::Unfit(errors)) }
 }
 
 enum Outcome {

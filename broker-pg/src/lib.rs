@@ -8,7 +8,7 @@
 //! | the store of the broker: repository, schedule, outbox, audit | [`PgStore`] |
 //! | to declare inside of a transaction of your own | [`create_in`] |
 //! | its schema | [`migrate`] |
-//! | a pool that asks its connections no more than it has to | [`ask_after_rest`] |
+//! | pool options that survive a database that stops answering | [`resilient`] |
 //! | resolvers, assignments and labels over the reference tables | [`PgNeighbours`] |
 //! | bootstrap tokens, and the mesh's seams over them | [`PgTokenIssuer`], [`PgMesh`] |
 //! | to publish a blueprint catalog | [`catalog`] |
@@ -39,7 +39,7 @@ mod values;
 
 pub use error::DatabaseError;
 pub use mesh::{EnrolError, JoinError, PgMesh};
-pub use pool::ask_after_rest;
+pub use pool::resilient;
 pub use repository::create::create_in;
 pub use resolvers::PgNeighbours;
 pub use sql::StatementDescription;

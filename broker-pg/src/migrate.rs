@@ -15,15 +15,24 @@
 //! # }
 //! ```
 //!
-//! Each migration is one transaction, together with the line that records it, under a lock that is held until
-//! it ends: none is ever half applied, and any number of processes may start at once. The record is a table of
-//! our own in the schema `plexsphere`; the host's tables are never looked at. Migrations only add, so that the
-//! release before runs beside this one; each can be taken back, and says what that loses.
+//! A migration is one or more steps. Most are transactions that change the catalog only. Rows of large tables are
+//! changed in batches and indexes are built concurrently, in steps that may run twice. Each finished step is recorded,
+//! so a run that was cut off goes on where it stopped, and any number of processes may start at once: one migrates, the
+//! others wait for it. No step waits longer than five seconds for a lock that readers or writers queue behind; the
+//! error names the lock and the session that held it.
+//!
+//! The record is a table of our own in the schema `plexsphere`; the host's tables are never read. Migrations only add,
+//! so that the release before runs beside this one. Each migration records the lowest release that may run on it: an
+//! older replica that restarts during a rollout starts on the newer schema. Each migration can be taken back, and says
+//! what that loses.
 
 mod error;
+mod history;
+mod lock;
 mod run;
 mod script;
 mod set;
+mod step;
 
 use sqlx::PgPool;
 
@@ -34,14 +43,15 @@ pub use set::{MIGRATIONS, Migration, MigrationStatus, REFERENCE};
 use self::run::Direction;
 use self::set::{BROKER_SET, REFERENCE_SET};
 
-/// Brings the broker's tables up to this release. Answers which migrations it applied; none if there was
+/// Brings the broker's tables up to this release. Answers which migrations it completed; none if there was
 /// nothing to do.
 ///
 /// # Errors
 ///
-/// - [`MigrateError::Newer`] when the database is of a later release; nothing is changed.
+/// - [`MigrateError::Newer`] when the database is of a later release that does not allow this one; nothing is changed.
 /// - [`MigrateError::Changed`] and [`MigrateError::Gap`] when its history is not ours.
-/// - [`MigrateError::Failed`] when a migration was refused; those before it stay.
+/// - [`MigrateError::Failed`] and [`MigrateError::Locked`] when a step did not happen; those before it stay.
+/// - [`MigrateError::Busy`] when another process migrates for longer than a minute.
 /// - [`MigrateError::Database`] for everything else.
 pub async fn up(pool: &PgPool) -> Result<Vec<u32>, MigrateError> {
     run::run(pool, &BROKER_SET, Direction::Up).await
@@ -53,7 +63,7 @@ pub async fn up(pool: &PgPool) -> Result<Vec<u32>, MigrateError> {
 ///
 /// # Errors
 ///
-/// As [`up`]; [`MigrateError::Failed`] also when what would be lost must not be.
+/// As [`up`]; [`MigrateError::Failed`] also when what would be lost must not be, and [`MigrateError::Unfinished`].
 pub async fn down(pool: &PgPool, to: u32) -> Result<Vec<u32>, MigrateError> {
     run::run(pool, &BROKER_SET, Direction::DownTo(to)).await
 }
@@ -67,8 +77,8 @@ pub async fn status(pool: &PgPool) -> Result<Vec<MigrationStatus>, MigrateError>
     run::status(pool, &BROKER_SET).await
 }
 
-/// Refuses a database whose schema is not the one of this release. A composition root asks before it starts
-/// anything.
+/// Refuses a database whose schema this release cannot run on. A composition root asks before it starts anything, with
+/// a timeout of its own. The schema of a later release is accepted if its migrations allow this release.
 ///
 /// # Errors
 ///

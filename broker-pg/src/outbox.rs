@@ -8,25 +8,35 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{
-    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, PageSize,
-    PortError, Resume, SetAside, SetAsideOf,
+    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim,
+    EventsOf, Outbox, PageSize, PortError, Resume, SetAside, SetAsideOf,
 };
 
 use crate::store::PgStore;
 
 #[async_trait]
 impl Outbox for PgStore {
-    #[tracing::instrument(name = "db.outbox_events.claim", skip_all, fields(worker = %request.worker))]
+    #[tracing::instrument(name = "db.provisioning_outbox.claim", skip_all, fields(worker = %request.worker))]
     async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
         self.claim_events(request).await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.acknowledge", skip_all, fields(event = %claim.event_id))]
+    #[tracing::instrument(name = "db.provisioning_outbox.acknowledge", skip_all, fields(event = %claim.event_id))]
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
         self.acknowledge_event(claim).await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.set_aside", skip_all, fields(event = %claim.event_id))]
+    #[tracing::instrument(name = "db.provisioning_outbox.delay", skip_all, fields(event = %claim.event_id))]
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        self.delay_event(claim, wait, failure).await
+    }
+
+    #[tracing::instrument(name = "db.provisioning_outbox.set_aside", skip_all, fields(event = %claim.event_id))]
     async fn set_aside_event(
         &self,
         claim: &EventClaim,
@@ -35,7 +45,7 @@ impl Outbox for PgStore {
         self.set_aside_event(claim, reason).await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.resume", skip_all, fields(resource = %id))]
+    #[tracing::instrument(name = "db.provisioning_outbox.resume", skip_all, fields(resource = %id))]
     async fn resume_events(
         &self,
         id: ProvisionedResourceId,
@@ -45,20 +55,20 @@ impl Outbox for PgStore {
         self.resume_events(id, how, by).await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.purge", skip_all)]
+    #[tracing::instrument(name = "db.provisioning_outbox.purge", skip_all)]
     async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
         self.purge_events(retention, limit).await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.backlog", skip_all)]
+    #[tracing::instrument(name = "db.provisioning_outbox.backlog", skip_all)]
     async fn backlog(&self) -> Result<Backlog, PortError> {
         self.backlog().await
     }
 
-    #[tracing::instrument(name = "db.outbox_events.set_aside_events", skip_all)]
+    #[tracing::instrument(name = "db.provisioning_outbox.set_aside_events", skip_all)]
     async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
         self.set_aside_events(of, limit).await

@@ -72,6 +72,11 @@ impl Repository for PgStore {
         self.write(WriteKind::Substrate, write).await
     }
 
+    #[tracing::instrument(name = "db.provisioned_resource.record_retry", skip_all, fields(resource = %write.change.resource().id()))]
+    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.write(WriteKind::Retry, write).await
+    }
+
     #[tracing::instrument(name = "db.provisioned_resource.record_deletion_intent", skip_all, fields(resource = %write.change.resource().id()))]
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
         self.write(WriteKind::DeletionIntent, write).await

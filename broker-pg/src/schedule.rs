@@ -3,14 +3,18 @@
 
 pub(crate) mod brake;
 pub(crate) mod claim;
+pub(crate) mod permit;
 pub(crate) mod release;
 mod wakeups;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, Error, ProvisionedResourceId, Version};
 use broker_ports::{
-    Attribution, AuditAction, Brake, ClaimRequest, Due, Lease, LeaseEpoch, PassOutcome, PortError,
-    Released, Schedule, ScheduleEntry, Wakeups, WorkerId,
+    Attribution, AuditAction, Brake, BrakeRelease, ClaimRequest, Due, Lease, LeaseEpoch, Loss,
+    PassOutcome, Permit, PermitRequest, PortError, Released, Schedule, ScheduleEntry, Wakeups,
+    WorkerId,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -175,18 +179,33 @@ impl Schedule for PgStore {
     }
 
     #[tracing::instrument(name = "db.provisioning_brake.read", skip_all, fields(%cluster))]
-    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
-        self.brake(cluster).await
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+        self.brakes_of(cluster).await
     }
 
     #[tracing::instrument(name = "db.provisioning_brake.set", skip_all, fields(%cluster))]
     async fn set_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
-        self.set_brake(cluster, brake, by).await
+        self.put_brake(cluster, brake, by).await
+    }
+
+    #[tracing::instrument(name = "db.provisioning_brake.release", skip_all, fields(cluster = %release.cluster))]
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        self.lift_brake(release).await
+    }
+
+    #[tracing::instrument(name = "db.provisioning_permits.take", skip_all, fields(resource = %request.lease.resource))]
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        self.take_permit(request).await
+    }
+
+    #[tracing::instrument(name = "db.provisioning_permits.accepted", skip_all, fields(%cluster))]
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+        self.losses_accepted(cluster).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource_schedule.wakeups", skip_all)]

@@ -3,25 +3,26 @@
 
 use crate::assignments::READ_ASSIGNMENT;
 use crate::audit::{HISTORY, RECORD, SCRUB, TRAIL};
-use crate::catalog::{COMPARE_BLUEPRINT, PUBLISH_BLUEPRINT};
+use crate::catalog::{COMPARE_BLUEPRINT, LOCK_CATALOG, PUBLISH_BLUEPRINT, READ_DEFINITIONS};
 use crate::labels::{RESOLVE_LABELS, RESOLVE_LABELS_OF_MANY};
 use crate::mesh::{
     ENROL_NODE, JOIN_MESH, LEAVE_MESH, LIVE_PEER, LOCK_NODE, NODE_EXISTS, READ_CONSUMERS,
     RETIRE_NODE, TOKEN_STATE_BY_DIGEST,
 };
 use crate::outbox::statements::{
-    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, BACKLOG, CLAIM_EVENTS, PURGE_EVENTS,
-    RESUME_EVENTS, SET_ASIDE_EVENT,
+    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, BACKLOG, CLAIM_EVENTS,
+    DELAY_EVENT, PURGE_EVENTS, RESUME_EVENTS, SET_ASIDE_EVENT,
 };
 use crate::repository::create::CREATE;
 use crate::repository::list::{LISTS, WATERMARK};
 use crate::repository::purge::PURGE;
 use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST};
-use crate::repository::sweep::{NOW, SWEEP};
+use crate::repository::sweep::{NOW, SWEEP, SWEEP_OF_PROJECT};
 use crate::repository::write::WRITE;
 use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
-use crate::schedule::brake::{READ_BRAKE, RELEASE_BRAKE, SET_BRAKE};
+use crate::schedule::brake::{READ_BRAKES, RELEASE_BRAKE, SET_BRAKE};
 use crate::schedule::claim::{CLAIM_DUE, CLAIM_ONE};
+use crate::schedule::permit::{ACCEPTED_LOSSES, LOCK_BUDGET, TAKE_PERMIT};
 use crate::schedule::release::RELEASE;
 use crate::schedule::{ENTRY, SET_DUE, SET_PAUSED};
 use crate::sql::{Statement, StatementDescription};
@@ -42,6 +43,7 @@ pub fn statements() -> Vec<StatementDescription> {
         GET_BY_REQUEST.describe(),
         WATERMARK.describe(),
         SWEEP.describe(),
+        SWEEP_OF_PROJECT.describe(),
         NOW.describe(),
         WRITE.describe(),
         HISTORY.describe(),
@@ -53,16 +55,21 @@ pub fn statements() -> Vec<StatementDescription> {
         SET_DUE.describe(),
         ENTRY.describe(),
         SET_PAUSED.describe(),
-        READ_BRAKE.describe(),
+        READ_BRAKES.describe(),
         SET_BRAKE.describe(),
         RELEASE_BRAKE.describe(),
+        LOCK_BUDGET.describe(),
+        TAKE_PERMIT.describe(),
+        ACCEPTED_LOSSES.describe(),
         CLAIM_EVENTS.describe(),
         ACKNOWLEDGE_EVENT.describe(),
+        DELAY_EVENT.describe(),
         SET_ASIDE_EVENT.describe(),
         RESUME_EVENTS.describe(),
         PURGE_EVENTS.describe(),
         BACKLOG.describe(),
         ASIDE_OF_ONE.describe(),
+        ASIDE_OF_PROJECT.describe(),
         ASIDE_OF_ALL.describe(),
         RECORD.describe(),
         TRAIL.describe(),
@@ -73,7 +80,7 @@ pub fn statements() -> Vec<StatementDescription> {
 }
 
 /// Those that only the neighbours' tables get.
-fn of_neighbours() -> [StatementDescription; 23] {
+fn of_neighbours() -> [StatementDescription; 25] {
     [
         RESOLVE_BLUEPRINT.describe(),
         RESOLVE_CLOUD.describe(),
@@ -98,5 +105,7 @@ fn of_neighbours() -> [StatementDescription; 23] {
         LEAVE_MESH.describe(),
         PUBLISH_BLUEPRINT.describe(),
         COMPARE_BLUEPRINT.describe(),
+        LOCK_CATALOG.describe(),
+        READ_DEFINITIONS.describe(),
     ]
 }

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use broker_domain::{Change, Declaration, RequestId};
+use broker_domain::{
+    Change, ClusterId, Declaration, Error, MeshRole, ProvisionedResource, ProvisionedResourceId,
+    RequestId, Stamp,
+};
+use broker_render::ValidParameters;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -12,8 +16,36 @@ use crate::context::Attribution;
 
 /// A declaration that may be stored: the new aggregate with its event, and the request it came from.
 ///
-/// Admission resolves everything and writes nothing, so whoever holds this can store it in a transaction
-/// of its own.
+/// Admission resolves everything and writes nothing, so an embedder can store this in a transaction of its own.
+///
+/// It is made from [`ValidParameters`], which only a blueprint's schema makes. So
+/// [`Repository::create`](crate::Repository::create) cannot be given values that no schema has seen:
+///
+/// ```compile_fail,E0308
+/// # use broker_domain::{Declaration, Error, MeshRole, Parameters, ProvisionedResourceId, Stamp};
+/// # use broker_ports::{Admitted, Attribution};
+/// fn admit(
+///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, by: Attribution,
+/// ) -> Result<Admitted, Error> {
+///     let unseen = Parameters::from_canonical_json(declaration.parameters.clone())?;
+///     Admitted::new(id, declaration, MeshRole::Node, unseen, stamp, by)
+/// }
+/// ```
+///
+/// The twin that does compile:
+///
+/// ```
+/// # use broker_domain::{Declaration, Error, MeshRole, ProvisionedResourceId, Stamp};
+/// # use broker_ports::{Admitted, Attribution};
+/// # use broker_render::ParameterSchema;
+/// fn admit(
+///     id: ProvisionedResourceId, declaration: &Declaration, stamp: Stamp, by: Attribution,
+///     schema: &ParameterSchema,
+/// ) -> Result<Admitted, Error> {
+///     let valid = schema.validate(&declaration.parameters)?;
+///     Admitted::new(id, declaration, MeshRole::Node, valid, stamp, by)
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
     change: Change,
@@ -45,12 +77,31 @@ pub struct Admitted {
 pub struct RequestHash([u8; 32]);
 
 impl Admitted {
-    /// The change that [`ProvisionedResource::new`](broker_domain::ProvisionedResource::new) returned for
-    /// the declaration.
-    pub fn new(change: Change, declaration: &Declaration, attribution: Attribution) -> Self {
+    /// A new resource from a declaration whose parameters the blueprint's schema accepted.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProvisionedResource::new`].
+    pub fn new(
+        id: ProvisionedResourceId,
+        declaration: &Declaration,
+        mesh_role: MeshRole,
+        parameters: ValidParameters,
+        stamp: Stamp,
+        attribution: Attribution,
+    ) -> Result<Self, Error> {
+        let change =
+            ProvisionedResource::new(id, declaration, mesh_role, parameters.into(), stamp)?;
         let hash = RequestHash::of(declaration);
         let request = declaration.request_id.clone().map(|id| (id, hash));
-        Self { change, request, attribution }
+        Ok(Self { change, request, attribution })
+    }
+
+    /// Bound to the cluster that its Project is assigned to: replicas of other clusters never claim it.
+    #[must_use]
+    pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
+        self.change = self.change.on_cluster(cluster);
+        self
     }
 
     /// The new aggregate with its event.

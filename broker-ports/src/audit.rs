@@ -148,6 +148,10 @@ audit_actions! {
     BrakeSet = "brake_set",
     /// The brake was released.
     BrakeReleased = "brake_released",
+    /// A loss was permitted: what was lost may be created again, or given up.
+    PermitTaken = "permit_taken",
+    /// A failed resource was sent on its way again.
+    RetryRequested = "retry_requested",
     /// An event that was set aside is delivered again.
     EventsResumed = "events_resumed",
     /// An event that was set aside is skipped: nobody will ever receive it.
@@ -197,8 +201,8 @@ mod tests {
             names.join(" "),
             "declared declaration_refused phase_changed deletion_requested token_recorded \
              tokens_closed_recorded substrate_recorded abandoned paused resumed \
-             reconcile_requested brake_set brake_released events_resumed events_skipped \
-             audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
+             reconcile_requested brake_set brake_released permit_taken retry_requested \
+             events_resumed events_skipped audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
              node_deregister"
         );
         for action in AuditAction::ALL {

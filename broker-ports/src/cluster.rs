@@ -14,7 +14,8 @@ use futures_core::Stream;
 
 pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, ObjectReport};
 pub use live::{
-    Arming, CachedXr, ConditionStatus, LiveObject, LiveXr, Reading, Standing, XrReading, XrStatus,
+    Arming, CachedXr, ConditionStatus, FOREGROUND, LiveObject, LiveXr, Reading, Standing,
+    XrReading, XrStatus,
 };
 pub use target::{
     OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, ResourceIds, Target, XrTarget,
@@ -76,7 +77,7 @@ pub trait Cluster: Send + Sync {
 
     /// Reads everything of one resource directly, each object by its name: composite resource,
     /// ProviderConfig, the recorded objects that the target names, and whatever carries its composite label
-    /// among the blueprint's composed kinds. Nothing of it comes from a cache. A kind that does not exist
+    /// among the target's composed kinds. Nothing of it comes from a cache. A kind that does not exist
     /// has no objects; only for the composite resource itself the reading tells the two apart.
     ///
     /// # Errors
@@ -129,10 +130,11 @@ pub trait Cluster: Send + Sync {
 
     /// Asks for the deletion of an object, in the foreground: it stays visible until what it composed is
     /// gone. Only the object of that uid. An object, a kind or a namespace that does not exist is
-    /// [`Deleted::Gone`]; one that is being deleted already is [`Deleted::Accepted`].
+    /// [`Deleted::Gone`]; one that is being deleted already is [`Deleted::Accepted`], and from then on in the
+    /// foreground.
     ///
-    /// **Caller**: sends none to what it saw being deleted, and one for the ProviderConfig only when nothing that
-    /// was composed is left: a provider needs it to finalise what it made.
+    /// **Caller**: sends none to what it saw being deleted in the foreground, and one for the ProviderConfig only when
+    /// nothing that was composed is left: a provider needs it to finalise what it made.
     ///
     /// # Errors
     ///

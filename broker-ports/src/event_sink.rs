@@ -18,8 +18,10 @@ pub trait EventSink: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Rejected` when this event will never be taken; `Transient` and `Unknown` when it should be tried
-    /// again. Each failure counts as an attempt; after too many the event is set aside.
+    /// `Rejected` when the other side refuses this very event: it is malformed, too large, or of a kind that
+    /// it does not take. That counts as an attempt; after too many the event is set aside. `Transient` and
+    /// `Unknown` for everything else, such as an outage, a wrong address or a missing permission: the event
+    /// waits and is delivered later, however long that takes.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError>;
 }
 

@@ -73,11 +73,16 @@ impl WorkerId {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes or not visible ASCII.
+    /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes, or holds `@` or anything that is not visible
+    /// ASCII: the name is part of correlation ids.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
-        if name.is_empty() || name.len() > 128 || !name.chars().all(|c| c.is_ascii_graphic()) {
-            return Err(Error::invalid("worker", "use 1 to 128 visible ASCII characters"));
+        let allowed = |c: char| c.is_ascii_graphic() && c != '@';
+        if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
+            return Err(Error::invalid(
+                "worker",
+                "use 1 to 128 visible ASCII characters without @",
+            ));
         }
         Ok(Self(name))
     }

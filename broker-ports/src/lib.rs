@@ -59,9 +59,10 @@ pub use audit::{AuditAction, AuditEntry, AuditSink};
 pub use clock::{Clock, IdSource};
 pub use cluster::{
     Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
-    DeleteRequest, Deleted, DryRun, Fact, Hints, Inspection, LiveObject, LiveXr, NamespaceState,
-    ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
-    Reading, ResourceIds, Standing, Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
+    DeleteRequest, Deleted, DryRun, FOREGROUND, Fact, Hints, Inspection, LiveObject, LiveXr,
+    NamespaceState, ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery,
+    OwnedRole, Reading, ResourceIds, Standing, Target, XrReading, XrStatus, XrTarget,
+    refuse_foreign_write,
 };
 pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
 pub use deadlines::Deadlines;
@@ -73,21 +74,22 @@ pub use node_deregistrar::{
     Retired, TokenReader,
 };
 pub use outbox::{
-    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, Resume, SetAside,
-    SetAsideOf,
+    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
+    Outbox, Resume, SetAside, SetAsideOf,
 };
 pub use refusal::Refusal;
 pub use repository::{
-    AuditRecord, CompactRow, Created, ListPage, ListQuery, PageSize, PurgeRequest, Repository,
-    StoredRequest, SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind, Written,
+    AuditRecord, CompactRow, Created, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest,
+    Repository, StoredRequest, SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind,
+    Written,
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
 };
 pub use schedule::{
-    Backoff, Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry,
-    Wakeups,
+    Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, Lost,
+    PassOutcome, Permit, PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
 };
 pub use sets::{ReconcilerPorts, RelayPorts, ServicePorts};
 pub use token_issuer::{

@@ -20,11 +20,10 @@
 //! ```
 #![expect(
     missing_docs,
-    clippy::ref_option_ref,
     reason = "mockall generates what would have to be documented, and its own signatures"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,15 +37,16 @@ use time::OffsetDateTime;
 
 use crate::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
-    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, CachedXr,
-    ClaimEvents, ClaimRequest, ClaimedEvent, Clock, CloudResolver, CloudView, Cluster, Consumer,
-    Created, CredentialResolver, CredentialView, DeleteRequest, Deleted, DryRun, Due, Envelope,
-    EventClaim, EventSink, Hints, IdSource, Inspection, Issue, IssueRequest, LabelTagResolver,
-    Lease, ListPage, ListQuery, NamespaceObservation, NodeDeregistrar, NodeId, Outbox, OwnedPage,
-    OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId, PeerResolver, PortError,
-    PurgeRequest, Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry,
-    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
-    TokenState, TtlWindow, Wakeups, Write, Written, XrTarget,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
+    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, Clock, CloudResolver, CloudView, Cluster,
+    Consumer, Created, CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure,
+    DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints, IdSource, Inspection, Issue,
+    IssueRequest, LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
+    NodeDeregistrar, NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander,
+    PeerId, PeerResolver, Permit, PermitRequest, PortError, PurgeRequest, Reading, Released,
+    Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
+    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
+    Wakeups, Write, Written, XrTarget,
 };
 
 type Answer<T> = Result<T, PortError>;
@@ -83,6 +83,7 @@ mock! {
         pub fn record_closed<'a>(&self, write: &Write<'a>) -> Answer<Written>;
         pub fn record_substrate<'a>(&self, write: &Write<'a>) -> Answer<Written>;
         pub fn record_deletion_intent<'a>(&self, write: &Write<'a>) -> Answer<Written>;
+        pub fn record_retry<'a>(&self, write: &Write<'a>) -> Answer<Written>;
         pub fn history(&self, id: ProvisionedResourceId) -> Answer<Vec<AuditRecord>>;
         pub fn scrub_audit(&self, id: ProvisionedResourceId, by: &Attribution) -> Answer<u64>;
         pub fn purge_deleted(&self, request: &PurgeRequest) -> Answer<Vec<ProvisionedResourceId>>;
@@ -100,6 +101,7 @@ delegate!(Repository for MockRepository {
     record_closed(write: &Write<'_>) -> Written;
     record_substrate(write: &Write<'_>) -> Written;
     record_deletion_intent(write: &Write<'_>) -> Written;
+    record_retry(write: &Write<'_>) -> Written;
     history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     scrub_audit(id: ProvisionedResourceId, by: &Attribution) -> u64;
     purge_deleted(request: &PurgeRequest) -> Vec<ProvisionedResourceId>;
@@ -122,13 +124,16 @@ mock! {
             paused: bool,
             by: &Attribution,
         ) -> Answer<bool>;
-        pub fn brake(&self, cluster: &ClusterId) -> Answer<Option<Brake>>;
-        pub fn set_brake<'a>(
+        pub fn brakes(&self, cluster: &ClusterId) -> Answer<Vec<Brake>>;
+        pub fn set_brake(
             &self,
             cluster: &ClusterId,
-            brake: Option<&'a Brake>,
+            brake: &Brake,
             by: &Attribution,
         ) -> Answer<()>;
+        pub fn release_brake(&self, release: &BrakeRelease) -> Answer<bool>;
+        pub fn permit(&self, request: &PermitRequest) -> Answer<Permit>;
+        pub fn accepted_losses(&self, cluster: &ClusterId) -> Answer<BTreeSet<Loss>>;
         pub fn wakeups(&self) -> Answer<Wakeups>;
     }
 }
@@ -139,8 +144,11 @@ delegate!(Schedule for MockSchedule {
     schedule(id: ProvisionedResourceId, due: Due) -> bool;
     entry(id: ProvisionedResourceId) -> Option<ScheduleEntry>;
     set_paused(id: ProvisionedResourceId, paused: bool, by: &Attribution) -> bool;
-    brake(cluster: &ClusterId) -> Option<Brake>;
-    set_brake(cluster: &ClusterId, brake: Option<&Brake>, by: &Attribution) -> ();
+    brakes(cluster: &ClusterId) -> Vec<Brake>;
+    set_brake(cluster: &ClusterId, brake: &Brake, by: &Attribution) -> ();
+    release_brake(release: &BrakeRelease) -> bool;
+    permit(request: &PermitRequest) -> Permit;
+    accepted_losses(cluster: &ClusterId) -> BTreeSet<Loss>;
     wakeups() -> Wakeups;
 });
 
@@ -151,6 +159,12 @@ mock! {
     impl Outbox for Outbox {
         async fn claim_events(&self, request: &ClaimEvents) -> Answer<Vec<ClaimedEvent>>;
         async fn acknowledge_event(&self, claim: &EventClaim) -> Answer<Acknowledged>;
+        async fn delay_event(
+            &self,
+            claim: &EventClaim,
+            wait: Duration,
+            failure: DeliveryFailure,
+        ) -> Answer<Acknowledged>;
         async fn set_aside_event(&self, claim: &EventClaim, reason: &str) -> Answer<Acknowledged>;
         async fn resume_events(
             &self,
@@ -162,7 +176,7 @@ mock! {
         async fn backlog(&self) -> Answer<Backlog>;
         async fn set_aside_events(
             &self,
-            of: Option<ProvisionedResourceId>,
+            of: EventsOf,
             limit: PageSize,
         ) -> Answer<Vec<SetAsideOf>>;
     }
@@ -289,11 +303,15 @@ mock! {
 
     #[async_trait]
     impl LabelTagResolver for LabelTagResolver {
-        async fn resolve(&self, resource: ResourceId) -> Answer<BTreeMap<String, String>>;
+        async fn resolve(
+            &self,
+            project: ProjectId,
+            resource: ResourceId,
+        ) -> Answer<Option<ResourceView>>;
         async fn resolve_many(
             &self,
-            resources: &[ResourceId],
-        ) -> Answer<Vec<Answer<BTreeMap<String, String>>>>;
+            resources: &[(ProjectId, ResourceId)],
+        ) -> Answer<Vec<Answer<Option<ResourceView>>>>;
     }
 }
 
@@ -379,10 +397,11 @@ mod tests {
         let mut schedule = MockSchedule::new();
         schedule
             .expect_set_brake()
-            .withf(|_, brake, _| brake.is_none())
+            .withf(|_, brake, _| brake.absent == 6)
             .once()
             .returning(|_, _, _| Ok(()));
         let port: &dyn Schedule = &schedule;
-        port.set_brake(&cluster, None, &by).await.unwrap();
+        let brake = Brake::new(6, 8, OffsetDateTime::UNIX_EPOCH);
+        port.set_brake(&cluster, &brake, &by).await.unwrap();
     }
 }

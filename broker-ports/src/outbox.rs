@@ -1,9 +1,9 @@
-//! Stage 6, emit: events that were committed with their change, until somebody took them.
+//! Stage 6, emit: events that were committed with their change and wait for their delivery.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_domain::{EventId, EventType, ProvisionedResourceId};
+use broker_domain::{EventId, EventType, ProjectId, ProvisionedResourceId};
 use time::OffsetDateTime;
 
 use crate::context::Attribution;
@@ -24,9 +24,10 @@ pub trait Outbox: Send + Sync {
     /// Claims events for delivery.
     ///
     /// **Guarantees**: of each resource only the earliest event that was not acknowledged, so that its
-    /// events arrive in order; no event while another claim on it lives. Any replica may claim any event;
-    /// resources do not wait for each other. Each claim counts as an attempt. An event that was set aside
-    /// is not claimed, and holds up the later ones of its resource only.
+    /// events arrive in order; no event while another claim on it lives or its delay lasts. Any replica may
+    /// claim any event; resources do not wait for each other. A claim is not an attempt: only
+    /// [`delay_event`](Self::delay_event) counts one. An event that was set aside is not claimed, and holds
+    /// up the later ones of its resource only.
     ///
     /// # Errors
     ///
@@ -39,6 +40,20 @@ pub trait Outbox: Send + Sync {
     ///
     /// See the trait. After `Unknown` the event may be delivered again.
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError>;
+
+    /// Ends a claim whose delivery failed. The event is not claimed before the wait is over, and the later
+    /// ones of its resource wait with it. Its attempts rise by one after [`DeliveryFailure::Rejected`], and not
+    /// otherwise.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError>;
 
     /// Sets an event aside after too many attempts, with the last failure in words.
     ///
@@ -80,23 +95,39 @@ pub trait Outbox: Send + Sync {
     /// See the trait.
     async fn backlog(&self) -> Result<Backlog, PortError>;
 
-    /// Events that were set aside, in the order of their resources, at most as many as the limit: of one
-    /// resource, or of all. A resource has one at the most, for its later events wait for it. Nothing changes.
+    /// Events that were set aside, in the order of their resources, at most as many as the limit. A resource
+    /// has one at the most, for its later events wait for it. Nothing changes.
     ///
-    /// **Implementer**: one question, however many there are. The default is for an outbox that was written
-    /// before this could be asked: it answers nothing, and so claims nothing.
+    /// **Implementer**: one query, however many there are.
     ///
     /// # Errors
     ///
     /// See the trait.
     async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
-    ) -> Result<Vec<SetAsideOf>, PortError> {
-        let (_, _) = (of, limit);
-        Err(PortError::rejected("this outbox cannot say what was set aside"))
-    }
+    ) -> Result<Vec<SetAsideOf>, PortError>;
+}
+
+/// Whose events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventsOf {
+    /// Those of every resource.
+    All,
+    /// Those of a Project's resources.
+    Project(ProjectId),
+    /// Those of one resource.
+    Resource(ProvisionedResourceId),
+}
+
+/// How a delivery failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryFailure {
+    /// The receiver rejected this event. That counts as an attempt.
+    Rejected,
+    /// Anything else: no connection, no answer, a receiver in trouble. The same event may be taken later.
+    Unavailable,
 }
 
 /// What a relay asks for.
@@ -107,7 +138,7 @@ pub struct ClaimEvents {
     pub worker: WorkerId,
     /// How many at the most.
     pub limit: PageSize,
-    /// For how long: longer than one delivery may take.
+    /// For how long: no shorter than the claim's own answer, one delivery and its acknowledgement may take.
     pub claim_for: Duration,
 }
 
@@ -144,8 +175,8 @@ impl EventClaim {
 pub struct ClaimedEvent {
     /// The right to deliver it.
     pub claim: EventClaim,
-    /// Which attempt to deliver it this is, since it was committed or taken up.
-    pub attempt: u32,
+    /// How often the receiver rejected it since it was committed or resumed.
+    pub attempts: u32,
     /// Its resource.
     pub resource: ProvisionedResourceId,
     /// Its place among the resource's events.
@@ -159,27 +190,27 @@ pub struct ClaimedEvent {
 }
 
 impl ClaimedEvent {
-    /// An event with the right to deliver it, in one of its attempts.
+    /// An event with the right to deliver it, after so many rejections.
     pub const fn new(
         claim: EventClaim,
-        attempt: u32,
+        attempts: u32,
         resource: ProvisionedResourceId,
         sequence: u64,
         event_type: EventType,
         occurred_at: OffsetDateTime,
         payload: Vec<u8>,
     ) -> Self {
-        Self { claim, attempt, resource, sequence, event_type, occurred_at, payload }
+        Self { claim, attempts, resource, sequence, event_type, occurred_at, payload }
     }
 }
 
-/// What became of an acknowledgement.
+/// Whether a claim was still good for what was done under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged {
     /// Taken.
     Done,
-    /// The claim is not the event's last one any more, or the event was acknowledged, set aside or taken up
-    /// since. Nothing changed. That its time is over does not lose a claim as long as nobody else has one:
+    /// The claim is not the event's last one any more, or the event was acknowledged, delayed, set aside or
+    /// resumed since. Nothing changed. That its time is over does not lose a claim as long as no other relay has one:
     /// a late acknowledgement saves a second delivery.
     ClaimLost,
 }

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 
 pub use query::{
-    AuditRecord, CompactRow, ListPage, ListQuery, PageSize, PurgeRequest, SweepPage, SweepQuery,
-    UnreadableRow, Watermark,
+    AuditRecord, CompactRow, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest, SweepPage,
+    SweepQuery, UnreadableRow, Watermark,
 };
 pub use write::{Created, StoredRequest, Write, WriteKind, Written};
 
@@ -94,7 +94,8 @@ pub trait Repository: Send + Sync {
 
     /// A page of resources, in the order of their ids.
     ///
-    /// **Guarantees**: following [`ListPage::next`] visits every resource that matched throughout, once, as itself
+    /// **Guarantees**: a page holds at most [`ListQuery::limit`] rows and [`ListQuery::bytes`] of parameters, and ends
+    /// only where one of them is reached. Following [`ListPage::next`] visits every resource that matched throughout, once, as itself
     /// or as an [`UnreadableRow`]. The watermark is complete: no transaction that is still open can add or change a row that a later call
     /// with `updated_since` set to it would miss. **Caller**: for a backstop, remembers the watermark of the
     /// first page and passes it as `updated_since` the next time; a row may then be seen twice, never not at
@@ -108,7 +109,8 @@ pub trait Repository: Send + Sync {
     /// A page of everything that is not at rest, in the order of ids, as compact rows.
     ///
     /// **Guarantees**: as [`list`](Self::list). A row that is broken where a sweep does not look may be a row like
-    /// any other. **Implementer**: no query per row; a sweep reads 100,000 of these.
+    /// any other. **Implementer**: no query per row; a sweep reads 100,000 of these. What exceeds the bytes of a page is
+    /// not fetched: it would be in memory all the same.
     ///
     /// # Errors
     ///
@@ -161,6 +163,15 @@ pub trait Repository: Send + Sync {
     ///
     /// See the trait.
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores that a failed resource is retried.
+    ///
+    /// Like a deletion request, it is a caller's and carries no epoch. **Implementer**: due at once.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError>;
 
     /// The audit of a resource, oldest first; empty if there never was one of that id. It outlives the
     /// resource.

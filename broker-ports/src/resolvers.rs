@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::{
-    BlueprintVersionId, CloudCredentialId, CloudId, MeshRole, ProjectId, ResourceId,
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, MeshRole, ProjectId, ResourceId,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, ParameterSchema, Provider, Xrd};
+use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provider, Xrd};
 
 use crate::error::PortError;
 
@@ -64,7 +64,8 @@ pub trait CredentialResolver: Send + Sync {
 /// Reads where a Project lives on the management cluster.
 #[async_trait]
 pub trait AssignmentReader: Send + Sync {
-    /// The Project's namespace and whether it can take objects; `None` if the Project was not placed.
+    /// The Project's namespace, whether it can take objects, and on which cluster it is; `None` if the Project was
+    /// not placed.
     ///
     /// # Errors
     ///
@@ -73,16 +74,21 @@ pub trait AssignmentReader: Send + Sync {
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError>;
 }
 
-/// Reads the labels of a Resource that should follow it onto the cloud.
+/// Reads Resources within their Project, with the labels that become tags on the cloud.
 #[async_trait]
 pub trait LabelTagResolver: Send + Sync {
-    /// The labels that propagate, after all inheritance; empty if there are none or no such Resource.
+    /// The Resource of that id, if it belongs to the Project. **Implementer**: a Resource of another Project is
+    /// `None`, exactly like one that does not exist, so that no caller learns of another Project's Resources.
     ///
     /// # Errors
     ///
-    /// `Transient` when nobody could be asked; nothing is concluded from that. There is nothing here that could not
-    /// be read: rendering looks at the words.
-    async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError>;
+    /// `Transient` when the source could not be reached; callers conclude nothing from it. Never `Rejected`: labels
+    /// are validated during rendering.
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        resource: ResourceId,
+    ) -> Result<Option<ResourceView>, PortError>;
 
     /// The same for many, one answer each, in their order. **Implementer**: one question where it can be; a sweep
     /// asks for a page of rows at a time, and gives this no more time than a question about one.
@@ -93,11 +99,11 @@ pub trait LabelTagResolver: Send + Sync {
     /// the others keep their answers, as the default has it.
     async fn resolve_many(
         &self,
-        resources: &[ResourceId],
-    ) -> Result<Vec<Result<BTreeMap<String, String>, PortError>>, PortError> {
+        resources: &[(ProjectId, ResourceId)],
+    ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut answers = Vec::with_capacity(resources.len());
-        for resource in resources {
-            answers.push(self.resolve(*resource).await);
+        for (project, resource) in resources {
+            answers.push(self.resolve(*project, *resource).await);
         }
         Ok(answers)
     }
@@ -111,6 +117,8 @@ pub struct BlueprintVersionView {
     pub id: BlueprintVersionId,
     /// The kind of its composite resource, and what it may hold.
     pub xrd: Arc<Xrd>,
+    /// The name of its Composition, which its composite resources pin.
+    pub composition: CompositionName,
     /// Which parameters it takes.
     pub parameter_schema: Arc<ParameterSchema>,
     /// How a bootstrap token gets into it.
@@ -126,12 +134,21 @@ impl BlueprintVersionView {
     pub fn new(
         id: BlueprintVersionId,
         xrd: Arc<Xrd>,
+        composition: CompositionName,
         parameter_schema: Arc<ParameterSchema>,
         injection_strategy: InjectionStrategy,
         mesh_role: MeshRole,
     ) -> Self {
         let composed_kinds = Arc::new([]);
-        Self { id, xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds }
+        Self {
+            id,
+            xrd,
+            composition,
+            parameter_schema,
+            injection_strategy,
+            mesh_role,
+            composed_kinds,
+        }
     }
 
     /// With the kinds that its Composition makes.
@@ -188,6 +205,21 @@ impl CredentialView {
     }
 }
 
+/// A Resource of a Project, as far as provisioning needs it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ResourceView {
+    /// The labels that propagate, after inheritance.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl ResourceView {
+    /// A Resource with the labels that propagate.
+    pub const fn new(labels: BTreeMap<String, String>) -> Self {
+        Self { labels }
+    }
+}
+
 /// A Project's namespace, as its owner reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -196,11 +228,20 @@ pub struct NamespaceObservation {
     pub namespace: String,
     /// It exists and can take objects.
     pub ready: bool,
+    /// The management cluster that it is on; `None` on a platform that has only one and does not name it.
+    pub cluster: Option<ClusterId>,
 }
 
 impl NamespaceObservation {
-    /// A namespace and its readiness.
+    /// A namespace and its readiness, on a cluster without a name.
     pub fn new(namespace: impl Into<String>, ready: bool) -> Self {
-        Self { namespace: namespace.into(), ready }
+        Self { namespace: namespace.into(), ready, cluster: None }
+    }
+
+    /// On a management cluster that the platform names.
+    #[must_use]
+    pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
     }
 }

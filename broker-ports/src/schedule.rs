@@ -1,5 +1,8 @@
 //! Stage 2, persist: who works on what, and when.
 
+mod brake;
+
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -7,6 +10,8 @@ use async_trait::async_trait;
 use broker_domain::{ClusterId, ProvisionedResourceId, Version};
 use futures_core::Stream;
 use time::OffsetDateTime;
+
+pub use brake::{Allowance, Brake, BrakeRelease, Loss, Lost, Permit, PermitRequest};
 
 use crate::context::Attribution;
 use crate::error::PortError;
@@ -30,8 +35,9 @@ pub trait Schedule: Send + Sync {
     /// Claims work: answers leases on resources that nobody holds, the asking worker included.
     ///
     /// **Guarantees**: a resource is held by one worker at a time. Every claim raises its epoch by one, so
-    /// that writes of an earlier holder are refused from then on. A paused resource is never claimed; nor is
-    /// one at rest. With [`ClaimTarget::One`], due or not.
+    /// that writes of an earlier holder are refused from then on. A paused resource is claimed only by
+    /// [`ClaimTarget::EvenPaused`], and one at rest never. A worker that names its cluster gets no resource that is
+    /// bound to another one. With a target of one resource, due or not.
     ///
     /// With [`ClaimTarget::Due`], only what is due, and in the lane that was asked for. Fair between Projects:
     /// those with due work take turns within a lane, the one that was served longest ago first, so that one
@@ -54,7 +60,10 @@ pub trait Schedule: Send + Sync {
     /// it since the claim: the pass may have looked before that wish was made. Its failure counts. A lease that
     /// was given back, or that somebody else took, gives nothing back a second time.
     ///
-    /// **Caller**: `seen` is the version after the pass's own writes.
+    /// A back-off that the other side asked for is capped at the longest one.
+    ///
+    /// **Caller**: `seen` is the version after the pass's own writes. [`Version::UNSTORED`] if the row could not
+    /// be read: then there is nothing to compare, and the failure counts.
     ///
     /// # Errors
     ///
@@ -97,16 +106,15 @@ pub trait Schedule: Send + Sync {
         by: &Attribution,
     ) -> Result<bool, PortError>;
 
-    /// The brake of a cluster, if it is set.
+    /// Every brake that is set on a cluster: its own first, then those of Projects.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError>;
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError>;
 
-    /// Sets the brake of a cluster, or releases it with `None`; every replica obeys. With an audit line about
-    /// no resource, `brake_set` or `brake_released`, if that changes anything. Setting it again keeps the
-    /// first one, and releasing what is not set does nothing: neither leaves a line.
+    /// Sets a brake of a cluster or of a Project on it; every replica obeys. Leaves an audit line `brake_set`
+    /// about no resource. Setting it again keeps the first one and leaves no line.
     ///
     /// # Errors
     ///
@@ -114,9 +122,43 @@ pub trait Schedule: Send + Sync {
     async fn set_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError>;
+
+    /// Releases a brake and accepts losses, in one transaction. Answers whether that brake was set.
+    ///
+    /// **Guarantees**: every accepted loss counts as permitted, whatever the budget says, and its resource is
+    /// due at once, as if no pass had failed. Leaves an audit line `brake_released` if the brake was set.
+    /// Losses are accepted even if it was not: another operator may have released it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError>;
+
+    /// Hands out a permit for one loss of one resource.
+    ///
+    /// **Guarantees**: of all permits that were handed out on a cluster within [`Allowance::within`], by any
+    /// number of replicas, there are never more than [`Allowance::permits`] of what was applied there. A loss
+    /// that is permitted or accepted already is granted again and not counted again. Nothing is granted while a
+    /// brake holds the resource, a loss that was permitted before included. A new permit leaves an audit line
+    /// `permit_taken`. Checked in this order: row gone, epoch, version, brake, loss, budget.
+    ///
+    /// **Caller**: asks before the first effect of the pass, and does nothing unless it is granted.
+    ///
+    /// # Errors
+    ///
+    /// See the trait. After `Unknown` the permit may be on record; asking again finds it.
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError>;
+
+    /// The losses on a cluster that operators accepted: no sweep counts them. A store may forget a loss once
+    /// its resource was applied again.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError>;
 
     /// Hints that a resource should be looked at: it was declared, its deletion was asked for, it was
     /// resumed, or it was set due at once.
@@ -140,12 +182,22 @@ pub struct ClaimRequest {
     pub target: ClaimTarget,
     /// For how long.
     pub lease_for: Duration,
+    /// The cluster that it works on: resources that are bound to another one are left out. `None` claims resources
+    /// of every cluster.
+    pub cluster: Option<ClusterId>,
 }
 
 impl ClaimRequest {
     /// A worker's request for work, and for how long it wants to hold it.
     pub const fn new(worker: WorkerId, target: ClaimTarget, lease_for: Duration) -> Self {
-        Self { worker, target, lease_for }
+        Self { worker, target, lease_for, cluster: None }
+    }
+
+    /// Only what is bound to this cluster, or to none.
+    #[must_use]
+    pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
     }
 }
 
@@ -161,6 +213,8 @@ pub enum ClaimTarget {
     },
     /// This one.
     One(ProvisionedResourceId),
+    /// This one, paused or not: for what a person does by hand.
+    EvenPaused(ProvisionedResourceId),
 }
 
 /// How a pass ended.
@@ -179,6 +233,14 @@ pub enum PassOutcome {
         message: String,
         /// How long the other side asked to be left alone.
         retry_after: Option<Duration>,
+    },
+    /// It ended early: something else changed first, or it has to wait. Try again soon, and less often each
+    /// time ([`Backoff::SOON`] instead of [`Backoff::first`]).
+    Ended {
+        /// The reason, of a closed set.
+        reason: String,
+        /// What a person should read: one line.
+        message: String,
     },
 }
 
@@ -252,6 +314,10 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The longest wait after the first pass that ended early: the world has moved, so the next pass follows
+    /// soon, but lets the other side finish.
+    pub const SOON: Duration = Duration::from_millis(200);
+
     /// The longest wait after one failure, and after any number of them.
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }
@@ -274,25 +340,5 @@ impl Backoff {
         doubled
             .and_then(|factor| self.first.checked_mul(factor))
             .map_or(self.longest, |wait| wait.min(self.longest))
-    }
-}
-
-/// Why nothing is created, issued or deregistered on a cluster: too many composite resources were absent at
-/// once to believe it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Brake {
-    /// How many were absent.
-    pub absent: u64,
-    /// Of how many that should stand.
-    pub expected: u64,
-    /// When that was seen, by the clock of the replica that saw it.
-    pub since: OffsetDateTime,
-}
-
-impl Brake {
-    /// So many were absent, of so many that should stand.
-    pub const fn new(absent: u64, expected: u64, since: OffsetDateTime) -> Self {
-        Self { absent, expected, since }
     }
 }

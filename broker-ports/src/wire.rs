@@ -57,8 +57,9 @@ pub fn encode(event: &Event) -> Vec<u8> {
             put("step", failure.step().as_str().into());
             put("reason", failure.reason().as_str().into());
         }
-        EventDetail::Deleted { abandoned, .. } => {
+        EventDetail::Deleted { abandoned, left_to_garbage_collection, .. } => {
             put("abandoned", (*abandoned).into());
+            put("left_to_garbage_collection", (*left_to_garbage_collection).into());
         }
         EventDetail::Deleting | EventDetail::Ready => {}
     }

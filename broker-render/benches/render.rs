@@ -11,8 +11,8 @@ use std::hint::black_box;
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, ParameterSchema,
-    Provider, XrInput, Xrd, cloud_tags, inject_bootstrap, owned_digest, xr,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
+    ParameterSchema, Provider, XrInput, Xrd, cloud_tags, inject_bootstrap, owned_digest, xr,
 };
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
@@ -136,7 +136,7 @@ impl Given {
         let provider = Provider::new("hcloud").expect("a provider");
         Self {
             xrd: Xrd::parse(include_bytes!("render.xrd.yaml")).expect("a valid XRD"),
-            parameters: schema().validate(DECLARATION).expect("a valid declaration"),
+            parameters: schema().validate(DECLARATION).expect("a valid declaration").into(),
             tags: cloud_tags(&provider, &labels),
         }
     }
@@ -144,6 +144,7 @@ impl Given {
     fn input(&self) -> XrInput<'_> {
         XrInput {
             xrd: &self.xrd,
+            composition: CompositionName::new("machine").expect("a name"),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,
             identity: Identity {

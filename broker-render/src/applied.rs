@@ -6,16 +6,16 @@
 use serde_json::{Map, Value};
 
 use crate::canonical::{self, Digest, same};
-use crate::injection;
 use crate::manifest::Manifest;
 use crate::names::FIELD_MANAGER;
+use crate::{composition_ref, injection};
 
 /// Whether an apply of `desired` would change nothing: every field of it stands on the live object, and
 /// nothing stands there under our name that it no longer contains.
 ///
-/// Fields of others (defaults, Crossplane's, status, their labels) do not count, and neither does the
-/// injection site, which a re-apply takes from the live object anyway. A live object that was stripped of
-/// its `managedFields` is compared by what stands alone.
+/// Fields of others (defaults, Crossplane's, status, their labels) do not count, and neither do the
+/// injection site and the `compositionRef`, which a re-apply takes from the live object anyway. A live
+/// object that was stripped of its `managedFields` is compared by what stands alone.
 pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
     let same_object = ["apiVersion", "kind"]
         .iter()
@@ -34,8 +34,8 @@ pub fn is_applied(live: &Value, desired: &Manifest) -> bool {
 }
 
 /// The digest over the fields of a live object that our field manager applied, without the injection
-/// site; `None` when there are none. It equals [`Manifest::digest`] of what was applied for as long as
-/// nobody changes one of them.
+/// site and the `compositionRef`; `None` when there are none. It equals [`Manifest::digest`] of what was
+/// applied for as long as nobody changes one of them.
 pub fn owned_digest(live: &Value) -> Option<Digest> {
     let Owned::Fields(mut owned) = owned_fields(live) else { return None };
     normalise(&mut owned);
@@ -58,11 +58,12 @@ fn sent_fields(desired: &Manifest) -> Map<String, Value> {
     sent
 }
 
-/// Without the injection site, and without the empty objects that it may leave: whether somebody owns an
-/// empty object or nothing at all makes no difference to anybody.
+/// Without the injection site and the `compositionRef`, and without the empty objects that they leave: an
+/// owned empty object is the same as none.
 fn normalise(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(spec)) = fields.get_mut("spec") {
         injection::remove_sites(spec);
+        composition_ref::remove(spec);
         if spec.get("parameters").is_some_and(is_empty_object) {
             spec.remove("parameters");
         }

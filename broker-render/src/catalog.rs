@@ -6,12 +6,18 @@
 
 mod composition;
 mod consistency;
+mod definitions;
+mod field_path;
 mod metadata;
 
 use std::fmt;
 
 use broker_domain::{Error, MeshRole};
 
+pub use definitions::Definitions;
+
+use crate::canonical::Digest;
+use crate::composition_ref::CompositionName;
 use crate::injection::InjectionStrategy;
 use crate::parameters::ParameterSchema;
 use crate::xrd::Xrd;
@@ -47,6 +53,9 @@ pub struct Blueprint {
     pub mesh_role: MeshRole,
     /// The parameters.
     pub parameter_schema: ParameterSchema,
+    /// The name of its Composition, which its composite resources pin.
+    pub composition: CompositionName,
+    composition_spec: Digest,
     /// The kinds of objects that its Composition composes.
     pub composed_kinds: Vec<ComposedKind>,
     /// The composite resource.
@@ -151,6 +160,8 @@ pub fn check(slug: &str, files: Files<'_>) -> (Option<Blueprint>, Vec<Problem>) 
         injection_strategy: metadata.injection_strategy,
         mesh_role: metadata.mesh_role,
         parameter_schema: metadata.parameter_schema,
+        composition: composition.name,
+        composition_spec: composition.spec,
         composed_kinds,
         xrd,
     };
@@ -171,6 +182,15 @@ pub fn read(slug: &str, files: Files<'_>) -> Result<Blueprint, Error> {
             .map_or((File::Metadata, String::new()), |first| (first.file, first.message.clone()));
         Error::invalid(format!("{slug}/{}", file.as_str()), message)
     })
+}
+
+/// The name of the Composition in a document. Nothing else of it is read: a published one was checked.
+///
+/// # Errors
+///
+/// [`Error::InvalidInput`] when the document is no Composition, or its name is none.
+pub fn composition_name(document: &[u8]) -> Result<CompositionName, Error> {
+    composition::name(document)
 }
 
 /// The problems found so far.

@@ -15,7 +15,8 @@ use crate::text::quoted;
 pub struct CloudTags {
     /// The tags.
     pub tags: BTreeMap<String, String>,
-    /// The labels that were left out, each with its reason. Whoever sends the tags logs them, once.
+    /// The labels that were left out, each with its reason. [`Xr::skipped_tags`](crate::Xr::skipped_tags) adds
+    /// those that the XRD has no place for; a pass logs them when it has applied the XR.
     pub skipped: Vec<SkippedTag>,
 }
 

@@ -115,7 +115,7 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
     if strategy == InjectionStrategy::CloudInitUserData {
         injected.extend(values.iter().map(|document| SecretString::from(document.as_str())));
     }
-    let mut manifest = xr.armed(&Armed::Token(bootstrap.token_id));
+    let mut manifest = xr.unpinned(&Armed::Token(bootstrap.token_id));
     if let Some(spec) = manifest.spec_mut() {
         for (leaf, value) in strategy.leaves().iter().zip(values) {
             insert(spec, leaf, Value::String(value));
@@ -123,11 +123,11 @@ pub fn inject_bootstrap(xr: &Xr<'_>, bootstrap: &Bootstrap<'_>) -> Result<Sealed
     }
     // Sealed before it is checked, so that the token is wiped on the way out of either end.
     let problems = xr.xrd().check(manifest.spec());
-    let sealed = SealedManifest::new(manifest, injected);
+    let sealed = SealedManifest::new(xr.pin(manifest), injected);
     first_problem(&problems).map_or(Ok(sealed), Err)
 }
 
-/// A re-apply of an armed composite resource with the injection that it already carries.
+/// A re-apply of an armed composite resource with the injection and the Composition that it already has.
 ///
 /// Server-side apply removes what its owner leaves out, and the plaintext is long gone: it is taken from
 /// the live object.
@@ -158,7 +158,7 @@ pub fn preserve_injection(
             })?,
         ));
     }
-    let mut manifest = xr.armed(&with);
+    let mut manifest = xr.kept(live, &with);
     if let Some(spec) = manifest.spec_mut() {
         for (leaf, value) in kept {
             insert(spec, leaf, value.clone());

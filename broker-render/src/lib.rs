@@ -10,7 +10,7 @@
 //! | publish | [`catalog::check`] | three files | a blueprint, and every problem on a line |
 //! | declare | [`ParameterSchema::validate`] | the caller's text | canonical parameters |
 //! | render | [`xr`], [`provider_config`], [`cloud_tags`] | views and ids | [`Xr`], [`Manifest`] |
-//! | act | [`Xr::shell`], [`inject_bootstrap`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
+//! | act | [`Xr::shell`], [`inject_bootstrap`], [`Xr::kept`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
 //! | compare | [`is_applied`], [`owned_digest`], [`references`] | a live object | whether there is anything to do |
 //! | report | [`scrub`] | what somebody said | what may be passed on |
 //!
@@ -19,7 +19,8 @@
 //!
 //! ```
 //! use broker_domain::MeshRole;
-//! use broker_render::{CloudTags, Identity, InjectionStrategy, ParameterSchema, XrInput, Xrd, xr};
+//! use broker_render::{CloudTags, Identity, InjectionStrategy, ParameterSchema};
+//! use broker_render::{CompositionName, XrInput, Xrd, xr};
 //!
 //! let xrd = Xrd::parse(
 //!     b"apiVersion: apiextensions.crossplane.io/v2
@@ -48,6 +49,7 @@
 //! let tags = CloudTags::default();
 //! let rendered = xr(&XrInput {
 //!     xrd: &xrd,
+//!     composition: CompositionName::new("machine")?,
 //!     injection_strategy: InjectionStrategy::CloudInitUserData,
 //!     mesh_role: MeshRole::Node,
 //!     identity: Identity {
@@ -77,6 +79,7 @@ mod xrd;
 mod parameters;
 
 mod cloud_tags;
+mod composition_ref;
 mod manifest;
 mod names;
 mod provider_config;
@@ -100,6 +103,7 @@ pub use applied::{is_applied, owned_digest};
 pub use canonical::Digest;
 pub use cloud_init::MAX_USER_DATA_BYTES;
 pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
+pub use composition_ref::{CompositionName, composition_ref};
 pub use document::{MAX_DEPTH, MAX_DOCUMENT_BYTES, read_document};
 pub use injection::{
     Bootstrap, InjectionStrategy, MAX_TOKEN_BYTES, inject_bootstrap, injected, preserve_injection,
@@ -111,7 +115,7 @@ pub use names::{
     MANAGED_BY_LABEL, NamespaceName, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL,
     assigned_namespace, namespace, secret_name,
 };
-pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema};
+pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema, ValidParameters};
 pub use provider_config::{
     Provider, ProviderConfigInput, ProviderConfigScope, ProviderProfile, ProviderProfiles,
     provider_config,

@@ -10,6 +10,7 @@ mod json_schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Deref;
 
 use broker_domain::{Error, Parameters};
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -58,12 +59,50 @@ pub struct ParameterSchema {
     secrets: BTreeSet<String>,
 }
 
+/// Parameter values that a schema accepted. [`ParameterSchema::validate`] alone makes them, so a store that asks for
+/// these cannot be given values that no schema has seen.
+///
+/// ```
+/// use broker_render::{ParameterSchema, ValidParameters};
+///
+/// let schema = ParameterSchema::parse(br#"{"parameters": []}"#)?;
+/// let valid: ValidParameters = schema.validate("{}")?;
+/// assert_eq!(valid.as_json(), "{}");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+///
+/// Text that no schema has seen does not become one:
+///
+/// ```compile_fail,E0423
+/// use broker_domain::Parameters;
+/// use broker_render::ValidParameters;
+///
+/// let valid: ValidParameters = ValidParameters(Parameters::from_canonical_json("{}")?);
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ValidParameters(Parameters);
+
 /// What a catalog's checker needs to know of one parameter.
 pub(crate) struct Parameter<'a> {
     pub(crate) schema: &'a Value,
     pub(crate) secret: bool,
     /// Whether every declaration that is accepted has a value for it.
     pub(crate) always_present: bool,
+}
+
+impl Deref for ValidParameters {
+    type Target = Parameters;
+
+    fn deref(&self) -> &Parameters {
+        &self.0
+    }
+}
+
+impl From<ValidParameters> for Parameters {
+    fn from(ValidParameters(parameters): ValidParameters) -> Self {
+        parameters
+    }
 }
 
 impl ParameterSchema {
@@ -117,7 +156,7 @@ impl ParameterSchema {
     ///
     /// [`Error::ParameterValuesInvalid`] with every offending parameter and its path. Values are never
     /// repeated, because a secret may have been typed into the wrong place.
-    pub fn validate(&self, text: &str) -> Result<Parameters, Error> {
+    pub fn validate(&self, text: &str) -> Result<ValidParameters, Error> {
         let mut values = read(text).map_err(|problem| refused(vec![problem]))?;
         let Some(object) = values.as_object() else {
             let problem = format!("is {}; use an object", kind_of(&values));
@@ -142,7 +181,7 @@ impl ParameterSchema {
         // What leaves has to be what could come in again.
         read(&text)
             .map_err(|problem| refused(vec![format!("with defaults filled in, {problem}")]))?;
-        Parameters::from_canonical_json(text)
+        Parameters::from_canonical_json(text).map(ValidParameters)
     }
 
     /// Every parameter that the schema names.

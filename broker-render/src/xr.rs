@@ -11,6 +11,7 @@ use broker_domain::{BootstrapTokenId, Error, MeshRole, Parameters};
 use serde_json::{Map, Value, json};
 
 use crate::cloud_tags::{CloudTags, SkippedTag, TagSkip};
+use crate::composition_ref::{self, CompositionName, composition_ref};
 use crate::document;
 use crate::injection::{self, InjectionStrategy, RESERVED_PARAMETERS};
 use crate::manifest::{Manifest, Placement};
@@ -21,6 +22,8 @@ use crate::xrd::{Declared, FieldProblem, ProblemKind, Xrd};
 pub struct XrInput<'a> {
     /// The blueprint's XRD.
     pub xrd: &'a Xrd,
+    /// The blueprint's Composition, which a new XR pins.
+    pub composition: CompositionName,
     /// Where the token goes, if there is one.
     pub injection_strategy: InjectionStrategy,
     /// Whether a Node enrols; a standalone resource has no token.
@@ -37,6 +40,7 @@ pub struct XrInput<'a> {
 #[derive(Debug)]
 pub struct Xr<'a> {
     xrd: &'a Xrd,
+    composition: CompositionName,
     injection: Option<InjectionStrategy>,
     manifest: Manifest,
     /// Whether the XRD refuses a shell without something at the injection site.
@@ -76,12 +80,14 @@ pub fn armed(live: &Value) -> Option<&str> {
 /// does not declare, a wrong type, a missing required field, a broken rule. Tags that the XRD does not
 /// declare are no error but skip records.
 pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
-    let XrInput { xrd, injection_strategy, mesh_role, identity, parameters, tags } = input;
+    let XrInput { xrd, composition, injection_strategy, mesh_role, identity, parameters, tags } =
+        input;
     let injection = match mesh_role {
         MeshRole::Node => Some(*injection_strategy),
         MeshRole::Standalone => None,
     };
-    let (tags, skipped) = declared_tags(xrd, tags);
+    let (tags, undeclared) = declared_tags(xrd, tags);
+    let skipped = [input.tags.skipped.as_slice(), &undeclared].concat();
     let mut spec = Map::new();
     let parameters = parameter_values(parameters)?;
     if !parameters.is_empty() || xrd.spec().requires("parameters") {
@@ -99,7 +105,8 @@ pub fn xr<'a>(input: &XrInput<'a>) -> Result<Xr<'a>, Error> {
     let placement =
         if xrd.scope().is_namespaced() { Placement::ProjectNamespace } else { Placement::Cluster };
     let manifest = Manifest::new(&xrd.api_version(), xrd.kind(), identity, placement, spec)?;
-    Ok(Xr { xrd, injection, manifest, shell_site, skipped })
+    let composition = composition.clone();
+    Ok(Xr { xrd, composition, injection, manifest, shell_site, skipped })
 }
 
 impl<'a> Xr<'a> {
@@ -113,7 +120,8 @@ impl<'a> Xr<'a> {
         self.injection
     }
 
-    /// Tags that the XRD has no place for.
+    /// Every label that becomes no tag, each with its reason: what the provider refuses, then what the XRD
+    /// has no place for.
     pub fn skipped_tags(&self) -> &[SkippedTag] {
         &self.skipped
     }
@@ -122,7 +130,7 @@ impl<'a> Xr<'a> {
     /// which it is made or touched. It carries no token, and nothing at the injection site unless the XRD
     /// insists on the field.
     pub fn shell(&self, epoch: u64) -> Manifest {
-        let mut shell = self.manifest.clone();
+        let mut shell = self.pin(self.manifest.clone());
         if let (true, Some(strategy), Some(spec)) =
             (self.shell_site, self.injection, shell.spec_mut())
         {
@@ -134,10 +142,36 @@ impl<'a> Xr<'a> {
         ])
     }
 
-    /// The armed resource without its injection: what to compare a live one with, and, for a standalone
-    /// resource, what to send.
+    /// The armed resource without its injection: what to compare a live one with, and what arms a standalone
+    /// resource.
     pub fn armed(&self, armed: &Armed) -> Manifest {
+        self.pin(self.unpinned(armed))
+    }
+
+    /// The armed resource without its injection, as a re-apply sends it: with the Composition that the live
+    /// one names, if it names one. Never with another, which would delete what stands.
+    pub fn kept(&self, live: &Value, armed: &Armed) -> Manifest {
+        match composition_ref(live, self.xrd.scope()) {
+            Some(standing) => self.pinned(self.unpinned(armed), standing),
+            None => self.unpinned(armed),
+        }
+    }
+
+    /// The armed resource in the fields that its XRD declares; `compositionRef` is Crossplane's.
+    pub(crate) fn unpinned(&self, armed: &Armed) -> Manifest {
         self.manifest.clone().with_annotations([(ARMED_ANNOTATION, armed.to_string())])
+    }
+
+    /// Pins the blueprint's Composition.
+    pub(crate) fn pin(&self, manifest: Manifest) -> Manifest {
+        self.pinned(manifest, self.composition.as_str())
+    }
+
+    fn pinned(&self, mut manifest: Manifest, name: &str) -> Manifest {
+        if let Some(spec) = manifest.spec_mut() {
+            composition_ref::pin(spec, self.xrd.scope(), name);
+        }
+        manifest
     }
 }
 

@@ -5,6 +5,7 @@ mod check;
 mod pattern;
 mod schema;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use broker_domain::Error;
@@ -13,6 +14,7 @@ use serde_json::Value;
 pub use check::{FieldProblem, ProblemKind};
 pub(crate) use schema::{Declared, Schema, ValueType};
 
+use crate::canonical::{self, Digest};
 use crate::document;
 use crate::fields::Field;
 use crate::text::quoted;
@@ -84,6 +86,9 @@ pub struct Xrd {
     version: String,
     scope: Scope,
     spec: Schema,
+    enforced_composition: Option<String>,
+    /// Of each version, by its name, over its schema without descriptions.
+    schemas: BTreeMap<String, Digest>,
 }
 
 const API_GROUP: &str = "apiextensions.crossplane.io";
@@ -130,6 +135,8 @@ impl Xrd {
             version: version_name(&version.get("name"))?.to_owned(),
             scope: scope(&spec.get("scope"), api_version)?,
             spec: Schema::of_composite_spec(&schema)?,
+            enforced_composition: enforced_composition(&spec)?,
+            schemas: schemas(&spec)?,
         })
     }
 
@@ -175,6 +182,15 @@ impl Xrd {
     /// [`Xrd::check`] refuses.
     pub fn fill_defaults(&self, spec: &mut Value) {
         self.spec.fill_defaults(spec);
+    }
+
+    /// The Composition that Crossplane uses whatever an XR names.
+    pub(crate) fn enforced_composition(&self) -> Option<&str> {
+        self.enforced_composition.as_deref()
+    }
+
+    pub(crate) const fn schemas(&self) -> &BTreeMap<String, Digest> {
+        &self.schemas
     }
 
     pub(crate) const fn spec(&self) -> &Schema {
@@ -236,6 +252,48 @@ fn served_version<'a>(spec: &Field<'a>) -> Result<Field<'a>, Error> {
         .nth(referenceable.unwrap_or(0))
         .map(|(_, version)| version)
         .ok_or_else(|| versions.invalid("has no served version; set served on one"))
+}
+
+fn enforced_composition(spec: &Field<'_>) -> Result<Option<String>, Error> {
+    let reference = spec.get("enforcedCompositionRef");
+    if reference.value.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(reference.get("name").text()?.to_owned()))
+}
+
+fn schemas(spec: &Field<'_>) -> Result<BTreeMap<String, Digest>, Error> {
+    let mut schemas = BTreeMap::new();
+    for version in spec.get("versions").items()? {
+        let schema = version.get("schema").get("openAPIV3Schema");
+        let schema = schema.value.map(without_prose).unwrap_or_default();
+        let digest = Digest::of(canonical::text(&schema).as_bytes());
+        schemas.insert(version.get("name").text()?.to_owned(), digest);
+    }
+    Ok(schemas)
+}
+
+/// A schema without what only people read.
+fn without_prose(schema: &Value) -> Value {
+    let Value::Object(keywords) = schema else { return schema.clone() };
+    let prose = ["description", "title", "example", "externalDocs"];
+    let keyword = |(name, value): (&String, &Value)| {
+        let value = match (name.as_str(), value) {
+            ("properties" | "patternProperties", Value::Object(fields)) => {
+                let fields =
+                    fields.iter().map(|(name, field)| (name.clone(), without_prose(field)));
+                Value::Object(fields.collect())
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(branches)) => {
+                branches.iter().map(without_prose).collect()
+            }
+            ("items" | "additionalProperties" | "not", schema) => without_prose(schema),
+            _ => value.clone(),
+        };
+        (name.clone(), value)
+    };
+    let kept = keywords.iter().filter(|(name, _)| !prose.contains(&name.as_str()));
+    Value::Object(kept.map(keyword).collect())
 }
 
 fn group_name<'a>(field: &Field<'a>) -> Result<&'a str, Error> {

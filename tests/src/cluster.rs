@@ -10,6 +10,7 @@ mod namespace;
 use std::{
     io,
     ops::Deref,
+    os::unix::fs::{MetadataExt, chown},
     path::Path,
     sync::{Arc, Mutex},
 };
@@ -204,6 +205,29 @@ impl DedicatedCluster {
         .await;
     }
 
+    /// Keeps a copy of the store as it is now.
+    ///
+    /// # Panics
+    ///
+    /// As [`lose_everything`](Self::lose_everything).
+    pub async fn back_up(&self) {
+        self.exchange_store(|data| copy_directory(&data.join("member"), &data.join("copy"))).await;
+    }
+
+    /// The store becomes what it was when it was [backed up](Self::back_up), version included: every later change is
+    /// lost, and the next ones get the versions that those had.
+    ///
+    /// # Panics
+    ///
+    /// As [`lose_everything`](Self::lose_everything), and when there is no copy.
+    pub async fn restore_back_up(&self) {
+        self.exchange_store(|data| {
+            std::fs::remove_dir_all(data.join("member"))?;
+            std::fs::rename(data.join("copy"), data.join("member"))
+        })
+        .await;
+    }
+
     /// Does something to the store's directory while nobody is at it.
     async fn exchange_store(&self, exchange: impl FnOnce(&Path) -> io::Result<()>) {
         self.controller_manager().stop().await;
@@ -225,6 +249,28 @@ impl DedicatedCluster {
     pub fn controller_manager(&self) -> Control {
         Control::new("kube-controller-manager", &self.servers, ControlPlane::controller_manager)
     }
+}
+
+/// Copies with owner and permissions: the servers of a run need not be of the test's own user.
+fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir(to)?;
+    keep_owner(from, to)?;
+    for entry in std::fs::read_dir(from)? {
+        let (entry, target) = entry.map(|it| (it.path(), to.join(it.file_name())))?;
+        if entry.is_dir() {
+            copy_directory(&entry, &target)?;
+        } else {
+            std::fs::copy(&entry, &target)?;
+            keep_owner(&entry, &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn keep_owner(from: &Path, to: &Path) -> io::Result<()> {
+    let metadata = from.metadata()?;
+    std::fs::set_permissions(to, metadata.permissions())?;
+    chown(to, Some(metadata.uid()), Some(metadata.gid()))
 }
 
 impl Deref for DedicatedCluster {

@@ -309,7 +309,7 @@ impl RealWorld {
     fn relay(&self) -> Relay {
         let ports =
             RelayPorts { outbox: Arc::clone(&self.ports.outbox), sink: Arc::new(LogEventSink) };
-        Relay::new(ports, relay_config())
+        Relay::new(ports, relay_config()).expect("a claim that covers a delivery")
     }
 
     /// Runs the cache until the answer is dropped.
@@ -366,6 +366,7 @@ pub fn reconciler_config(name: &str) -> ReconcilerConfig {
         api_url: ApiUrl::new("https://mesh.example.org").or_fail("a URL"),
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),
+        allowance: broker_ports::Allowance::default(),
         mode: Mode::Live,
     }
 }
@@ -380,6 +381,8 @@ pub fn service_config() -> ServiceConfig {
     ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
+        api_url: Some(ApiUrl::new("https://mesh.example.org").or_fail("a URL")),
+        agent: Agent::default(),
         worker: worker("service"),
         lease: LEASE,
         poll: Duration::from_millis(50),

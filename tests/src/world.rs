@@ -173,6 +173,7 @@ impl World {
         self.neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
         self.neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
         self.neighbours.assign(project(), id(4));
+        self.neighbours.add_resource(project(), id(2));
         self.place(true);
         self.cluster.create_namespace(namespace(project()).as_str());
         self.cluster.install_kind(
@@ -205,6 +206,7 @@ impl World {
         self.cluster.behave(&xrd, Behaviour::ready_after(1));
         let documents = BlueprintDocuments {
             xrd: document.into_bytes(),
+            composition: BlueprintDocuments::composition_named(plural),
             parameter_schema: schema.as_bytes().to_vec(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: role,
@@ -346,9 +348,10 @@ impl World {
     pub fn runner_maker(
         &self,
         name: String,
+        relay: Relay,
         config: RunnerConfig,
     ) -> impl Fn() -> Runner + Send + use<> {
-        let (ports, relay, mode) = (self.ports.clone(), self.relay(), self.mode);
+        let (ports, mode) = (self.ports.clone(), self.mode);
         move || {
             let own = reconciler_config(&name, mode);
             let reconciler = Reconciler::new(ports.clone(), own.clone());
@@ -359,20 +362,39 @@ impl World {
     }
 
     /// The relay, with the faults of this world.
+    ///
+    /// # Panics
+    ///
+    /// Never.
     #[must_use]
     pub fn relay(&self) -> Relay {
+        self.relay_to(Arc::new(self.sink.clone()))
+    }
+
+    /// The same, to a receiver of the test's own.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use]
+    pub fn relay_to(&self, sink: Arc<dyn EventSink>) -> Relay {
         let ports = RelayPorts {
             outbox: self.faults.around::<dyn Outbox>(Arc::new(self.store.clone())),
-            sink: self.faults.around::<dyn EventSink>(Arc::new(self.sink.clone())),
+            sink: self.faults.around(sink),
         };
-        Relay::new(ports, relay_config())
+        Relay::new(ports, relay_config()).expect("a claim that covers a delivery")
     }
 
     /// The relay of another replica, which nothing goes wrong for.
+    ///
+    /// # Panics
+    ///
+    /// Never.
     #[must_use]
     pub fn other_relay(&self) -> Relay {
         let (outbox, sink) = (Arc::new(self.store.clone()), Arc::new(self.sink.clone()));
         Relay::new(RelayPorts { outbox, sink }, relay_config())
+            .expect("a claim that covers a delivery")
     }
 
     /// Another facade over this world, for whose callers things go wrong.

@@ -8,6 +8,7 @@
 )]
 
 mod crossplane {
+    mod composition;
     mod crowd;
     mod disturbances;
     mod lives;

@@ -22,6 +22,7 @@ macro_rules! every_path {
             a_standalone_resource_comes_up_without_a_token,
             required_parameters_are_kept_and_rendered,
             a_composite_resource_deleted_by_hand_is_made_again,
+            a_node_whose_composite_resource_is_deleted_is_made_again,
             an_enrolled_node_is_replaced_by_a_new_one_with_a_new_token,
             drift_is_mended_and_the_injected_token_is_kept,
             // waiting

@@ -2,6 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+#[path = "simulation/abandoning.rs"]
+mod abandoning;
+#[path = "simulation/budget.rs"]
+mod budget;
+#[path = "simulation/composition.rs"]
+mod composition;
 #[path = "simulation/crowd.rs"]
 mod crowd;
 #[path = "simulation/explain.rs"]
@@ -15,8 +21,14 @@ mod measuring;
 #[path = "simulation/orphans.rs"]
 mod orphans;
 mod paths;
+#[path = "simulation/plain_data.rs"]
+mod plain_data;
 #[path = "simulation/purging.rs"]
 mod purging;
+#[path = "simulation/references.rs"]
+mod references;
+#[path = "simulation/relaying.rs"]
+mod relaying;
 #[path = "simulation/replay.rs"]
 mod replay;
 #[path = "simulation/running.rs"]
@@ -25,5 +37,9 @@ mod running;
 mod service;
 #[path = "simulation/silence.rs"]
 mod silence;
+#[path = "simulation/tags.rs"]
+mod tags;
+#[path = "simulation/tenancy.rs"]
+mod tenancy;
 #[path = "simulation/paths.rs"]
 mod walking;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use broker_render::MAX_DOCUMENT_BYTES;
-use broker_render::catalog::{self, Blueprint, Files, Severity};
+use broker_render::catalog::{self, Blueprint, Definitions, Files, Problem, Severity};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -73,9 +73,12 @@ pub(crate) fn check(directory: &Path, output: &mut Output<'_>) -> Result<(), Fai
             })
         })
         .collect();
-    let sentence = match blueprints.len() {
-        1 => "1 blueprint can be published".to_owned(),
-        number => format!("{number} blueprints can be published"),
+    let sentence = match (findings.errors(), blueprints.len()) {
+        (0, 1) => "1 blueprint can be published".to_owned(),
+        (0, 0) => "there is no blueprint to publish".to_owned(),
+        (0, number) => format!("{number} blueprints can be published"),
+        (1, _) => "no blueprint can be published: there is 1 error".to_owned(),
+        (errors, _) => format!("no blueprint can be published: there are {errors} errors"),
     };
     output.done(&sentence, &json!({"blueprints": blueprints, "problems": problems}))?;
     findings.without_errors(directory).map(drop)
@@ -103,10 +106,22 @@ impl Line {
 }
 
 impl Findings {
+    fn errors(&self) -> usize {
+        self.lines.iter().filter(|line| line.severity == Severity::Error).count()
+    }
+
+    fn report(&mut self, problems: Vec<Problem>) {
+        self.lines.extend(problems.into_iter().map(|problem| Line {
+            severity: problem.severity,
+            slug: problem.slug,
+            file: problem.file.as_str(),
+            message: problem.message,
+        }));
+    }
+
     fn without_errors(self, directory: &Path) -> Result<Catalog, Failure> {
         let path = directory.to_owned();
-        let errors = self.lines.iter().filter(|line| line.severity == Severity::Error).count();
-        match (errors, self.blueprints.is_empty()) {
+        match (self.errors(), self.blueprints.is_empty()) {
             (0, false) => Ok(Catalog { blueprints: self.blueprints }),
             (0, true) => Err(Failure::EmptyCatalog { path }),
             (errors, _) => Err(Failure::Catalog { path, errors }),
@@ -135,12 +150,7 @@ impl Findings {
         let [metadata, xrd, composition] = files;
         let read = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
         let (blueprint, problems) = catalog::check(slug, read);
-        self.lines.extend(problems.into_iter().map(|problem| Line {
-            severity: problem.severity,
-            slug: problem.slug,
-            file: problem.file.as_str(),
-            message: problem.message,
-        }));
+        self.report(problems);
         if let Some(blueprint) = blueprint {
             self.blueprints.push(Checked { blueprint, metadata, xrd, composition });
         }
@@ -164,6 +174,10 @@ fn examine(directory: &Path) -> Result<Findings, Failure> {
     for (slug, path) in slugs {
         findings.add(&slug, &path)?;
     }
+    let mut definitions = Definitions::default();
+    let add = |Checked { blueprint, .. }: &Checked| definitions.add(blueprint);
+    let contradictions = findings.blueprints.iter().flat_map(add).collect();
+    findings.report(contradictions);
     Ok(findings)
 }
 

@@ -13,8 +13,8 @@ use clap_complete::Shell;
 
 pub(crate) use reference::reference;
 pub(crate) use verbs::{
-    AbandonArguments, Common, DeclarationArguments, DeprovisionArguments, ExplainArguments,
-    ListArguments, OneArguments, PlanArguments, ProvisionArguments, ReleaseBrakeArguments,
+    AbandonArguments, BrakeCommand, BrakeReach, Common, DeclarationArguments, DeprovisionArguments,
+    ExplainArguments, ListArguments, OneArguments, PlanArguments, ProvisionArguments,
     ResumeEventsArguments, Verb,
 };
 
@@ -113,7 +113,8 @@ pub(crate) struct RunArguments {
     /// What is logged, in the syntax of tracing's filters, such as `info` or `warn,broker_app=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = values::log_filter)]
     pub(crate) log: String,
-    /// Refuses to start when any resource is in trouble, and not only when store or cluster are.
+    /// Refuses to start when the boot sweep cannot examine one of the resources, and not only when
+    /// store or cluster fail. The sweep runs no pass: a pass may still fail after the start.
     #[arg(long)]
     pub(crate) strict: bool,
     /// For how long resources that are Deleted and events that were delivered are kept; for ever if
@@ -142,6 +143,15 @@ pub(crate) enum Migrate {
         to: u32,
         #[command(flatten)]
         output: OutputArguments,
+    },
+    /// Print the schema as SQL, for a tool that applies schemas. Reads no environment.
+    ///
+    /// Applying it again changes nothing. On a database with many resources `migrate up` holds locks
+    /// for a shorter time.
+    Sql {
+        /// Prints the minimal tables of the neighbours instead.
+        #[arg(long)]
+        reference: bool,
     },
     /// Show which migrations are applied.
     Status {

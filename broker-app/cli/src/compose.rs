@@ -16,14 +16,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_app::explain::Budgets;
 use broker_app::{
-    Error, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service,
-    ServiceConfig, Sweeper,
+    ConfigError, Error, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig,
+    Service, ServiceConfig, Sweeper,
 };
 use broker_pg::migrate;
 use broker_ports::{
-    Cluster, Deadlines, EventSink, PageSize, PortName, RelayPorts, TokenIssuer, TtlWindow, WorkerId,
+    Cluster, Deadlines, EventSink, PageSize, PortError, PortName, RelayPorts, TokenIssuer,
+    TtlWindow, WorkerId,
 };
 use broker_render::{Agent, ProviderProfiles};
+use tokio::time::timeout;
 
 use crate::catalog::Catalog;
 use crate::cli::{Migrate, RunArguments};
@@ -53,8 +55,14 @@ const WORKERS_PER_LANE: usize = 8;
 /// How long passes under way may take to finish at the end: less than a supervisor waits by default.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 
-/// After how many failed deliveries an event is set aside.
+/// After how many rejections an event is set aside. With the relay's back-off that takes about four minutes.
 const MOST_ATTEMPTS: u32 = 10;
+
+/// Deliveries at once. Each acknowledgement needs a connection of the pool for a moment.
+const DELIVERIES_AT_ONCE: u16 = 16;
+
+/// How long an event is claimed: more than a delivery and two calls of the store take.
+const EVENT_CLAIM: Duration = Duration::from_secs(30);
 
 /// How often a command that waits looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -81,6 +89,8 @@ impl Composition for Servers {
         let config = ServiceConfig {
             deadlines: DEADLINES,
             profiles: ProviderProfiles::default(),
+            api_url: settings.api_url.clone(),
+            agent: Agent::default(),
             worker: worker("cli")?,
             lease: LEASE,
             poll: LOOK_EVERY,
@@ -99,24 +109,28 @@ impl Composition for Servers {
         let pool = postgres::current(replica.dsn).await?;
         let (cluster, cache) = kubernetes::connect(replica.settings).await?;
         // A sweep of nothing asks nobody; a replica without its cluster should say so at once.
-        let failed = |port| move |source| Error::Port { port, source };
-        let identity = cluster.identity().await.map_err(failed(PortName::Cluster))?;
+        let identity = asked(PortName::Cluster, DEADLINES.cluster_read, cluster.identity()).await?;
         let adapters = Adapters::new(&pool, cluster);
         kubernetes::expect_home(&*adapters.store, &identity).await?;
-        let window = adapters.tokens.ttl_window().await.map_err(failed(PortName::TokenIssuer))?;
+        let window =
+            asked(PortName::TokenIssuer, DEADLINES.token, adapters.tokens.ttl_window()).await?;
         check_ttl(replica.settings.token_ttl, window)?;
 
         let worker = worker("replica")?;
         let config = reconciler_config(replica, worker.clone());
         let ports = adapters.of_reconciler();
         let relay = RelayPorts { outbox: adapters.store.clone(), sink };
+        let unfit = |error: ConfigError| Failure::Compose {
+            what: "this configuration",
+            source: error.into(),
+        };
         let runner = Runner::new(
             Reconciler::new(ports.clone(), config.clone()),
             Sweeper::new(ports, config),
-            Relay::new(relay, relay_config(worker)),
+            Relay::new(relay, relay_config(worker)).map_err(unfit)?,
             runner_config(replica, arguments),
         )
-        .map_err(|error| Failure::Compose { what: "this configuration", source: error.into() })?;
+        .map_err(unfit)?;
         let beside = Box::pin(async move {
             cache.run(pending()).await;
             pending().await
@@ -139,7 +153,7 @@ impl Composition for Servers {
                     migrate::up(&pool).await?;
                 }
                 Migrate::Down { to, .. } => drop(migrate::down(&pool, to).await?),
-                Migrate::Status { .. } => {}
+                Migrate::Status { .. } | Migrate::Sql { .. } => {}
             }
             migrate::status(&pool).await
         };
@@ -176,6 +190,7 @@ fn reconciler_config(replica: Replica<'_>, worker: WorkerId) -> ReconcilerConfig
         api_url: replica.api_url.clone(),
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),
+        allowance: broker_ports::Allowance::default(),
         mode: replica.settings.mode,
     }
 }
@@ -183,8 +198,8 @@ fn reconciler_config(replica: Replica<'_>, worker: WorkerId) -> ReconcilerConfig
 fn relay_config(worker: WorkerId) -> RelayConfig {
     RelayConfig {
         worker,
-        batch: PageSize::MAX,
-        claim_for: LEASE,
+        concurrency: PageSize::new(DELIVERIES_AT_ONCE).unwrap_or(PageSize::MAX),
+        claim_for: EVENT_CLAIM,
         store_deadline: DEADLINES.store,
         deliver_deadline: DEADLINES.deliver,
         most_attempts: MOST_ATTEMPTS,
@@ -208,6 +223,19 @@ fn check_ttl(ttl: Duration, window: TtlWindow) -> Result<(), SettingsError> {
         return Ok(());
     }
     Err(SettingsError::TokenTtl { ttl, min: window.min, max: window.max })
+}
+
+/// A call before the replica runs. Its passes have deadlines of their own; this has one here.
+async fn asked<T>(
+    port: PortName,
+    within: Duration,
+    call: impl Future<Output = Result<T, PortError>>,
+) -> Result<T, Error> {
+    let answer = timeout(within, call).await.unwrap_or_else(|_| {
+        let within = humantime::format_duration(within);
+        Err(PortError::transient(format!("no answer within {within}")))
+    });
+    answer.map_err(|source| Error::Port { port, source })
 }
 
 /// A name that nobody else has, and that says what it names.

@@ -1,4 +1,4 @@
-//! Stage 6, emit: events over HTTP. Each envelope is one POST, and a 2xx says that it was taken.
+//! Stage 6, emit: events over HTTP. Each envelope is one POST, and a 2xx acknowledges it.
 
 #[cfg(test)]
 mod tests;
@@ -76,7 +76,8 @@ impl HttpEventSink {
             .header(CONTENT_TYPE, CLOUD_EVENT)
             .body(Full::new(Bytes::copy_from_slice(&envelope.json)))
             .map_err(|error| {
-                PortError::rejected("the event cannot be made into a request").with_source(error)
+                // URL and header are the same for every event: the event is not to blame.
+                PortError::transient("no request can be made").with_source(error)
             })?;
         let answer = self.client.request(request).await.map_err(|error| {
             if error.is_connect() {
@@ -98,9 +99,7 @@ impl HttpEventSink {
             return Ok(());
         }
         let message = format!("{} answered {status}", self.url);
-        let may_work_later =
-            matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-        if status.is_client_error() && !may_work_later {
+        if rejects_the_event(status) {
             return Err(PortError::rejected(message));
         }
         let error = PortError::transient(message);
@@ -119,6 +118,18 @@ impl EventSink for HttpEventSink {
             Err(PortError::unknown(format!("{} did not answer within {patience}", self.url)))
         })
     }
+}
+
+/// Whether a status is about the event that was sent. Every other failure is about the receiver, its address or our
+/// permission: the same event is taken once that is repaired.
+fn rejects_the_event(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::UNPROCESSABLE_ENTITY
+    )
 }
 
 /// Seconds; a date is not worth a clock.

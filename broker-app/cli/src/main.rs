@@ -18,13 +18,15 @@ mod terminal;
 mod testing;
 mod verbs;
 
-use std::io::{stderr, stdin, stdout};
+use std::io::{Write as _, stderr, stdin, stdout};
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use compose::Servers;
 use program::Surroundings;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(report_panic));
     let exit = program::run(
         std::env::args_os(),
         Surroundings {
@@ -36,4 +38,11 @@ fn main() -> ExitCode {
         },
     );
     exit.into()
+}
+
+/// Says where a thread panicked, and not with which words: a payload may quote a token or a connection string.
+fn report_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
+    // If the standard error is gone, there is nowhere to say so.
+    let _ = writeln!(stderr(), "error[panicked]: the program panicked{place}");
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 
+use broker_pg::migrate::{plain_sql, plain_sql_of_reference};
 use broker_ports::wire;
 use clap_complete::generate;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{self, Catalog, Command, Docs, Migrate, Parsed, Verb};
+use crate::cli::{self, Catalog, Command, Docs, Migrate, OutputArguments, Parsed, Verb};
 use crate::composition::{Composition, Migration, Publication};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -72,7 +73,19 @@ fn perform(command: Command, surroundings: &mut Surroundings<'_>) -> Result<(), 
             let threads = runtime(Builder::new_multi_thread())?;
             threads.block_on(crate::run::run(&settings, &arguments, surroundings.composition))
         }
-        Command::Migrate(command) => migrate(command, surroundings),
+        Command::Migrate(Migrate::Sql { reference }) => {
+            let plain_sql = if reference { plain_sql_of_reference } else { plain_sql };
+            Ok(write!(surroundings.stdout, "{}", plain_sql())?)
+        }
+        Command::Migrate(Migrate::Up { output, reference }) => {
+            migrate(Migrate::Up { output, reference }, output, surroundings)
+        }
+        Command::Migrate(Migrate::Down { output, to }) => {
+            migrate(Migrate::Down { output, to }, output, surroundings)
+        }
+        Command::Migrate(Migrate::Status { output }) => {
+            migrate(Migrate::Status { output }, output, surroundings)
+        }
         Command::Catalog(command) => on_catalog(&command, surroundings),
         Command::Rbac(arguments) => {
             let mut told = |line: &str| writeln!(surroundings.stderr, "{line}");
@@ -107,22 +120,26 @@ fn on_service(verb: &Verb, surroundings: &mut Surroundings<'_>) -> Result<(), Fa
             Verb::List(arguments) => verbs::list(desk, arguments, interrupted()).await,
             Verb::Explain(arguments) => verbs::explain(desk, arguments).await,
             Verb::Plan(arguments) => verbs::plan(desk, arguments, *stdin).await,
+            Verb::History(arguments) => verbs::history(desk, arguments).await,
             Verb::Pause(arguments) => verbs::pause(desk, arguments).await,
             Verb::Resume(arguments) => verbs::resume(desk, arguments).await,
             Verb::ReconcileNow(arguments) => verbs::reconcile_now(desk, arguments).await,
             Verb::Abandon(arguments) => verbs::abandon(desk, arguments).await,
-            Verb::ReleaseBrake(arguments) => verbs::release_brake(desk, arguments).await,
+            Verb::Brake(command) => verbs::brake(desk, command).await,
+            Verb::Retry(arguments) => verbs::retry(desk, arguments).await,
             Verb::ResumeEvents(arguments) => verbs::resume_events(desk, arguments).await,
             Verb::ScrubAudit(arguments) => verbs::scrub_audit(desk, arguments).await,
         }
     })
 }
 
-fn migrate(command: Migrate, surroundings: &mut Surroundings<'_>) -> Result<(), Failure> {
+fn migrate(
+    command: Migrate,
+    output: OutputArguments,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<(), Failure> {
     let settings = surroundings.settings()?;
     settings.store()?;
-    let (Migrate::Up { output, .. } | Migrate::Down { output, .. } | Migrate::Status { output }) =
-        command;
     let migrations = runtime(Builder::new_current_thread())?
         .block_on(surroundings.composition.migrate(&settings, command))?;
     let rows: Vec<_> = migrations

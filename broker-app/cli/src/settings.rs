@@ -56,7 +56,7 @@ const MOST_SHOWN_BYTES: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Settings {
     dsn: Option<Dsn>,
-    api_url: Option<ApiUrl>,
+    pub(crate) api_url: Option<ApiUrl>,
     pub(crate) reconcile_interval: Duration,
     pub(crate) token_ttl: Duration,
     pub(crate) mode: Mode,
@@ -103,6 +103,8 @@ pub(crate) enum SettingsError {
 }
 
 const DSN_ALLOWED: &str = "a connection string such as postgres://USER@HOST:5432/DATABASE";
+const SSLMODE_ALLOWED: &str =
+    "sslmode=verify-full in its query, or another sslmode where the network is trusted";
 const API_URL_ALLOWED: &str =
     "the URL that agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface";
 const LISTEN_ALLOWED: &str = "an IP address and a port, such as 127.0.0.1:8090";
@@ -174,6 +176,12 @@ impl SettingsError {
     /// The driver cannot make anything of the connection string.
     pub(crate) const fn unreadable_dsn() -> Self {
         Self::Hidden { variable: DSN, problem: "cannot be read", allowed: DSN_ALLOWED }
+    }
+
+    /// The connection string leaves it to the server whether a password crosses the network in the clear.
+    pub(crate) const fn unprotected_dsn() -> Self {
+        let problem = "names a remote server without an sslmode";
+        Self::Hidden { variable: DSN, problem, allowed: SSLMODE_ALLOWED }
     }
 }
 

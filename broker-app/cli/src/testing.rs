@@ -193,7 +193,7 @@ impl Composition for World {
     ) -> Result<Wired, Failure> {
         let ports = RelayPorts { outbox: Arc::new(self.store.clone()), sink };
         let sweeper = Sweeper::new(self.ports.clone(), reconciler_config());
-        let relay = Relay::new(ports, relay_config());
+        let relay = Relay::new(ports, relay_config()).unwrap();
         let config = RunnerConfig {
             sweep_interval: replica.settings.reconcile_interval,
             poll_interval: Duration::from_millis(20),
@@ -210,7 +210,7 @@ impl Composition for World {
         let last = match command {
             Migrate::Up { .. } => 2,
             Migrate::Down { to, .. } => to,
-            Migrate::Status { .. } => 1,
+            Migrate::Status { .. } | Migrate::Sql { .. } => 1,
         };
         let migration = |version: u32, name: &str| Migration {
             version,
@@ -248,6 +248,7 @@ fn furnish(cluster: &MemoryCluster, neighbours: &MemoryNeighbours, behaviour: Be
     neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
     neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
     neighbours.assign(project(1), id(4));
+    neighbours.add_resource(project(1), id(2));
     let home = namespace(project(1));
     neighbours.place(project(1), NamespaceObservation::new(home.as_str(), true));
     cluster.create_namespace(home.as_str());
@@ -262,6 +263,7 @@ fn furnish(cluster: &MemoryCluster, neighbours: &MemoryNeighbours, behaviour: Be
                                     {"name": "disk", "type": "object"}]}"#;
     let documents = BlueprintDocuments {
         xrd: XRD.into(),
+        composition: BlueprintDocuments::composition_named("bucket"),
         parameter_schema: schema.into(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Standalone,
@@ -324,6 +326,8 @@ fn service_config() -> ServiceConfig {
     ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
+        api_url: Some(ApiUrl::new("https://mesh.example.org").unwrap()),
+        agent: Agent::default(),
         worker: worker("service"),
         lease: LEASE,
         poll: Duration::from_millis(10),
@@ -342,6 +346,7 @@ fn reconciler_config() -> ReconcilerConfig {
         api_url: ApiUrl::new("https://mesh.example.org").unwrap(),
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),
+        allowance: broker_ports::Allowance::default(),
         mode: Mode::Live,
     }
 }
@@ -349,8 +354,8 @@ fn reconciler_config() -> ReconcilerConfig {
 fn relay_config() -> RelayConfig {
     RelayConfig {
         worker: worker("relay"),
-        batch: PageSize::MAX,
-        claim_for: LEASE,
+        concurrency: PageSize::MAX,
+        claim_for: RelayConfig::shortest_claim(PATIENCE, PATIENCE),
         store_deadline: PATIENCE,
         deliver_deadline: PATIENCE,
         most_attempts: 10,

@@ -1,6 +1,8 @@
 //! The verbs over the service, whoever composed it: each asks, answers on the output, and fails in one line.
 
+mod brake;
 mod explain;
+mod history;
 mod list;
 mod plan;
 mod provision;
@@ -13,13 +15,13 @@ use broker_app::Service;
 use broker_domain::Error as DomainError;
 use broker_ports::{CorrelationId, RequestContext, Scope};
 
+pub(crate) use brake::brake;
 pub(crate) use explain::explain;
+pub(crate) use history::history;
 pub(crate) use list::list;
 pub(crate) use plan::plan;
 pub(crate) use provision::{deprovision, get, provision};
-pub(crate) use steer::{
-    abandon, pause, reconcile_now, release_brake, resume, resume_events, scrub_audit,
-};
+pub(crate) use steer::{abandon, pause, reconcile_now, resume, resume_events, retry, scrub_audit};
 
 use crate::cli::Common;
 use crate::output::Output;

@@ -59,6 +59,8 @@ pub(super) fn chain(facts: &Facts) -> Vec<FactLine> {
     for (kind, known) in &facts.references {
         lines.push(reference(kind.as_str(), known, |()| "found".to_owned()));
     }
+    let skipped = facts.skipped_tags.iter().map(ToString::to_string);
+    lines.extend(skipped.map(|skipped| FactLine::known("labels", skipped)));
     if facts.resource.phase().is_converging() {
         lines.push(reference("assignment", &facts.assignment, |ready| {
             format!("the namespace is {}", if *ready { "ready" } else { "not ready" })
@@ -119,7 +121,7 @@ fn of_cluster(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![
         fact("cluster", &cluster.identity, ToString::to_string),
         fact("brake", &facts.brake, |brake| match brake {
-            Some(brake) => format!("on, {} of {} were missing", brake.absent, brake.expected),
+            Some(brake) => format!("set, {} of {} were lost", brake.absent, brake.expected),
             None => "off".to_owned(),
         }),
         fact("namespace", &cluster.namespace, |state| {
@@ -187,6 +189,9 @@ fn state(object: &ObjectReport) -> String {
     }
     if object.paused {
         words.push("paused".to_owned());
+    }
+    if let Some(composition) = &object.composition {
+        words.push(format!("uses Composition {composition}"));
     }
     if !object.rival_managers.is_empty() {
         words.push(format!("also written by {}", object.rival_managers.join(", ")));

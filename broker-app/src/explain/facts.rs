@@ -6,7 +6,7 @@ use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
     Brake, ClusterEvent, NamespaceState, ObjectReport, Refusal, ScheduleEntry, SetAside, TokenState,
 };
-use broker_render::Digest;
+use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
 
 use super::budgets::Budgets;
@@ -27,6 +27,13 @@ impl<T> Fact<T> {
         match self {
             Self::Known(fact) => Some(fact),
             Self::Unknown(_) => None,
+        }
+    }
+
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Self::Known(fact) => Fact::Known(change(fact)),
+            Self::Unknown(because) => Fact::Unknown(because),
         }
     }
 }
@@ -55,12 +62,19 @@ pub struct Facts {
     pub assignment: Reference<bool>,
     /// A digest of what would be applied now, or why it cannot be rendered; `None` where nothing would be.
     pub desired: Option<Result<Digest, String>>,
+    /// The Composition of its blueprint; `None` where nothing would be applied.
+    pub composition: Option<CompositionName>,
+    /// Labels that become no tag.
+    pub skipped_tags: Vec<SkippedTag>,
     /// Its token, if it has one.
     pub token: Option<Fact<Option<TokenState>>>,
     /// Whether its Node is registered, if it has a token.
     pub node: Option<Reference<bool>>,
-    /// The brake of the cluster.
+    /// The brake that holds this resource.
     pub brake: Fact<Option<Brake>>,
+    /// Composed objects on record of kinds that the blueprint does not list: no generated role lets the broker read
+    /// them.
+    pub unlisted: Vec<ObjectReference>,
     /// The cluster.
     pub cluster: ClusterFacts,
 }

@@ -7,8 +7,8 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, FailureClass, Inspection, ObjectReport, PageSize, PortError, PortName,
-    ReconcilerPorts, RequestContext, Target, TokenState,
+    BlueprintVersionView, EventsOf, FailureClass, Inspection, ObjectReport, PageSize, PortError,
+    PortName, ReconcilerPorts, RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
 
@@ -16,9 +16,9 @@ use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, 
 use super::{Explanation, explain, without_row};
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
-use crate::observe::target;
+use crate::observe::{is_listed, target};
 use crate::service::Service;
-use crate::views::{References, Resolvers, Views, provider_config_reference};
+use crate::views::{References, Resolvers, Views};
 
 /// Stands where words of others were that could not be scrubbed.
 const WITHHELD: &str = "(withheld: what was injected is not at hand to be taken out of it)";
@@ -47,7 +47,7 @@ impl Service {
     }
 
     /// Everything that is known about a resource.
-    pub async fn facts(&self, resource: ProvisionedResource) -> Facts {
+    async fn facts(&self, resource: ProvisionedResource) -> Facts {
         let references = self.resolved(&resource).await;
         let inspection = match &references.target {
             Ok(target) => Some(self.inspection(target).await),
@@ -102,27 +102,38 @@ impl Service {
         answers
     }
 
-    /// What a resource refers to, and so what is asked about it.
+    /// The blueprint, and so what is read from the cluster: nothing else comes before that.
     async fn resolved(&self, resource: &ProvisionedResource) -> Resolved {
         let ports = ReconcilerPorts::from(self.ports());
         let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
-        let asked = Asked { service: self, resource, resolvers };
-        let (blueprint, views, references) = asked.references().await;
-        let target = asked.target(blueprint.as_ref(), views.as_ref());
-        Resolved { views, references, target }
+        let mut references = Vec::new();
+        let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await;
+        let blueprint = note(&mut references, ReferenceKind::Blueprint, blueprint);
+        let target = match &blueprint {
+            Some(blueprint) => Ok(target(resource, blueprint)),
+            None => Err("the kind follows from the blueprint".to_owned()),
+        };
+        Resolved { blueprint, references, target }
     }
 
     /// The rest, and everything together.
     async fn completed(
         &self,
         resource: ProvisionedResource,
-        Resolved { views, references, target }: Resolved,
+        Resolved { blueprint, mut references, target }: Resolved,
         inspection: Option<Result<Inspection, Error>>,
     ) -> Facts {
         let ports = ReconcilerPorts::from(self.ports());
         let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
         let asked = Asked { service: self, resource: &resource, resolvers };
         let cluster = asked.cluster(target, inspection);
+        // Only an apply needs more, and nothing is applied in a teardown.
+        let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
+        let applied = blueprint.filter(|_| resource.phase().is_converging());
+        let views = match applied {
+            Some(blueprint) => asked.views(blueprint, &mut references).await,
+            None => None,
+        };
         let brake = asked.brake(&cluster.identity).await;
         let (token, node) = match resource.bootstrap_token_id() {
             Some(token) => (Some(asked.token(token).await), Some(asked.node(token).await)),
@@ -135,8 +146,9 @@ impl Service {
             };
             let xr = views.xr(&resource).map_err(|error| error.to_string())?;
             let armed = armed.unwrap_or(Armed::Standalone);
-            Ok(xr.armed(&armed).digest())
+            Ok((xr.armed(&armed).digest(), xr.skipped_tags().to_vec()))
         });
+        let skipped_tags = desired.iter().flatten().flat_map(|(_, tags)| tags.clone()).collect();
         Facts {
             now: self.ports().clock.now(),
             mode: self.config().mode,
@@ -145,11 +157,18 @@ impl Service {
             set_aside: asked.set_aside().await,
             transitions: asked.transitions().await,
             references,
-            assignment: asked.assignment().await,
-            desired,
+            assignment: if resource.phase().is_converging() {
+                asked.assignment().await
+            } else {
+                Reference::NotAsked
+            },
+            desired: desired.map(|rendered| rendered.map(|(digest, _)| digest)),
+            composition: views.as_ref().map(|views| views.blueprint.composition.clone()),
+            skipped_tags,
             token,
             node,
             brake,
+            unlisted,
             cluster,
             resource,
         }
@@ -158,7 +177,7 @@ impl Service {
 
 /// What a resource refers to, as far as it could be had.
 struct Resolved {
-    views: Option<Views>,
+    blueprint: Option<Arc<BlueprintVersionView>>,
     references: Vec<(ReferenceKind, Reference)>,
     /// What stands on the cluster for it, or why that cannot be said.
     target: Result<Target, String>,
@@ -180,7 +199,7 @@ impl Asked<'_> {
 
     async fn set_aside(&self) -> Fact<Option<broker_ports::SetAside>> {
         let outbox = &self.service.ports().outbox;
-        let events = outbox.set_aside_events(Some(self.resource.id()), PageSize::MAX);
+        let events = outbox.set_aside_events(EventsOf::Resource(self.resource.id()), PageSize::MAX);
         match self.of_store(PortName::Outbox, events).await {
             Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
             Fact::Unknown(because) => Fact::Unknown(because),
@@ -204,8 +223,12 @@ impl Asked<'_> {
     async fn brake(&self, cluster: &Fact<ClusterId>) -> Fact<Option<broker_ports::Brake>> {
         match cluster {
             Fact::Known(cluster) => {
-                let brake = self.service.ports().schedule.brake(cluster);
-                self.of_store(PortName::Schedule, brake).await
+                let brakes = self.service.ports().schedule.brakes(cluster);
+                let was_applied = self.resource.substrate().applied().is_some();
+                let project = self.resource.project_id();
+                let holds = |brake: &broker_ports::Brake| brake.holds(project, was_applied);
+                let brakes = self.of_store(PortName::Schedule, brakes).await;
+                brakes.map(|brakes| brakes.into_iter().find(holds))
             }
             Fact::Unknown(because) => Fact::Unknown(because.clone()),
         }
@@ -222,34 +245,20 @@ impl Asked<'_> {
 
 /// What the neighbours know.
 impl Asked<'_> {
-    /// What a pass resolves, in its order; the first that fails ends it, as it ends a pass.
-    async fn references(
+    /// What an apply is rendered from, in the order of a pass; the first that fails ends it, as it ends a pass.
+    async fn views(
         &self,
-    ) -> (Option<Arc<BlueprintVersionView>>, Option<Views>, Vec<(ReferenceKind, Reference)>) {
-        let mut known = Vec::new();
+        blueprint: Arc<BlueprintVersionView>,
+        known: &mut Vec<(ReferenceKind, Reference)>,
+    ) -> Option<Views> {
         let asked = References::of(self.resource);
-        let blueprint = self.resolvers.blueprint(self.resource.blueprint_version_id()).await;
-        let Some(blueprint) = note(&mut known, ReferenceKind::Blueprint, blueprint) else {
-            return (None, None, known);
-        };
-        // On the way down nothing is rendered, and what it was rendered from need not be there any more.
-        let recorded = self.resource.substrate().provider_config().is_some();
-        if self.resource.phase().is_teardown() && recorded {
-            return (Some(blueprint), None, known);
-        }
         let credential = self.resolvers.credential(asked.project, asked.credential).await;
-        let Some(credential) = note(&mut known, ReferenceKind::Credential, credential) else {
-            return (Some(blueprint), None, known);
-        };
+        let credential = note(known, ReferenceKind::Credential, credential)?;
         let cloud = self.resolvers.cloud(credential.cloud_id).await;
-        let Some(cloud) = note(&mut known, ReferenceKind::Cloud, cloud) else {
-            return (Some(blueprint), None, known);
-        };
-        let labels = self.resolvers.labels(asked.resource).await;
-        let labels = note(&mut known, ReferenceKind::Labels, labels);
-        let views =
-            labels.map(|labels| Views::new(Arc::clone(&blueprint), credential, cloud, &labels));
-        (Some(blueprint), views, known)
+        let cloud = note(known, ReferenceKind::Cloud, cloud)?;
+        let labels = self.resolvers.labels(asked.project, asked.resource).await;
+        let labels = note(known, ReferenceKind::Labels, labels)?;
+        Some(Views::new(blueprint, credential, cloud, &labels))
     }
 
     async fn assignment(&self) -> Reference<bool> {
@@ -271,15 +280,6 @@ impl Asked<'_> {
 
 /// What the cluster knows.
 impl Asked<'_> {
-    fn target(
-        &self,
-        blueprint: Option<&Arc<BlueprintVersionView>>,
-        views: Option<&Views>,
-    ) -> Result<Target, String> {
-        let blueprint = blueprint.ok_or("the kind follows from the blueprint")?;
-        Ok(target(self.resource, blueprint, self.provider_config(views)?))
-    }
-
     fn cluster(
         &self,
         target: Result<Target, String>,
@@ -295,22 +295,17 @@ impl Asked<'_> {
             None => ClusterFacts::unknown("nobody asked"),
         };
         cluster.xr_reference = target.xr.reference().ok();
-        cluster.provider_config_reference = Some(target.provider_config);
+        cluster.provider_config_reference = target.provider_config;
         cluster
     }
+}
 
-    fn provider_config(&self, views: Option<&Views>) -> Result<ObjectReference, String> {
-        let recorded = self.resource.substrate().provider_config();
-        match (recorded, views) {
-            (Some(recorded), _) => Ok(recorded.clone()),
-            (None, Some(views)) => {
-                let profile = self.service.config().profiles.of(views.provider());
-                provider_config_reference(&profile, self.resource)
-                    .map_err(|error| error.to_string())
-            }
-            (None, None) => Err("the ProviderConfig follows from the cloud".to_owned()),
-        }
-    }
+fn unlisted(
+    resource: &ProvisionedResource,
+    blueprint: &BlueprintVersionView,
+) -> Vec<ObjectReference> {
+    let unread = |it: &&ObjectReference| !it.is_plain_data() && !is_listed(it, blueprint);
+    resource.substrate().composed().iter().filter(unread).cloned().collect()
 }
 
 fn taken_in(inspection: Inspection, resource: &ProvisionedResource) -> ClusterFacts {
@@ -409,6 +404,7 @@ const fn is_not_found(error: &DomainError) -> bool {
             | DomainError::CloudNotFound(_)
             | DomainError::CredentialNotFound(_)
             | DomainError::AssignmentNotFound(_)
+            | DomainError::ResourceNotFound(_)
     )
 }
 

@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
         if phase == Phase::Failed {
             return Judgement::calm(Verdict::RollingBack);
         }
-        if let Some(missing) = self.references() {
+        if let Some(missing) = self.blueprint() {
             return missing;
         }
         if let Some(unreachable) = self.cluster_itself() {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{
-    CompactRow, PageSize, PortName, ReconcilerPorts, RequestContext, SetAsideOf, SweepPage,
-    SweepQuery,
+    CompactRow, EventsOf, PageSize, PortName, ReconcilerPorts, RequestContext, Scope, SetAsideOf,
+    SweepPage, SweepQuery,
 };
 
 use super::chain::{FactLine, Standing};
@@ -33,6 +33,8 @@ pub struct ExplainedPage {
 impl Service {
     /// Explains everything that is not at rest, a page at a time.
     ///
+    /// Within one Project's scope only that Project's rows are read, and the pages are told apart by its own ids.
+    ///
     /// A resource that is Ready and well costs nothing beyond what a sweep costs. It is explained by its row
     /// and the cache, and its facts say so; every other one is explained as [`explain`](Self::explain) does it.
     ///
@@ -45,15 +47,8 @@ impl Service {
         after: Option<ProvisionedResourceId>,
         limit: PageSize,
     ) -> Result<ExplainedPage, Error> {
-        let page = self.rows(after, limit).await?;
+        let page = self.rows(context.scope(), after, limit).await?;
         let next = page.next;
-        let rows: Vec<_> = page
-            .rows
-            .iter()
-            .filter(|row| context.scope().covers(row.project_id))
-            .cloned()
-            .collect();
-        let page = SweepPage::new(rows, page.next, page.now);
         let ports = ReconcilerPorts::from(self.ports());
         // What cannot be learnt at once is asked for one by one, and each says why it is not known.
         let well = settled(&ports, self.config().deadlines, &page).await.unwrap_or_default();
@@ -83,18 +78,23 @@ impl Service {
 
     async fn rows(
         &self,
+        scope: Scope,
         after: Option<ProvisionedResourceId>,
         limit: PageSize,
     ) -> Result<SweepPage, Error> {
         let mut query = SweepQuery::new(limit);
         query.after = after;
+        query.project = match scope {
+            Scope::Project(own) => Some(own),
+            Scope::All => None,
+        };
         let page = self.ports().repository.sweep_page(&query);
         call(PortName::Repository, Kind::Read, self.config().deadlines.store, page).await
     }
 
     /// Whose events were set aside; `None` if that is not known of everybody.
     async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, SetAsideOf>> {
-        let events = self.ports().outbox.set_aside_events(None, PageSize::MAX);
+        let events = self.ports().outbox.set_aside_events(EventsOf::All, PageSize::MAX);
         let events =
             call(PortName::Outbox, Kind::Read, self.config().deadlines.store, events).await.ok()?;
         // A full page may not be all of them.

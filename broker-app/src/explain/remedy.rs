@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use broker_domain::{ClusterId, ObjectReference, ProvisionedResourceId};
+use broker_domain::{ClusterId, ObjectReference, ProjectId, ProvisionedResourceId};
+use broker_render::CompositionName;
 
 /// What to do next. One thing, and only what lets the resource go on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,8 +18,8 @@ pub enum Remedy {
     },
     /// Resume it in the broker.
     Resume(ProvisionedResourceId),
-    /// Release the brake of a cluster.
-    ReleaseBrake(ClusterId),
+    /// Release the brake of a cluster, or of a Project on it.
+    ReleaseBrake(ClusterId, Option<ProjectId>),
     /// Have the event that was set aside delivered again, or skip it.
     ResumeEvents(ProvisionedResourceId),
     /// Let the broker change things again.
@@ -77,6 +78,13 @@ pub enum Remedy {
     },
     /// Delete the composite resource, so that it is made anew.
     DeleteComposite(ObjectReference),
+    /// Name the blueprint's Composition on the composite resource again.
+    PinComposition {
+        /// The composite resource.
+        object: ObjectReference,
+        /// The blueprint's Composition.
+        composition: CompositionName,
+    },
     /// Take the pause off an object.
     Unpause(ObjectReference),
     /// Mend the Composition or the function that fails.
@@ -122,7 +130,7 @@ impl Remedy {
             Self::Wait => "wait",
             Self::AskAgain { .. } => "ask_again",
             Self::Resume(_) => "resume",
-            Self::ReleaseBrake(_) => "release_brake",
+            Self::ReleaseBrake(..) => "release_brake",
             Self::ResumeEvents(_) => "resume_events",
             Self::LeaveDryRun => "leave_dry_run",
             Self::StartReplicas => "start_replicas",
@@ -144,6 +152,7 @@ impl Remedy {
             Self::MendWebhook => "mend_webhook",
             Self::StopRivals { .. } => "stop_rivals",
             Self::DeleteComposite(_) => "delete_composite",
+            Self::PinComposition { .. } => "pin_composition",
             Self::Unpause(_) => "unpause",
             Self::MendComposition => "mend_composition",
             Self::MendComposed(_) => "mend_composed",
@@ -166,8 +175,9 @@ impl Remedy {
         let of_broker = |words: &str| Some(format!("provisioning-broker {words}"));
         if let Self::Resume(id) = self {
             of_broker(&format!("resume {id}"))
-        } else if let Self::ReleaseBrake(cluster) = self {
-            of_broker(&format!("release-brake {cluster}"))
+        } else if let Self::ReleaseBrake(cluster, project) = self {
+            let of_project = project.map(|project| format!(" --project {project}"));
+            of_broker(&format!("brake release {cluster}{}", of_project.unwrap_or_default()))
         } else if let Self::ResumeEvents(id) = self {
             of_broker(&format!("resume-events {id}"))
         } else {
@@ -185,7 +195,7 @@ impl fmt::Display for Remedy {
                 write!(f, "bring back what could not be asked ({source}), and ask again")
             }
             Self::Resume(_) => f.write_str("resume it"),
-            Self::ReleaseBrake(_) => {
+            Self::ReleaseBrake(..) => {
                 f.write_str("look why so much is missing; if it is really gone, release the brake")
             }
             Self::ResumeEvents(_) => {
@@ -230,6 +240,10 @@ impl fmt::Display for Remedy {
             Self::DeleteComposite(object) => {
                 write!(f, "delete {object}; it is made anew with a token of its own")
             }
+            Self::PinComposition { object, composition } => write!(
+                f,
+                "let {object} name Composition {composition} again; Crossplane then deletes what the other one composed"
+            ),
             Self::Unpause(object) => {
                 write!(f, "remove the annotation crossplane.io/paused from {object}")
             }

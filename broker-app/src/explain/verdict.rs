@@ -94,7 +94,7 @@ verdicts! {
 
     PausedHere = "paused_here" Platform "somebody paused it in the broker",
     DryRun = "dry_run" Platform "the broker runs in dry-run mode and changes nothing",
-    Brake = "brake" Platform "the brake is on: too much was missing at once to believe it",
+    Brake = "brake" Platform "a brake is set: nothing is created or destroyed until it is released",
     LeaseLeftBehind = "lease_left_behind" Nobody "the replica that held it died or was cut off, and another takes over",
     NoReplica = "no_replica" Platform "it is due for longer than its budget and no replica takes it up",
     PassFailing = "pass_failing" Platform "the last pass failed",
@@ -107,6 +107,7 @@ verdicts! {
     BlueprintUnreadable = "blueprint_unreadable" Platform "its blueprint version cannot be read",
     CredentialMissing = "credential_missing" Platform "its credential is gone, or not assigned to its Project any more",
     CloudMissing = "cloud_missing" Platform "the cloud of its credential is not in the inventory",
+    ResourceMissing = "resource_missing" Platform "its Project has no such Resource any more",
     AssignmentMissing = "assignment_missing" Platform "its Project has no place on the cluster",
     CannotRender = "cannot_render" Platform "its objects cannot be rendered from what it refers to",
 
@@ -123,6 +124,7 @@ verdicts! {
     OwnershipConflict = "ownership_conflict" Platform "somebody else keeps changing fields that the broker owns",
     ArmingForeign = "arming_foreign" Platform "its composite resource carries another token than its row",
 
+    CompositionForeign = "composition_foreign" Platform "its composite resource uses another Composition than its blueprint's",
     PausedOnCluster = "paused_on_cluster" Platform "somebody paused an object of it on the cluster",
     FunctionFailing = "function_failing" Platform "Crossplane cannot compose it",
     ComposedNotReady = "composed_not_ready" Cloud "an object that it composed does not become ready",
@@ -177,11 +179,12 @@ mod tests {
              retry_pending pass_under_way composite_missing deleted failed abandoned paused_here \
              dry_run brake lease_left_behind no_replica pass_failing outbox_poisoned \
              store_unreachable collaborator_unreachable unknown blueprint_missing \
-             blueprint_unreadable credential_missing cloud_missing assignment_missing \
-             cannot_render namespace_not_ready namespace_absent namespace_terminating \
+             blueprint_unreadable credential_missing cloud_missing resource_missing \
+             assignment_missing cannot_render namespace_not_ready namespace_absent namespace_terminating \
              kind_missing cluster_unreachable cluster_unauthenticated wrong_cluster forbidden \
-             schema_refused webhook_refused ownership_conflict arming_foreign paused_on_cluster \
-             function_failing composed_not_ready composite_not_ready provider_silent \
+             schema_refused webhook_refused ownership_conflict arming_foreign \
+             composition_foreign paused_on_cluster function_failing composed_not_ready \
+             composite_not_ready provider_silent \
              provider_config_missing provider_secret_missing quota_exceeded degraded \
              composite_being_deleted node_never_called token_expired token_invalid node_lost \
              mesh_unreachable deregistration_failed peer_will_not_drain usage foreign_finalizer \

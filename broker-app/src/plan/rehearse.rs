@@ -4,10 +4,7 @@ use broker_domain::{BootstrapTokenId, Error as DomainError, ProvisionedResource,
 use broker_ports::{
     ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError, PortName,
 };
-use broker_render::{
-    ARMED_ANNOTATION, Agent, ApiUrl, Armed, Bootstrap, Precondition, inject_bootstrap,
-    preserve_injection, redacted,
-};
+use broker_render::{ARMED_ANNOTATION, Armed, Precondition, redacted};
 use secrecy::SecretString;
 use serde_json::Value;
 
@@ -16,9 +13,9 @@ use super::{ApplyPurpose, PlannedAnswer, PlannedApply, PlannedStep};
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
 use crate::observe::Observed;
+use crate::request::{Enrolment, Requests};
 use crate::service::Service;
 use crate::step::{Answer, Effect, Ending, PassState, Verdict, step};
-use crate::views::Views;
 
 /// A pass that is only rehearsed.
 pub(super) struct Rehearsal<'a> {
@@ -101,6 +98,8 @@ impl<'a> Rehearsal<'a> {
             | Effect::RecordToken(..)
             | Effect::UpdatePhase(_)
             | Effect::Fail(_) => self.record(effect, resource, stamp).map(Some),
+            // Whether the budget allows it is known when the pass asks.
+            Effect::CheckBrake | Effect::TakePermit(_) => Ok(Some(Answer::Permitted)),
             Effect::CloseTokens => Ok(Some(self.note(PlannedStep::CloseTokens, Answer::Done))),
             Effect::IssueToken(ordinal) => {
                 let issued = Answer::Issued(sample_token(resource)?);
@@ -111,10 +110,10 @@ impl<'a> Rehearsal<'a> {
             }
             Effect::DeleteXr(_) => {
                 let object = seen(observed)?.xr_reference.clone();
-                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Done)))
+                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Deleting)))
             }
             Effect::DeleteProviderConfig(_) => {
-                let object = seen(observed)?.seen.config_reference.clone();
+                let object = seen(observed)?.config_reference()?;
                 Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Done)))
             }
             Effect::ApplyProviderConfig(_)
@@ -149,7 +148,7 @@ impl<'a> Rehearsal<'a> {
                 resource.record_substrate(substrate, at)?,
                 PlannedStep::Record { what: "what stands on the cluster" },
             ),
-            Effect::RecordToken(token, ordinal) => (
+            Effect::RecordToken(token, ordinal, _) => (
                 Some(resource.record_token(token, ordinal, at)?),
                 PlannedStep::Record { what: "the id of its token" },
             ),
@@ -160,7 +159,9 @@ impl<'a> Rehearsal<'a> {
             Effect::UpdatePhase(to) => {
                 (resource.advance(to, stamp)?, PlannedStep::ChangePhase { to })
             }
-            Effect::CloseTokens
+            Effect::CheckBrake
+            | Effect::TakePermit(_)
+            | Effect::CloseTokens
             | Effect::ApplyProviderConfig(_)
             | Effect::ApplyShell(_)
             | Effect::IssueToken(_)
@@ -185,10 +186,7 @@ impl Rehearsal<'_> {
         resource: &ProvisionedResource,
         observed: &Observed,
     ) -> Result<Option<Answer>, Error> {
-        let views = observed.views.as_ref();
-        let views =
-            views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply"))?;
-        let (purpose, request) = self.request(effect, resource, observed, views)?;
+        let (purpose, request) = self.request(effect, resource, observed)?;
         let live = match purpose {
             ApplyPurpose::ProviderConfig => observed.live_config.as_ref(),
             ApplyPurpose::Shell | ApplyPurpose::Arm | ApplyPurpose::Reapply => {
@@ -203,6 +201,10 @@ impl Rehearsal<'_> {
         let mut manifest = redacted(&sent);
         if purpose == ApplyPurpose::Arm {
             name_the_token_that_will_be(&mut manifest);
+        }
+        if matches!(purpose, ApplyPurpose::Arm | ApplyPurpose::Reapply) {
+            let skipped = observed.views()?.xr(resource)?;
+            self.notes.extend(skipped.skipped_tags().iter().map(ToString::to_string));
         }
         let object = request.target().clone();
         let apply = PlannedApply { object, purpose, manifest, changes, answer };
@@ -219,57 +221,39 @@ impl Rehearsal<'_> {
         effect: Effect,
         resource: &ProvisionedResource,
         observed: &Observed,
-        views: &Views,
     ) -> Result<(ApplyPurpose, ApplyRequest), Error> {
-        let project = resource.project_id();
-        let profiles = &self.service.config().profiles;
+        let config = self.service.config();
+        let views = observed.views()?;
+        let requests = Requests { resource, views, profiles: &config.profiles };
         Ok(match effect {
             Effect::ApplyProviderConfig(precondition) => {
-                let manifest = views.provider_config(resource, profiles)?;
-                let request = ApplyRequest::open(project, manifest, precondition);
-                (ApplyPurpose::ProviderConfig, request)
+                (ApplyPurpose::ProviderConfig, requests.provider_config(precondition)?)
             }
             Effect::ApplyShell(precondition) => {
                 self.shell = precondition.clone();
-                let shell = views.xr(resource)?.shell(self.epoch);
-                (ApplyPurpose::Shell, ApplyRequest::open(project, shell, precondition))
+                (ApplyPurpose::Shell, requests.shell(self.epoch, precondition)?)
             }
             // The shell is not there, so an arm is asked about as if it were the first apply.
             Effect::Arm(with, _) => {
-                let xr = views.xr(resource)?;
-                let request = match with {
-                    Armed::Standalone => {
-                        ApplyRequest::open(project, xr.armed(&with), self.shell.clone())
-                    }
-                    Armed::Token(token_id) => {
-                        let sealed = inject_bootstrap(
-                            &xr,
-                            &Bootstrap {
-                                token_id,
-                                token: &SecretString::from(SAMPLE_TOKEN),
-                                api_url: &ApiUrl::new("https://api.plexsphere.example")?,
-                                agent: &Agent::default(),
-                            },
-                        )?;
-                        ApplyRequest::sealed(project, sealed, self.shell.clone())
-                    }
+                let unset =
+                    || DomainError::invalid("api_url", "is not set; a plan needs the replicas'");
+                let token = SecretString::from(SAMPLE_TOKEN);
+                let enrolment = match with {
+                    Armed::Standalone => None,
+                    Armed::Token(_) => Some(Enrolment {
+                        token: &token,
+                        api_url: config.api_url.as_ref().ok_or_else(unset)?,
+                        agent: &config.agent,
+                    }),
                 };
-                (ApplyPurpose::Arm, request)
+                (ApplyPurpose::Arm, requests.arm(with, enrolment, self.shell.clone())?)
             }
             Effect::Reapply(with, at) => {
-                let xr = views.xr(resource)?;
-                let request = match (with, &observed.live) {
-                    (Armed::Token(token), Some(live)) => {
-                        let kept = preserve_injection(live.expose(), &xr, token)?;
-                        ApplyRequest::sealed(project, kept, at.unchanged())
-                    }
-                    (Armed::Standalone | Armed::Token(_), _) => {
-                        ApplyRequest::open(project, xr.armed(&with), at.unchanged())
-                    }
-                };
-                (ApplyPurpose::Reapply, request)
+                (ApplyPurpose::Reapply, requests.reapply(with, observed.live()?, &at)?)
             }
-            Effect::RequestDeletion
+            Effect::CheckBrake
+            | Effect::TakePermit(_)
+            | Effect::RequestDeletion
             | Effect::CloseTokens
             | Effect::RecordClosed
             | Effect::RecordSubstrate(_)
@@ -332,5 +316,6 @@ const fn in_plain_words(ending: Ending) -> &'static str {
         }
         Ending::TokenConsumedAgain => "the token was consumed again: the pass ends",
         Ending::TokensOpen => "tokens are not known to be closed: nothing is deleted",
+        Ending::Braked | Ending::OverBudget => ending.message(),
     }
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_ports::{ClaimRequest, ClaimTarget, Hints, Lane, Lease, PortName, Wakeups};
+use broker_ports::{ClaimTarget, Hints, Lane, Lease, PortName, Wakeups};
 use futures_util::StreamExt;
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -17,6 +17,7 @@ use super::lanes::{Job, Lanes};
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
 use crate::pass::Passed;
+use crate::step::{Ending, Mode};
 use crate::sweep::{SweepReport, Work};
 use crate::telemetry;
 
@@ -72,12 +73,13 @@ impl<'a> AtWork<'a> {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
+                // Before finished passes, which may come without a pause.
+                _ = sweep.tick() => self.start_sweep(),
                 Some(finished) = self.passes.join_next_with_id() => {
                     self.finished(finished);
                     self.claim_due().await;
                 }
                 Some(swept) = self.sweeps.join_next() => self.swept(swept),
-                _ = sweep.tick() => self.start_sweep(),
                 woken = next_of(&mut wakeups) => match woken {
                     Some(_) => self.claim_due().await,
                     None => wakeups = None,
@@ -131,18 +133,16 @@ impl AtWork<'_> {
 
     /// Claims what is due for every free worker.
     async fn claim_due(&mut self) {
+        if self.runner.reconciler.config().mode == Mode::DryRun {
+            // A lease would keep a replica that may change something from its work; sweeps find what to look at.
+            return;
+        }
         for lane in [Lane::Teardown, Lane::Converge] {
             let Some(limit) = self.lanes.free(lane) else { continue };
-            let asked = Instant::now();
-            let config = self.runner.reconciler.config();
-            let target = ClaimTarget::Due { lane, limit };
-            let request = ClaimRequest::new(config.worker.clone(), target, config.lease);
-            let claimed = self.runner.reconciler.ports().schedule.claim(&request);
-            let claimed =
-                call(PortName::Schedule, Kind::Write, config.deadlines.store, claimed).await;
+            let claimed = self.claim(ClaimTarget::Due { lane, limit }).await;
             self.runner.probe.claimed(claimed.as_ref().map(|_| ()));
             match claimed {
-                Ok(leases) => {
+                Ok((leases, asked)) => {
                     for lease in leases {
                         self.start_claimed(lane, lease, asked);
                     }
@@ -152,6 +152,16 @@ impl AtWork<'_> {
                 }
             }
         }
+    }
+
+    /// Leases, and when they were asked for: a worker counts from before it asked.
+    async fn claim(&self, target: ClaimTarget) -> Result<(Vec<Lease>, Instant), Error> {
+        let reconciler = &self.runner.reconciler;
+        let request = reconciler.claim_request(target).await?;
+        let asked = Instant::now();
+        let claimed = reconciler.ports().schedule.claim(&request);
+        let timeout = reconciler.config().deadlines.store;
+        Ok((call(PortName::Schedule, Kind::Write, timeout, claimed).await?, asked))
     }
 
     fn start_claimed(&mut self, lane: Lane, lease: Lease, asked: Instant) {
@@ -209,13 +219,19 @@ impl AtWork<'_> {
         let resource = job.resource();
         match &finished {
             Ok((_, Ok(Passed::NotClaimed))) => {}
-            Ok((_, Ok(Passed::Through { .. } | Passed::Ended(_)))) => self.hinted.passed(resource),
-            Ok((_, Err(_))) | Err(_) => self.hinted.failed(resource, job.cause()),
+            Ok((_, Ok(Passed::Through { .. }))) => self.hinted.passed(resource),
+            Ok((_, Ok(Passed::Ended(_)) | Err(_))) | Err(_) => {
+                self.hinted.failed(resource, job.cause());
+            }
         }
         match finished {
             Ok((_, outcome)) => {
                 if let Err(error) = &outcome {
                     tracing::warn!(%resource, reason = error.reason(), error = in_words(error), "a pass failed");
+                }
+                if let Ok(Passed::Ended(Ending::OverBudget)) = &outcome {
+                    // More is lost than the budget allows: count now what is lost, not at the next interval.
+                    self.start_sweep();
                 }
                 self.runner.probe.passed(resource, &outcome);
             }
@@ -235,7 +251,11 @@ impl AtWork<'_> {
                 self.runner.probe.swept(&swept);
                 self.hinted.forget_unless(|resource| self.runner.probe.has_failed(resource));
                 match swept {
-                    Ok((work, _)) => self.enqueue(work),
+                    Ok((work, _)) => {
+                        // The cluster answered a moment ago, so asking it again which one it is costs little.
+                        self.runner.reconciler.refresh_home();
+                        self.enqueue(work);
+                    }
                     Err(error) => {
                         tracing::error!(
                             error = in_words(&error),

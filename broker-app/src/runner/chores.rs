@@ -7,7 +7,7 @@ use broker_ports::Clock;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Probe, Runner};
+use super::Runner;
 use crate::error::in_words;
 use crate::purge::Purge;
 use crate::relay::Relay;
@@ -18,8 +18,9 @@ pub(super) struct Chores(JoinSet<()>);
 impl Chores {
     pub(super) fn start(runner: &Runner) -> Self {
         let mut tasks = JoinSet::new();
-        let relay = runner.relay.clone();
-        tasks.spawn(deliver(relay, runner.config.poll_interval, runner.probe.clone()));
+        let (relay, poll) = (runner.relay.clone(), runner.config.poll_interval);
+        let probe = runner.probe.clone();
+        tasks.spawn(async move { relay.run(poll, |report| probe.relayed(report)).await });
         let clock = Arc::clone(&runner.reconciler.ports().clock);
         let (relay, purge) = (runner.relay.clone(), runner.purge.clone());
         tasks.spawn(keep_house(relay, purge, clock, runner.config.sweep_interval));
@@ -28,22 +29,6 @@ impl Chores {
 
     pub(super) async fn end(mut self) {
         self.0.shutdown().await;
-    }
-}
-
-/// Delivers as long as there is something to deliver, then waits.
-async fn deliver(relay: Relay, pause: Duration, probe: Probe) {
-    loop {
-        let delivered = relay.deliver_batch().await;
-        probe.relayed(&delivered);
-        match delivered {
-            Ok(report) if report.delivered > 0 => {}
-            Ok(_) => tokio::time::sleep(pause).await,
-            Err(error) => {
-                tracing::warn!(error = in_words(&error), "events could not be relayed");
-                tokio::time::sleep(pause).await;
-            }
-        }
     }
 }
 

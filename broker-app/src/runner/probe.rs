@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use broker_domain::ProvisionedResourceId;
-use broker_ports::Brake;
 use tokio::time::Instant;
 
-use crate::error::{Error, in_words};
+use crate::error::Error;
 use crate::pass::Passed;
 use crate::relay::RelayReport;
 use crate::sweep::{SweepReport, Trouble, Work};
@@ -27,7 +26,7 @@ struct State {
     /// When a sweep last finished, well or not. None has, at first: nobody knows then what is out there.
     finished: Option<Instant>,
     /// Why the last sweep failed as a whole.
-    failure: Option<String>,
+    failure: Option<Trouble>,
     /// What the last sweep that went through found.
     report: SweepReport,
     /// Resources whose last pass here failed.
@@ -42,7 +41,15 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}", name = Probe::NAME)]
 pub struct ProbeFailure {
+    reason: &'static str,
     message: String,
+}
+
+impl ProbeFailure {
+    /// A stable code. Unlike the message it quotes no dependency, so it can be served to strangers.
+    pub const fn reason(&self) -> &'static str {
+        self.reason
+    }
 }
 
 impl Probe {
@@ -67,8 +74,8 @@ impl Probe {
     ///
     /// [`ProbeFailure`] that says why not.
     pub fn check(&self) -> Result<(), ProbeFailure> {
-        let message = self.state().objection(self.interval);
-        message.map_or(Ok(()), |message| Err(ProbeFailure { message }))
+        let failure = self.state().objection(self.interval);
+        failure.map_or(Ok(()), |(reason, message)| Err(ProbeFailure { reason, message }))
     }
 
     /// What the last sweep that went through found, with the resources whose last pass on this replica failed
@@ -99,14 +106,15 @@ impl Probe {
                 }
                 state.report = report.clone();
             }
-            Err(error) => state.failure = Some(in_words(error)),
+            Err(error) => state.failure = Some(Trouble::of(error)),
         }
     }
 
     pub(super) fn sweep_broke_down(&self) {
         let mut state = self.state();
         state.finished = Some(Instant::now());
-        state.failure = Some("the sweep broke down".to_owned());
+        let message = "the sweep broke down".to_owned();
+        state.failure = Some(Trouble { message, ..Trouble::breakdown() });
     }
 
     pub(super) fn passed(&self, id: ProvisionedResourceId, outcome: &Result<Passed, Error>) {
@@ -148,28 +156,27 @@ impl Probe {
 
 impl State {
     /// Why this replica is not ready, the worst first.
-    fn objection(&self, interval: Duration) -> Option<String> {
+    fn objection(&self, interval: Duration) -> Option<(&'static str, String)> {
         if let Some(failure) = &self.failure {
-            return Some(failure.clone());
+            return Some((failure.reason, failure.message.clone()));
         }
         let beside = [&self.claims, &self.relay].into_iter().flatten();
         let mut troubles =
             self.report.infrastructure().into_iter().chain(beside.filter(|it| it.infrastructure));
         if let Some(trouble) = troubles.next() {
-            return Some(trouble.message.clone());
+            return Some((trouble.reason, trouble.message.clone()));
         }
         let Some(finished) = self.finished else {
-            return Some("no sweep has finished yet".to_owned());
+            return Some(("no_sweep_yet", "no sweep has finished yet".to_owned()));
         };
         if finished.elapsed() > interval * MOST_INTERVALS {
             let silence =
                 format!("no sweep finished within {MOST_INTERVALS} intervals of {interval:?}");
-            return Some(silence);
+            return Some(("sweep_overdue", silence));
         }
-        self.report.brake.as_ref().map(|brake| {
-            let Brake { absent, expected, .. } = brake;
-            format!("the brake is on: {absent} of {expected} composite resources were missing")
-        })
+        // A brake is no reason: it is a state of the cluster, which every replica shares, and a replica that is taken
+        // out of service serves no operator who wants to release it.
+        None
     }
 
     /// An outbox that answers again is well again, even if it has nothing to deliver.
@@ -196,10 +203,12 @@ mod tests {
 
         let source = PortError::transient("connection refused");
         probe.swept(&Err(Error::Port { port: PortName::Cluster, source }));
+        let failure = probe.check().unwrap_err();
         assert_eq!(
-            probe.check().unwrap_err().to_string(),
+            failure.to_string(),
             "provisioning-broker-reconcile: the cluster failed: connection refused"
         );
+        assert_eq!(failure.reason(), "cluster_transient");
 
         probe.swept(&Ok((Vec::new(), SweepReport::default())));
         assert_eq!(probe.check(), Ok(()));

@@ -1,7 +1,7 @@
-//! What operators do by hand: pause, resume, look again, release the brake, take up events, give up.
+//! What operators do by hand: pause, resume, look again, take up events, give up.
 
 use broker_domain::{
-    ClusterId, Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
+    Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
     AuditAction, AuditEntry, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome, PortName,
@@ -10,7 +10,8 @@ use broker_ports::{
 
 use super::{Service, ServiceConfig};
 use crate::call::{Kind, call};
-use crate::error::Error;
+use crate::error::{Error, for_schedule};
+use crate::step::Mode;
 use crate::telemetry;
 
 impl Service {
@@ -57,21 +58,6 @@ impl Service {
         if known { Ok(()) } else { Err(id.not_found().into()) }
     }
 
-    /// Releases the brake of a cluster: what is absent there is believed again.
-    ///
-    /// # Errors
-    ///
-    /// `invalid_input` unless the scope is everybody's; `schedule_…`.
-    pub async fn release_brake(
-        &self,
-        context: &RequestContext,
-        cluster: &ClusterId,
-    ) -> Result<(), Error> {
-        for_everybody(context)?;
-        let released = self.ports.schedule.set_brake(cluster, None, context.attribution());
-        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await
-    }
-
     /// Takes up a resource's event that was set aside; answers which, if there was one.
     ///
     /// # Errors
@@ -108,13 +94,14 @@ impl Service {
     /// tokens are closed first, so that at least no Node can come of what is left.
     ///
     /// The only way to Deleted without proof, for operators of the platform alone. What is left on the
-    /// cluster is not touched any more.
+    /// cluster is not touched any more. It works on a paused resource, too, and on one of a cluster that this
+    /// replica does not serve.
     ///
     /// # Errors
     ///
-    /// `invalid_input` unless the scope is everybody's; `provisioned_resource_not_found`;
+    /// `invalid_input` unless the scope is everybody's, and in a dry run; `provisioned_resource_not_found`;
     /// `illegal_transition` unless a teardown is under way; `stale_write` while a pass holds the resource;
-    /// a port's own.
+    /// a port's own. The resource can be claimed again at once then.
     pub async fn abandon(
         &self,
         context: &RequestContext,
@@ -122,6 +109,11 @@ impl Service {
         reason: &str,
     ) -> Result<ProvisionedResource, Error> {
         for_everybody(context)?;
+        if self.config.mode == Mode::DryRun {
+            let problem =
+                "is dry-run, in which tokens are not closed; run the broker live to abandon";
+            return Err(DomainError::invalid("mode", problem).into());
+        }
         let resource = self.get(context, id).await?;
         if !matches!(resource.phase(), Phase::Deregistering | Phase::Deprovisioning) {
             let from = resource.phase();
@@ -129,13 +121,13 @@ impl Service {
         }
         let Some(lease) = self.claim(id).await? else { return Err(held(&resource)) };
         let abandoned = self.give_up(context, &lease, reason).await;
-        if let Ok(resource) = &abandoned {
-            let done = PassOutcome::Succeeded { due_in: None };
-            let released = self.ports.schedule.release(&lease, resource.version(), &done);
-            // A lease that is not given back ends by itself, and nothing is left to be done.
-            let _ =
-                call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await;
-        }
+        let (seen, outcome) = match &abandoned {
+            Ok(resource) => (resource.version(), PassOutcome::Succeeded { due_in: None }),
+            Err(error) => (resource.version(), failed(error)),
+        };
+        let released = self.ports.schedule.release(&lease, seen, &outcome);
+        // A lease that is not given back ends by itself; the caller hears of the abandonment itself.
+        let _ = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await;
         abandoned
     }
 
@@ -177,9 +169,10 @@ impl Service {
         }
     }
 
+    /// Claims it for a person: paused or not, and whichever cluster it is bound to.
     async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
         let ServiceConfig { worker, lease, .. } = &self.config;
-        let request = ClaimRequest::new(worker.clone(), ClaimTarget::One(id), *lease);
+        let request = ClaimRequest::new(worker.clone(), ClaimTarget::EvenPaused(id), *lease);
         let claimed = self.ports.schedule.claim(&request);
         let patience = self.config.deadlines.store;
         Ok(call(PortName::Schedule, Kind::Write, patience, claimed).await?.into_iter().next())
@@ -212,11 +205,19 @@ impl Service {
     }
 }
 
+fn failed(error: &Error) -> PassOutcome {
+    PassOutcome::Failed {
+        reason: error.reason().to_owned(),
+        message: for_schedule(error),
+        retry_after: error.retry_after(),
+    }
+}
+
 fn held(resource: &ProvisionedResource) -> Error {
     DomainError::StaleWrite { resource: resource.id(), expected: resource.version() }.into()
 }
 
-fn for_everybody(context: &RequestContext) -> Result<(), Error> {
+pub(super) fn for_everybody(context: &RequestContext) -> Result<(), Error> {
     match context.scope() {
         Scope::All => Ok(()),
         Scope::Project(_) => {

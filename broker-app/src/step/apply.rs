@@ -4,26 +4,29 @@
 //! a late shell composes nothing, a late arm finds the version changed, because the next worker touches every
 //! shell that it finds before it goes on.
 
-use broker_domain::{MeshRole, ProvisionedResource};
-use broker_ports::ObjectVersion;
+use broker_domain::{MeshRole, ProvisionedResource, XrUid};
+use broker_ports::{Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
 use super::seen::{ConfigSeen, Gate, Seen, XrSeen};
 use super::{Effect, Ending, Progress, TokenProgress, Verdict};
 
 /// Whether anything may be applied at all.
-pub(super) fn goes_ahead(seen: &Seen) -> bool {
+pub(super) fn goes_ahead(resource: &ProvisionedResource, seen: &Seen) -> bool {
     let config_is_leaving = matches!(seen.config, ConfigSeen::Stands { deleting: true, .. });
     seen.gate == Gate::Open
-        && !seen.braked
+        && !seen.is_held(resource.project_id())
         // What is being deleted still accepts an apply, and would come back as a zombie.
         && !seen.xr.is_being_deleted()
         && !config_is_leaving
 }
 
 pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Progress) -> Verdict {
-    if !goes_ahead(seen) || progress.finished {
+    if !goes_ahead(resource, seen) || progress.finished {
         return Verdict::Continue;
+    }
+    if let (Some(lost), false) = (lost(seen), progress.permitted) {
+        return Verdict::Perform(Effect::TakePermit(lost));
     }
     if seen.config_needs_apply() && !progress.config_applied {
         return Verdict::Perform(Effect::ApplyProviderConfig(config_precondition(seen)));
@@ -36,6 +39,37 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
         (XrSeen::Shell { at, .. }, None) => Verdict::Perform(Effect::ApplyShell(at.unchanged())),
         (XrSeen::Absent | XrSeen::Shell { .. }, Some(shell)) => arm(resource, shell, progress),
     }
+}
+
+/// What was lost: a composite resource that was armed, or about to be, and does not stand. A shell under the uid on
+/// record was never armed. To create a lost one again can destroy a machine.
+fn lost(seen: &Seen) -> Option<Lost> {
+    let applied = seen.substrate.applied()?;
+    match &seen.xr {
+        XrSeen::Absent => Some(Lost::Xr(applied.clone())),
+        XrSeen::Shell { at, .. } => (applied.as_str() != at.uid).then(|| Lost::Xr(applied.clone())),
+        XrSeen::Armed { .. } => None,
+    }
+}
+
+/// The uid of the own shell, once nothing is left to be done but the arm: it is on record before that is sent.
+pub(super) fn about_to_arm(resource: &ProvisionedResource, progress: &Progress) -> Option<XrUid> {
+    let shell = progress.shell.as_ref()?;
+    match (resource.mesh_role(), &progress.token) {
+        (MeshRole::Standalone, _) | (MeshRole::Node, TokenProgress::Recorded(_)) => uid_of(shell),
+        (
+            MeshRole::Node,
+            TokenProgress::NotAsked
+            | TokenProgress::Consumed(_)
+            | TokenProgress::Deregistered
+            | TokenProgress::Issued(..),
+        ) => None,
+    }
+}
+
+/// A uid that cannot be kept is read by the next pass.
+fn uid_of(version: &ObjectVersion) -> Option<XrUid> {
+    XrUid::new(version.uid.clone()).ok()
 }
 
 /// An armed resource never gets another token, neither when it expired nor when the Node was lost.
@@ -66,10 +100,13 @@ fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progres
     Verdict::Perform(match (resource.mesh_role(), &progress.token) {
         (MeshRole::Standalone, _) => Effect::Arm(Armed::Standalone, shell.clone()),
         (MeshRole::Node, TokenProgress::NotAsked) => Effect::IssueToken(ordinal),
+        (MeshRole::Node, TokenProgress::Consumed(token)) if !progress.permitted => {
+            Effect::TakePermit(Lost::Node(*token))
+        }
         (MeshRole::Node, TokenProgress::Consumed(token)) => Effect::DeregisterNode(*token),
         (MeshRole::Node, TokenProgress::Deregistered) => Effect::IssueToken(ordinal.next()),
         (MeshRole::Node, TokenProgress::Issued(token, ordinal)) => {
-            Effect::RecordToken(*token, *ordinal)
+            Effect::RecordToken(*token, *ordinal, uid_of(shell))
         }
         (MeshRole::Node, TokenProgress::Recorded(token)) => {
             Effect::Arm(Armed::Token(*token), shell.clone())

@@ -16,7 +16,9 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
     }
     match (&seen.xr, &seen.config) {
         (XrSeen::Shell { at, deleting } | XrSeen::Armed { at, deleting, .. }, _) => {
-            if *deleting {
+            // What is deleted in the background may vanish before the plain data that it owns, and nothing would prove
+            // that gone.
+            if *deleting && seen.substrate.plain_data().next().is_none() {
                 Verdict::Continue
             } else {
                 Verdict::Perform(Effect::DeleteXr(at.uid.clone()))

@@ -1,9 +1,10 @@
 //! What a pass saw, reduced to what its decisions need: versions and yes or no, no object and no secret.
 
 use broker_domain::{
-    ClusterId, FailureReason, ObjectReference, ObservedXr, ProvisionedResource, Substrate,
+    ClusterId, FailureReason, ObjectReference, ObservedXr, ProjectId, ProvisionedResource,
+    Substrate, XrUid,
 };
-use broker_ports::ObjectVersion;
+use broker_ports::{Brake, ObjectVersion};
 use broker_render::Armed;
 
 /// The facts of one observation, as the act and persist stages need them.
@@ -17,16 +18,16 @@ pub struct Seen {
     pub xr: XrSeen,
     /// The ProviderConfig.
     pub config: ConfigSeen,
-    /// The ProviderConfig's complete name.
-    pub config_reference: ObjectReference,
+    /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
+    pub config_reference: Option<ObjectReference>,
     /// A composed object stands, recorded or labelled.
     pub composed_left: bool,
     /// What the row should hold after this observation: everything seen, nothing that was proven gone.
     pub substrate: Substrate,
     /// Whether the Project's namespace takes objects. Only looked at on the way up.
     pub gate: Gate,
-    /// The brake is on: absence is not believed.
-    pub braked: bool,
+    /// The brakes of the cluster, read where something may be applied or failed.
+    pub brakes: Vec<Brake>,
     /// What the Composition said when it failed for good.
     pub failure: Option<FailureReason>,
 }
@@ -87,6 +88,14 @@ impl XrSeen {
         matches!(self, Self::Absent | Self::Shell { .. })
     }
 
+    /// The uid of a composite resource that stands armed.
+    pub(super) fn standing_armed(&self) -> Option<XrUid> {
+        match self {
+            Self::Armed { at, .. } => XrUid::new(at.uid.clone()).ok(),
+            Self::Absent | Self::Shell { .. } => None,
+        }
+    }
+
     /// It is on its way out.
     pub(super) const fn is_being_deleted(&self) -> bool {
         matches!(self, Self::Shell { deleting: true, .. } | Self::Armed { deleting: true, .. })
@@ -94,18 +103,31 @@ impl XrSeen {
 }
 
 impl Seen {
-    /// The ProviderConfig is missing or drifted.
+    /// The ProviderConfig is missing or drifted. One without a name cannot be recorded, so it is not applied.
     pub(super) const fn config_needs_apply(&self) -> bool {
-        matches!(self.config, ConfigSeen::Absent | ConfigSeen::Stands { applied: false, .. })
+        self.config_reference.is_some()
+            && matches!(self.config, ConfigSeen::Absent | ConfigSeen::Stands { applied: false, .. })
     }
 
     /// What the row has to hold before the first apply.
     pub(super) fn about_to_apply(&self) -> Substrate {
-        self.substrate.clone().about_to_apply(self.cluster.clone(), self.config_reference.clone())
+        let (known, cluster) = (self.substrate.clone(), self.cluster.clone());
+        match &self.config_reference {
+            Some(config) => known.about_to_apply(cluster, config.clone()),
+            None => known.on_cluster(cluster),
+        }
     }
 
-    /// Under the brake a resource that seems to have lost its composite resource stays where it is.
+    /// A brake holds the resource: nothing is applied, re-created or failed.
+    pub(crate) fn is_held(&self, project: ProjectId) -> bool {
+        let was_applied = self.substrate.applied().is_some();
+        self.brakes.iter().any(|brake| brake.holds(project, was_applied))
+    }
+
+    /// Under a brake a resource that seems to have lost its composite resource stays where it is.
     pub(super) fn is_not_believed(&self, resource: &ProvisionedResource) -> bool {
-        self.braked && !self.facts.xr_exists && resource.phase().is_converging()
+        self.is_held(resource.project_id())
+            && !self.facts.xr_exists
+            && resource.phase().is_converging()
     }
 }

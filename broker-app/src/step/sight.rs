@@ -9,7 +9,7 @@ use broker_domain::{
     ClusterId, FailureReason, NodeObservation, ObjectReference, ObservedXr, Phase,
     ProvisionedResource, ReferencesDigest, Substrate,
 };
-use broker_ports::{Standing, XrStatus};
+use broker_ports::{Brake, Standing, XrStatus};
 
 use super::seen::{ConfigSeen, Gate, Seen, XrSeen};
 
@@ -20,13 +20,11 @@ pub struct Sight {
     pub cluster: ClusterId,
     /// The composite resource, if it stands.
     pub xr: Option<XrSight>,
-    /// The ProviderConfig stands.
+    /// The ProviderConfig on record stands. While none is on record none was ever applied.
     pub config_stands: bool,
-    /// The ProviderConfig's complete name.
-    pub config_reference: ObjectReference,
-    /// Each composed object that the row has on record.
+    /// Each composed object that was read by name.
     pub recorded: BTreeMap<ObjectReference, Standing>,
-    /// What carries the composite label of this resource, where it was [looked for](Self::needs_labelled).
+    /// What carries the composite label of this resource, where it was [looked for](Self::needs_composed).
     pub labelled: BTreeSet<ObjectReference>,
     /// What the mesh says.
     pub node: NodeObservation,
@@ -50,17 +48,31 @@ pub struct Around {
     pub xr: XrSeen,
     /// The ProviderConfig.
     pub config: ConfigSeen,
+    /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
+    pub config_reference: Option<ObjectReference>,
     /// Whether the Project's namespace takes objects.
     pub gate: Gate,
-    /// The brake is on.
-    pub braked: bool,
+    /// The brakes of the cluster.
+    pub brakes: Vec<Brake>,
+}
+
+impl XrSight {
+    /// Whether plain data is proven to go before its composite resource, which is being deleted and referred to the same
+    /// objects in the last look: if it is not on record any more, that look showed the foreground deletion.
+    fn outlives(&self, reference: &ObjectReference, resource: &ProvisionedResource) -> bool {
+        let known = resource.substrate();
+        self.status.deleting
+            && reference.is_plain_data()
+            && !known.composed().contains(reference)
+            && known.references_digest() == Some(&self.references_digest)
+    }
 }
 
 impl Sight {
-    /// Whether what was composed is also looked for by its label. On the way down everything has to be proven gone, what
-    /// no reading ever showed included. On the way up nothing is decided by it, and of all that a pass asks an API server
-    /// a list takes longest.
-    pub const fn needs_labelled(phase: Phase) -> bool {
+    /// Whether composed objects are read, by their names on record and by their label. A teardown has to prove them gone,
+    /// including those that no earlier reading showed. A converging pass decides nothing by them, and an object that the
+    /// broker may not read must not keep a resource from Ready.
+    pub const fn needs_composed(phase: Phase) -> bool {
         phase.is_teardown()
     }
 
@@ -78,18 +90,19 @@ impl Sight {
 
     /// The facts, with what acting on them needs.
     pub fn seen(self, resource: &ProvisionedResource, around: Around) -> Seen {
-        let Around { xr, config, gate, braked } = around;
+        let Around { xr, config, config_reference, gate, brakes } = around;
         let message = self.xr.as_ref().and_then(|xr| xr.status.provisioning_failed.as_deref());
+        let substrate = self.substrate(resource);
         Seen {
             facts: self.facts(resource),
+            substrate: xr.standing_armed().into_iter().fold(substrate, Substrate::armed),
             xr,
             config,
             composed_left: self.composed_left(),
             gate,
-            braked,
+            brakes,
             failure: message.map(FailureReason::from_message),
-            substrate: self.substrate(resource),
-            config_reference: self.config_reference,
+            config_reference,
             cluster: self.cluster,
         }
     }
@@ -100,14 +113,9 @@ impl Sight {
     }
 
     /// What a direct read found gone.
-    fn gone(&self, resource: &ProvisionedResource) -> BTreeSet<ObjectReference> {
+    fn gone(&self) -> BTreeSet<ObjectReference> {
         let gone = self.recorded.iter().filter(|(_, standing)| **standing == Standing::Gone);
-        let mut gone: BTreeSet<_> = gone.map(|(reference, _)| reference.clone()).collect();
-        if resource.phase().is_teardown() && !self.config_stands {
-            // On the way up it would only be about to be applied again.
-            gone.insert(self.config_reference.clone());
-        }
-        gone
+        gone.map(|(reference, _)| reference.clone()).collect()
     }
 
     /// What the row should hold: everything seen, nothing that was proven gone.
@@ -115,7 +123,7 @@ impl Sight {
     /// An object that is gone while the composite resource still refers to it stays on record: Crossplane makes
     /// it again under the same name, and nothing else would tell us.
     fn substrate(&self, resource: &ProvisionedResource) -> Substrate {
-        let mut gone = self.gone(resource);
+        let mut gone = self.gone();
         let mut known = resource.substrate().clone();
         if self.xr.is_some() || !self.labelled.is_empty() {
             known = known.on_cluster(self.cluster.clone()).found(self.labelled.iter().cloned());
@@ -123,7 +131,10 @@ impl Sight {
         match &self.xr {
             Some(xr) => {
                 gone.retain(|reference| !xr.references.contains(reference));
-                known.without(&gone).observed(xr.references.iter().cloned(), xr.references_digest)
+                let known = known.without(&gone);
+                let seen = xr.references.iter().filter(|it| !xr.outlives(it, resource)).cloned();
+                let known = known.observed(seen, xr.references_digest);
+                if xr.status.foreground { known.without_plain_data() } else { known }
             }
             None => known.without(&gone),
         }

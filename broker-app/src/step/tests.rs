@@ -1,11 +1,13 @@
 //! Conversations: what a pass does, effect by effect, in each situation that a rule exists for.
 
+mod permits;
+
 use broker_domain::{
     Action, BootstrapTokenId, ClusterId, Declaration, EventId, FailureReason, MeshRole,
     NodeObservation, ObjectReference, ObservedXr, OnFailure, Parameters, Phase,
-    ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, next,
+    ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid, next,
 };
-use broker_ports::ObjectVersion;
+use broker_ports::{Brake, Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -82,6 +84,11 @@ fn standing_config() -> ConfigSeen {
     ConfigSeen::Stands { at: version(3), deleting: false, applied: true }
 }
 
+/// The brake of the whole cluster.
+fn brake() -> Brake {
+    Brake::new(8, 8, stamp(1).at)
+}
+
 /// Nothing stands, the namespace is ready, the row is as it should be.
 fn nothing(resource: &ProvisionedResource) -> Seen {
     let node = match resource.mesh_role() {
@@ -99,11 +106,11 @@ fn nothing(resource: &ProvisionedResource) -> Seen {
         cluster: cluster(),
         xr: XrSeen::Absent,
         config: ConfigSeen::Absent,
-        config_reference: config_reference(),
+        config_reference: Some(config_reference()),
         composed_left: false,
         substrate: resource.substrate().clone(),
         gate: Gate::Open,
-        braked: false,
+        brakes: Vec::new(),
         failure: None,
     }
 }
@@ -135,11 +142,13 @@ impl World {
             Effect::RecordSubstrate(substrate) => {
                 committed(resource.record_substrate(substrate.clone(), now.at).unwrap().unwrap())
             }
-            Effect::RecordToken(token, ordinal) => {
-                committed(resource.record_token(*token, *ordinal, now.at).unwrap())
+            Effect::RecordToken(token, ordinal, xr) => {
+                let xr = xr.clone().unwrap();
+                committed(resource.record_token_for(xr, *token, *ordinal, now.at).unwrap())
             }
             Effect::UpdatePhase(to) => committed(resource.advance(*to, now).unwrap().unwrap()),
             Effect::Fail(reason) => committed(resource.fail(reason.clone(), now).unwrap().unwrap()),
+            Effect::CheckBrake | Effect::TakePermit(_) => Answer::Permitted,
             Effect::CloseTokens
             | Effect::DeregisterNode(_)
             | Effect::DeleteXr(_)
@@ -187,6 +196,17 @@ fn recorded(resource: &ProvisionedResource) -> Effect {
     Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
 }
 
+/// The uid of every composite resource here.
+fn uid() -> XrUid {
+    XrUid::new("uid").unwrap()
+}
+
+/// The composite resource that is about to be armed is on record.
+fn stands(resource: &ProvisionedResource) -> Effect {
+    let substrate = resource.substrate().clone().armed(uid());
+    Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
+}
+
 #[test]
 fn a_node_is_applied_in_two_steps_around_its_token() {
     let resource = node();
@@ -199,7 +219,7 @@ fn a_node_is_applied_in_two_steps_around_its_token() {
             Effect::ApplyProviderConfig(Precondition::Absent),
             Effect::ApplyShell(Precondition::Absent),
             Effect::IssueToken(TokenOrdinal::FIRST),
-            Effect::RecordToken(token, TokenOrdinal::FIRST),
+            Effect::RecordToken(token, TokenOrdinal::FIRST, Some(uid())),
             Effect::Arm(Armed::Token(token), version(102)),
         ]
     );
@@ -212,7 +232,11 @@ fn a_standalone_resource_gets_no_token() {
     let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
     assert_eq!(
         effects[2..],
-        [Effect::ApplyShell(Precondition::Absent), Effect::Arm(Armed::Standalone, version(102))]
+        [
+            Effect::ApplyShell(Precondition::Absent),
+            stands(&resource),
+            Effect::Arm(Armed::Standalone, version(102)),
+        ]
     );
 }
 
@@ -236,9 +260,10 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
         effects[3..],
         [
             Effect::IssueToken(TokenOrdinal::FIRST),
+            Effect::TakePermit(Lost::Node(id(TOKEN))),
             Effect::DeregisterNode(id(TOKEN)),
             Effect::IssueToken(second),
-            Effect::RecordToken(token, second),
+            Effect::RecordToken(token, second, Some(uid())),
             Effect::Arm(Armed::Token(token), version(102)),
         ]
     );
@@ -306,7 +331,7 @@ fn nothing_is_applied_where_nothing_may_be() {
     let config_leaving = ConfigSeen::Stands { at: version(3), deleting: true, applied: true };
     let cases = [
         ("the namespace is not ready", Seen { gate: Gate::Closed, ..nothing(&resource) }),
-        ("the brake is on", Seen { braked: true, ..nothing(&resource) }),
+        ("the cluster's brake is set", Seen { brakes: vec![brake()], ..nothing(&resource) }),
         ("the composite resource is being deleted", standing(&resource, leaving)),
         ("the ProviderConfig is", Seen { config: config_leaving, ..nothing(&resource) }),
     ];
@@ -389,7 +414,9 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
     let failed = resource.fail(reason, stamp(3)).unwrap().unwrap().into_resource();
     let state = PassState::prepare(failed, Mode::Live);
     let (effects, state, verdict) = converse(&state, &mut calm());
-    assert_eq!(effects, [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed]);
+    let checked = Effect::CheckBrake;
+    let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
+    assert_eq!(effects, [vec![checked], deleted.to_vec()].concat());
     assert_eq!(verdict, Verdict::Continue);
     assert_eq!(state.resource().phase(), Phase::Deregistering);
     assert!(state.resource().token_closed());
@@ -432,7 +459,7 @@ fn persisting_writes_what_changed_and_nothing_else() {
 #[test]
 fn under_the_brake_a_vanished_resource_stays_where_it_is() {
     let resource = ready_node();
-    let seen = Seen { braked: true, ..nothing(&resource) };
+    let seen = Seen { brakes: vec![brake()], ..nothing(&resource) };
     let (action, to) = next(&seen.facts, resource.phase());
     assert_eq!((action, to), (Action::Apply, Phase::Pending));
     let state = PassState::persist(resource, Mode::Live, seen, to);

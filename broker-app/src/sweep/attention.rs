@@ -35,12 +35,6 @@ pub(super) enum Attention {
     Pass(Lane),
 }
 
-/// The composite resource should stand, and was not seen: what the brake counts.
-pub(super) fn is_missing(row: &CompactRow, cached: &CachedXr) -> bool {
-    let should_stand = matches!(row.phase, Phase::Provisioning | Phase::Enrolling | Phase::Ready);
-    should_stand && matches!(cached, CachedXr::Absent)
-}
-
 pub(super) fn attention(glance: &Glance<'_>) -> Attention {
     let Glance { row, now, .. } = glance;
     let leased = row.lease_until.is_some_and(|until| until > *now);
@@ -77,7 +71,7 @@ fn needs_a_pass(glance: &Glance<'_>) -> bool {
 
 fn on_the_way_up(glance: &Glance<'_>) -> bool {
     let Glance { row, cached, node, desired, namespace_ready, .. } = glance;
-    let CachedXr::Seen { status, armed, owned, references, .. } = cached else {
+    let CachedXr::Seen { version, status, armed, owned, references, .. } = cached else {
         // Absent, perhaps. A fresh declaration whose namespace is not ready has nothing to wait for here.
         return row.phase != Phase::Pending || *namespace_ready;
     };
@@ -90,7 +84,9 @@ fn on_the_way_up(glance: &Glance<'_>) -> bool {
     };
     let (action, phase) = next(&facts, row.phase);
     let references_recorded = row.references_digest == Some(*references);
-    if phase != row.phase || !references_recorded {
+    let uid_recorded = *armed == Arming::Shell
+        || row.applied.as_ref().is_some_and(|applied| applied.as_str() == version.uid);
+    if phase != row.phase || !references_recorded || !uid_recorded {
         return true;
     }
     match action {

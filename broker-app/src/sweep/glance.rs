@@ -20,6 +20,7 @@ use futures_util::future::join;
 use time::OffsetDateTime;
 
 use super::attention::Glance;
+use super::losses::is_lost;
 use super::patience::Patience;
 use crate::call::{Kind, call};
 use crate::error::Error;
@@ -85,6 +86,11 @@ impl Facts {
             node: self.node,
             namespace_ready: self.namespace_ready,
         }
+    }
+
+    /// The Project's namespace takes objects, as far as that was looked at.
+    pub(super) const fn namespace_ready(&self) -> bool {
+        self.namespace_ready
     }
 
     pub(super) fn as_seen_by<'a>(
@@ -184,15 +190,10 @@ impl<'a> Observations<'a> {
     ) -> Asked<Facts> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
-        let namespace_ready = match row.phase {
-            Phase::Pending => self.namespace_ready(row.project_id).await?,
-            Phase::Provisioning
-            | Phase::Enrolling
-            | Phase::Ready
-            | Phase::Failed
-            | Phase::Deregistering
-            | Phase::Deprovisioning
-            | Phase::Deleted => true,
+        let namespace_ready = if row.phase == Phase::Pending || is_lost(row, &cached) {
+            self.namespace_ready(row.project_id).await?
+        } else {
+            true
         };
         let desired = match (to_be_rendered(row, &cached), labels) {
             (Some(parameters), Some(labels)) => {
@@ -232,13 +233,14 @@ impl<'a> Observations<'a> {
         rows: &[CompactRow],
         cached: &[Option<Result<CachedXr, PortError>>],
     ) -> Answers<Asked<Labels>> {
-        let (places, resources): (Vec<usize>, Vec<ResourceId>) = rows
+        let (places, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
             .iter()
             .zip(cached)
             .enumerate()
             .filter_map(|(place, (row, cached))| {
                 let cached = cached.as_ref()?.as_ref().ok()?;
-                to_be_rendered(row, cached).map(|_| (place, row.resource_id))
+                let asked = (row.project_id, row.resource_id);
+                to_be_rendered(row, cached).map(|_| (place, asked))
             })
             .unzip();
         if resources.is_empty() {
@@ -251,8 +253,8 @@ impl<'a> Observations<'a> {
             Err(error) => {
                 tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
                 let mut answers = Vec::with_capacity(resources.len());
-                for resource in resources {
-                    let one = self.resolvers.labels(resource);
+                for (project, resource) in resources {
+                    let one = self.resolvers.labels(project, resource);
                     answers.push(self.ask(port, one).await);
                 }
                 answers

@@ -27,8 +27,8 @@ pub struct SweepReport {
     pub phases: BTreeMap<Phase, usize>,
     /// Composite resources that should stand and were not seen.
     pub missing: usize,
-    /// The brake, if it is on.
-    pub brake: Option<Brake>,
+    /// The brakes that are set, the cluster's own first.
+    pub brakes: Vec<Brake>,
     /// Time was up after this resource; those behind it are looked at by the next sweep.
     pub deferred_after: Option<ProvisionedResourceId>,
     /// What could not be looked at, or failed in its last pass.

@@ -1,25 +1,25 @@
 //! One sweep under way: what it has seen, and what it makes of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use broker_domain::{ClusterId, Phase, ProvisionedResourceId};
 use broker_ports::{
-    Actor, Attribution, Brake, CompactRow, CorrelationId, PortName, ReconcilerPorts, SweepPage,
-    UnreadableRow,
+    Actor, Attribution, Brake, CachedXr, CompactRow, CorrelationId, PortName, ReconcilerPorts,
+    SweepPage, UnreadableRow, XrReading,
 };
 
-use super::attention::{Attention, attention, is_missing};
+use super::attention::{Attention, attention};
 use super::belongings::{Kinds, Swept};
 use super::glance::{Looked, Observations};
+use super::losses::Losses;
 use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
-
-/// More than this many, and more than a tenth, must be missing before the brake is pulled.
-const FEW: u64 = 5;
+use crate::observe::{brakes, read_applied};
+use crate::step::Mode;
 
 /// One sweep under way.
 pub(super) struct Round<'a> {
@@ -34,10 +34,12 @@ pub(super) struct Round<'a> {
     now: Memory,
     kinds: Kinds,
     swept: Swept,
-    missing: BTreeSet<ProvisionedResourceId>,
-    expected: u64,
+    losses: Losses,
+    /// What a pass would re-create, create or roll back, and whether it was applied before.
+    destructive: BTreeMap<ProvisionedResourceId, bool>,
     work: Vec<Work>,
     report: SweepReport,
+    orphans_failed: bool,
 }
 
 impl<'a> Round<'a> {
@@ -57,10 +59,11 @@ impl<'a> Round<'a> {
             now: Memory::default(),
             kinds,
             swept: Swept::default(),
-            missing: BTreeSet::new(),
-            expected: 0,
+            losses: Losses::default(),
+            destructive: BTreeMap::new(),
             work: Vec::new(),
             report: SweepReport::default(),
+            orphans_failed: false,
         }
     }
 
@@ -72,6 +75,12 @@ impl<'a> Round<'a> {
             self.report.looked_at += 1;
             self.report.trouble(id, &Error::Port { port: PortName::Repository, source });
         }
+        let (rows, elsewhere): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| self.is_here(row));
+        for row in &elsewhere {
+            self.swept.saw(row);
+            self.report.looked_at(row.phase);
+        }
         for Looked { row, glance } in self.observations.of_page(&rows).await? {
             self.swept.saw(row);
             self.report.looked_at(row.phase);
@@ -82,9 +91,10 @@ impl<'a> Round<'a> {
                     continue;
                 }
             };
-            self.expected += u64::from(is_expected(row));
-            if is_missing(row, &facts.cached) {
-                self.missing.insert(row.id);
+            self.losses.count(row, &facts.cached, facts.namespace_ready());
+            let absent = row.phase.is_converging() && matches!(facts.cached, CachedXr::Absent);
+            if absent || row.phase == Phase::Failed {
+                self.destructive.insert(row.id, row.applied.is_some());
             }
             let fingerprint = facts.fingerprint();
             let unchanged = self.before.get(row.id) == Some(&fingerprint);
@@ -100,45 +110,81 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Too many composite resources are missing at once to believe it: nothing is created until a person has
+    /// A row that is bound to another cluster is left to the replicas of that one: its objects are not missing here.
+    fn is_here(&self, row: &CompactRow) -> bool {
+        row.cluster.as_ref().is_none_or(|bound| *bound == self.cluster)
+    }
+
+    /// Too many composite resources are lost at once to believe it: nothing is re-created until an operator has
     /// looked, or they are back.
     pub(super) async fn brake(&mut self) -> Result<(), Error> {
-        let (cluster, expected) = (&self.cluster, self.expected);
-        let absent = self.missing.len() as u64;
-        let patience = self.config.deadlines.store;
-        if absent > FEW.max(expected / 10) {
-            let brake = Brake::new(absent, expected, self.ports.clock.now());
-            let correlation = CorrelationId::new(format!("sweep:{}", self.config.worker))?;
-            let by = Attribution::new(Actor::system(), correlation);
-            tracing::error!(%cluster, absent, expected, "too much is missing at once: the brake is on");
-            let set = self.ports.schedule.set_brake(cluster, Some(&brake), &by);
-            call(PortName::Schedule, Kind::Write, patience, set).await?;
+        let (cluster, now) = (self.cluster.clone(), self.ports.clock.now());
+        self.report.missing = self.losses.len();
+        let deadline = self.config.deadlines.store;
+        if !self.losses.brakes(now).is_empty() {
+            self.forget_what_is_explained().await?;
+            for brake in self.losses.brakes(now) {
+                self.set_brake(&brake).await?;
+            }
         }
-        let brake = self.ports.schedule.brake(cluster);
-        self.report.brake = call(PortName::Schedule, Kind::Read, patience, brake).await?;
-        if self.report.brake.is_some() {
-            let missing = &self.missing;
-            self.work.retain(|work| !missing.contains(&work.resource));
+        self.report.brakes = brakes(self.ports, deadline, &cluster).await?;
+        let (brakes, destructive) = (&self.report.brakes, &self.destructive);
+        self.work.retain(|work| {
+            let applied = destructive.get(&work.resource).copied();
+            let held = |applied| brakes.iter().any(|brake| brake.holds(work.project, applied));
+            !applied.is_some_and(held)
+        });
+        Ok(())
+    }
+
+    /// Losses that an operator accepted, and those of kinds that were withdrawn, set no brake.
+    async fn forget_what_is_explained(&mut self) -> Result<(), Error> {
+        let accepted = self.ports.schedule.accepted_losses(&self.cluster);
+        let deadlines = &self.config.deadlines;
+        let accepted = call(PortName::Schedule, Kind::Read, deadlines.store, accepted).await?;
+        self.losses.forget_accepted(&accepted);
+        for (blueprint, id) in self.losses.samples() {
+            // What could not be learnt explains no loss.
+            let read = read_applied(self.ports, deadlines, id).await;
+            if let Ok(Some((_, XrReading::KindAbsent))) = read {
+                self.losses.forget_blueprint(blueprint);
+            }
         }
         Ok(())
     }
 
-    /// Looks for objects with our labels that none of the rows accounts for.
-    pub(super) async fn look_for_orphans(&mut self) -> Result<(), Error> {
+    async fn set_brake(&self, brake: &Brake) -> Result<(), Error> {
+        let Brake { absent, expected, project, .. } = brake;
+        let (cluster, project) = (&self.cluster, project.map(|project| project.to_string()));
+        tracing::error!(%cluster, project, absent, expected, "too much is lost at once: the brake is set");
+        if self.config.mode == Mode::DryRun {
+            return Ok(());
+        }
+        let correlation = CorrelationId::new(format!("sweep:{}", self.config.worker))?;
+        let by = Attribution::new(Actor::system(), correlation);
+        let set = self.ports.schedule.set_brake(cluster, brake, &by);
+        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await
+    }
+
+    /// Looks for objects with our labels that none of the rows accounts for. A failure is named in the report:
+    /// what the sweep found before is worth no less for it.
+    pub(super) async fn look_for_orphans(&mut self) {
         if self.resumed {
             // Only to save questions: whatever no row accounts for is looked up before it is judged.
             self.swept.account_for(self.before.ids());
         }
-        self.kinds
-            .look(
-                self.ports,
-                self.config,
-                &self.cluster,
-                &mut self.swept,
-                &mut self.observations,
-                &mut self.report,
-            )
-            .await
+        let looked = self.kinds.look(
+            self.ports,
+            self.config,
+            &self.cluster,
+            &mut self.swept,
+            &mut self.observations,
+            &mut self.report,
+        );
+        if let Err(error) = looked.await {
+            self.orphans_failed = true;
+            self.report.unlisted("every kind".to_owned(), &error);
+        }
     }
 
     /// What is left when everything was looked at, or time was up.
@@ -146,12 +192,12 @@ impl<'a> Round<'a> {
         mut self,
         deferred: Option<ProvisionedResourceId>,
     ) -> (Known, Vec<Work>, SweepReport) {
-        self.report.missing = self.missing.len();
         self.report.deferred_after = deferred;
-        self.report.complete = deferred.is_none() && !self.resumed;
+        let whole = deferred.is_none() && !self.resumed;
+        self.report.complete = whole && !self.orphans_failed;
         self.report.hand_over(&self.work);
         // Rows that this sweep did not come to are remembered as the one before saw them.
-        let rows = if self.report.complete { self.now } else { self.before.updated_by(self.now) };
+        let rows = if whole { self.now } else { self.before.updated_by(self.now) };
         let known = Known { rows, resume_after: deferred, kinds: self.kinds };
         (known, take_turns(self.work), self.report)
     }
@@ -170,15 +216,4 @@ fn take_turns(work: Vec<Work>) -> Vec<Work> {
         .collect();
     numbered.sort_by_key(|(turn, _)| *turn);
     numbered.into_iter().map(|(_, work)| work).collect()
-}
-
-const fn is_expected(row: &CompactRow) -> bool {
-    match row.phase {
-        Phase::Provisioning | Phase::Enrolling | Phase::Ready => true,
-        Phase::Pending
-        | Phase::Failed
-        | Phase::Deregistering
-        | Phase::Deprovisioning
-        | Phase::Deleted => false,
-    }
 }

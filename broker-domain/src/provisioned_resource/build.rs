@@ -81,14 +81,14 @@ impl ProvisionedResource {
         Ok(())
     }
 
-    /// Invariant: when Deleted is written nothing of ours is left, unless it was given up
-    /// (`deleted_leaves_nothing_on_record`).
+    /// Invariant: when Deleted is written no composed object is on record, unless it was given up
+    /// (`deleted_leaves_nothing_on_record`). The name of the ProviderConfig stays, for what arrives late.
     fn check_substrate(&self) -> Result<(), Error> {
         self.substrate.check()?;
         if self.phase == Phase::Deleted && !self.abandoned && !self.substrate.is_clear() {
             return Err(Error::invalid(
                 "substrate",
-                "names objects in Deleted; they are proven gone before, or the resource is abandoned",
+                "names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
             ));
         }
         Ok(())

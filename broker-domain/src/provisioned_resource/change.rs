@@ -9,6 +9,7 @@ use super::ProvisionedResource;
 use crate::error::Error;
 use crate::event::{Event, EventDetail, Stamp};
 use crate::phase::Phase;
+use crate::substrate::ClusterId;
 use crate::version::Version;
 
 /// A change that was decided and is not committed yet.
@@ -42,6 +43,27 @@ impl Change {
         };
         let event = Event::of(&resource, stamp, detail);
         Self { resource, event: Some(event), previous: None, expected: Version::UNSTORED }
+    }
+
+    /// A new resource that is bound to a cluster from the start, because its Project is assigned to that one. A
+    /// stored resource keeps the cluster that it has.
+    ///
+    /// ```
+    #[doc = include_str!("example.md")]
+    /// let here = ClusterId::new("uid-1")?;
+    /// let parameters = Parameters::default();
+    /// let declared = ProvisionedResource::new(id, &declaration, MeshRole::Node, parameters, stamp)?;
+    /// assert_eq!(declared.on_cluster(here.clone()).resource().substrate().cluster(), Some(&here));
+    ///
+    /// let leaving = pending.request_deletion(stamp).unwrap().on_cluster(here);
+    /// assert_eq!(leaving.resource().substrate().cluster(), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn on_cluster(mut self, cluster: ClusterId) -> Self {
+        if self.previous.is_none() {
+            self.resource.substrate = self.resource.substrate.on_cluster(cluster);
+        }
+        self
     }
 
     /// The resource as it is once the change is committed.

@@ -21,6 +21,10 @@ pub struct ObjectReference {
     namespace: Option<String>,
 }
 
+/// Kinds, by API version and name, that the broker composes and never reads: they hold secrets or settings, and nothing
+/// stands behind them that a provider would have to take away.
+pub const PLAIN_DATA: [(&str, &str); 2] = [("v1", "Secret"), ("v1", "ConfigMap")];
+
 impl ObjectReference {
     /// A reference; without a namespace the object is cluster-scoped.
     ///
@@ -69,6 +73,19 @@ impl ObjectReference {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is of a kind that the broker never reads; see [`PLAIN_DATA`].
+    ///
+    /// ```
+    /// use broker_domain::ObjectReference;
+    ///
+    /// let secret = ObjectReference::new("v1", "Secret", "connection", Some("team-a"))?;
+    /// assert!(secret.is_plain_data());
+    /// # Ok::<(), broker_domain::Error>(())
+    /// ```
+    pub fn is_plain_data(&self) -> bool {
+        PLAIN_DATA.contains(&(self.api_version.as_str(), self.kind.as_str()))
     }
 
     /// The namespace; `None` for a cluster-scoped object.

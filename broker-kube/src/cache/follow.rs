@@ -1,28 +1,38 @@
-//! Following one kind: list, then watch, for as long as somebody wants to know.
+//! Following one kind: list, then watch, until the kind is dropped.
 //!
 //! ```text
-//!          ┌── expired, believed for long enough, another cluster ──┐
-//!          ▼                                                        │
-//!        list ──── version ────▶ watch ─────────────────────────────┤
-//!          ▲                       ▲         ├── ended in good order: at once ──┐
-//!          └── failed: wait        └─────────┴── failed: wait ─────────────────┘
+//!                    ┌── failed: wait ──┐
+//!                    ▼                  │
+//!      ┌────────▶  list ────────────────┘
+//!      │             │ version
+//!      │             ▼
+//!      │           watch ◀── ended when it was asked to end ──┐
+//!      │             ├─────────────────────────────────────────┘
+//!      │             ├── ended early, or trusted for `relist_after` ──┐
+//!      │             ├── failed, expired, or went back: wait ─────────┤
+//!      └─────────────┴── another cluster ─────────────────────────────┘
 //! ```
 //!
-//! Before each list and each watch the cluster is asked who it is. What stands here is known to be of that
-//! cluster for as long as the kind is warm, so that whoever asks meanwhile need not ask the API server.
+//! A watch resumes from its version only if it ended when it was asked to end: the API server was running then,
+//! so its store is the one that the version belongs to. After every other end the kind is listed. The API server
+//! may have come back over a restored store, whose versions go back or were reached a second time by other
+//! changes; a list shows that, and no version does (decision 39).
 //!
-//! Whoever waits here holds up nobody: while a kind is not followed it is cold, and observations take the
-//! paged lists instead.
+//! Before each list and each watch the follower asks which cluster it is. That answer holds while the kind is warm,
+//! so a caller needs no request for it.
+//!
+//! A follower that waits blocks no caller: its kind is cold meanwhile, and observations use paged lists.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use http::StatusCode;
 use kube::Client;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::index::Listing;
+use super::index::{Listing, WentBack};
 use super::options::CacheOptions;
+use super::page;
 use super::requests::{self, Interrupted};
 use super::tracked::Tracked;
 use crate::hints::Broadcast;
@@ -32,33 +42,23 @@ pub(super) async fn follow(
     client: &Client,
     tracked: &Tracked,
     options: &CacheOptions,
-    hints: &Broadcast,
+    (hints, pages): (&Broadcast, &Semaphore),
 ) {
     let mut waits = Waits::new(options);
     loop {
-        match step(client, tracked, options, hints, &mut waits).await {
-            Ok(()) => {}
-            Err(Interrupted::Expired) => {
-                tracing::debug!(kind = tracked.path(), "the watched version has expired");
-                tracked.expire();
-                tokio::time::sleep(waits.next(None)).await;
-            }
-            Err(interrupted) => {
-                tracked.lose();
-                if is_absent(&interrupted) {
-                    // A kind that comes back is another one: only a list tells what it has.
-                    tracked.expire();
-                }
-                let wait = waits.next(retry_after(&interrupted));
-                // A failure is a warning once, and a detail for as long as it lasts.
-                if waits.is_first() {
-                    tracing::warn!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
-                } else {
-                    tracing::debug!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
-                }
-                tokio::time::sleep(wait).await;
-            }
+        let Err(interrupted) = step(client, tracked, options, (hints, pages), &mut waits).await
+        else {
+            continue;
+        };
+        tracked.expire();
+        let wait = waits.next(retry_after(&interrupted));
+        // A failure is a warning once, and a detail for as long as it lasts. A version expires in normal operation.
+        if waits.is_first() && !matches!(interrupted, Interrupted::Expired) {
+            tracing::warn!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
+        } else {
+            tracing::debug!(kind = tracked.path(), ?wait, error = %interrupted, "not watched");
         }
+        tokio::time::sleep(wait).await;
     }
 }
 
@@ -67,34 +67,47 @@ async fn step(
     client: &Client,
     tracked: &Tracked,
     options: &CacheOptions,
-    hints: &Broadcast,
+    (hints, pages): (&Broadcast, &Semaphore),
     waits: &mut Waits,
 ) -> Result<(), Interrupted> {
     tracked.begin_on(requests::identity(client, options).await?);
     match tracked.version() {
-        None => list(client, tracked, options, hints).await,
+        None => list(client, tracked, options, (hints, pages)).await,
         Some(version) => watch(client, tracked, &version, options, hints, waits).await,
     }
 }
 
 /// Lists everything, page by page. The list is taken as a whole or not at all.
+///
+/// A page has at most `page_size` objects and `page_bytes`, however large the objects are: one that is larger is
+/// dropped on its way and asked for again with half as many objects. The next pages keep that size.
 async fn list(
     client: &Client,
     tracked: &Tracked,
     options: &CacheOptions,
-    hints: &Broadcast,
+    (hints, pages): (&Broadcast, &Semaphore),
 ) -> Result<(), Interrupted> {
+    tracked.begin_list();
+    let source = tracked.source();
     let mut listing = Listing::default();
-    let mut after = None;
+    let (mut after, mut size) = (None, options.page_size);
     loop {
-        let source = tracked.source();
-        let page = requests::list(client, source, after.as_deref(), options).await?;
-        for object in page.items.iter().flatten() {
-            listing.add(object, source.keep);
-        }
-        after = page.metadata.next.filter(|next| !next.is_empty());
+        // Never closed. Held until the text of the page is dropped.
+        let _one_of_few = pages.acquire().await;
+        let text = requests::list(client, source, (after.as_deref(), size), options).await?;
+        let Some(text) = text else {
+            if size <= 1 {
+                return Err(Interrupted::Unreadable(None));
+            }
+            size /= 2;
+            tracing::debug!(kind = tracked.path(), size, "the objects are large: smaller pages");
+            continue;
+        };
+        let page = page::read(&text, |object| listing.add(object, source.keep));
+        let page = page.map_err(|error| Interrupted::Unreadable(Some(error)))?;
+        after = page.next.filter(|next| !next.is_empty());
         if after.is_none() {
-            for resource in tracked.take(listing, page.metadata.resource_version) {
+            for resource in tracked.take(listing, page.resource_version) {
                 hints.send(resource);
             }
             return Ok(());
@@ -102,7 +115,7 @@ async fn list(
     }
 }
 
-/// Watches until the server ends it, something breaks, or it was believed for long enough.
+/// Watches until the server ends it, something breaks, or the last list is older than `relist_after`.
 async fn watch(
     client: &Client,
     tracked: &Tracked,
@@ -111,6 +124,7 @@ async fn watch(
     hints: &Broadcast,
     waits: &mut Waits,
 ) -> Result<(), Interrupted> {
+    let began = Instant::now();
     let mut watch = requests::watch(client, tracked.source(), version, options).await?;
     tracked.hear();
     let until = tracked.believed_until(options.relist_after).unwrap_or_else(Instant::now);
@@ -121,30 +135,35 @@ async fn watch(
             return Ok(());
         };
         let Some(line) = line? else { break };
-        let changed = tracked.apply(line.event()?);
-        // Only what was heard is proof that the way is clear: a server that takes every watch and drops it
-        // must not be asked in a circle.
-        waits.reset();
+        let changed = tracked.apply(line.event()?).map_err(|WentBack| Interrupted::WentBack)?;
+        // A watch that is heard after the longest wait works. One that ends sooner, again and again, must not cost a
+        // list each time without a wait.
+        if began.elapsed() >= options.longest_wait {
+            waits.reset();
+        }
         idle = false;
         if let Some(resource) = changed {
             hints.send(resource);
         }
     }
-    if idle {
+    // The server counts from when the request arrives, which is later than this began: an end on time is never
+    // taken for an early one.
+    let early = began.elapsed() < options.watch_timeout();
+    if early {
+        tracing::debug!(kind = tracked.path(), "the watch has ended early");
+        tracked.expire();
+    }
+    if early || idle {
         tokio::time::sleep(waits.next(None)).await;
     }
     Ok(())
-}
-
-/// The kind is not served.
-fn is_absent(interrupted: &Interrupted) -> bool {
-    matches!(interrupted, Interrupted::Refused { status: StatusCode::NOT_FOUND, .. })
 }
 
 const fn retry_after(interrupted: &Interrupted) -> Option<Duration> {
     match interrupted {
         Interrupted::Refused { retry_after, .. } => *retry_after,
         Interrupted::Expired
+        | Interrupted::WentBack
         | Interrupted::Silent(_)
         | Interrupted::Broken(_)
         | Interrupted::Unreadable(_) => None,
@@ -186,27 +205,4 @@ impl Waits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_grow_to_a_limit_and_begin_anew() {
-        let millis = Duration::from_millis;
-        let options = CacheOptions::default().with_waits(millis(100), millis(1000));
-        let mut waits = Waits::new(&options);
-        for whole in [100, 200, 400, 800, 1000, 1000] {
-            let wait = waits.next(None);
-            assert!(millis(whole) / 2 <= wait && wait <= millis(whole), "{wait:?} of {whole} ms");
-        }
-        waits.reset();
-        assert!(waits.next(None) <= millis(100));
-        assert!(waits.is_first());
-    }
-
-    #[test]
-    fn a_server_that_asks_for_time_gets_it() {
-        let mut waits = Waits::new(&CacheOptions::default());
-        assert_eq!(waits.next(Some(Duration::from_mins(2))), Duration::from_mins(2));
-        assert!(waits.next(Some(Duration::ZERO)) > Duration::ZERO);
-    }
-}
+mod tests;

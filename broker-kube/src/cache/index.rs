@@ -1,8 +1,11 @@
 //! The objects of one kind, as a list and the events after it tell them. Synchronous: no request is made
 //! here, and nobody waits.
 //!
-//! Invariant: what the index shows never goes back. Every list and every event carries the version of the
-//! store that it speaks of; what is not newer than the index itself is dropped, be it late, doubled, or both.
+//! Invariant: no event takes the index back. Every list and every event carries the version of the store that it
+//! describes. An event at the version of the index was seen before and is dropped. An older one is not from the
+//! history that the index followed; the index refuses it ([`WentBack`]), and only a list tells what stands.
+
+use std::cmp::Ordering;
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{CachedXr, OwnedObject, ResourceIds};
@@ -21,6 +24,11 @@ pub(super) enum Event<'a> {
     /// Nothing happened up to here.
     Bookmark(&'a Value),
 }
+
+/// An event is older than the index: the store was restored, or the sender is no API server. An API server sends
+/// the versions of a watch in ascending order, all above the one that the watch began from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct WentBack;
 
 /// The objects of one kind.
 #[derive(Debug)]
@@ -82,31 +90,37 @@ impl Index {
     }
 
     /// Takes an event. Returns the resource that it is about, if there is anything new in it.
-    pub(super) fn apply(&mut self, event: Event<'_>) -> Option<ProvisionedResourceId> {
+    pub(super) fn apply(
+        &mut self,
+        event: Event<'_>,
+    ) -> Result<Option<ProvisionedResourceId>, WentBack> {
         let (Event::Applied(object) | Event::Deleted(object) | Event::Bookmark(object)) = event;
-        let version = object.get("metadata")?.get("resourceVersion")?.as_str()?;
-        if !self.advance(version) {
-            return None;
+        let version = object.get("metadata").and_then(|it| it.get("resourceVersion"));
+        let Some(version) = version.and_then(Value::as_str) else { return Ok(None) };
+        if !self.advance(version)? {
+            return Ok(None);
         }
-        match event {
+        Ok(match event {
             Event::Applied(_) => self.kept.insert(object, self.keep),
             Event::Deleted(_) => self.kept.remove(object),
             Event::Bookmark(_) => None,
-        }
+        })
     }
 
-    /// Moves on to a version, unless the index is there already. Versions that are no numbers cannot be
+    /// Moves on to a version; false if the index is there already. Versions that are no numbers cannot be
     /// compared; there the order of arrival is believed.
-    fn advance(&mut self, version: &str) -> bool {
+    fn advance(&mut self, version: &str) -> Result<bool, WentBack> {
         let number = |text: &str| text.parse::<u64>().ok();
         let now = self.version.as_deref().and_then(number);
-        if let (Some(now), Some(then)) = (now, number(version))
-            && then <= now
-        {
-            return false;
+        if let (Some(now), Some(then)) = (now, number(version)) {
+            match then.cmp(&now) {
+                Ordering::Less => return Err(WentBack),
+                Ordering::Equal => return Ok(false),
+                Ordering::Greater => {}
+            }
         }
         self.version = Some(version.to_owned());
-        true
+        Ok(true)
     }
 }
 

@@ -9,7 +9,11 @@ use std::time::Duration;
 pub struct CacheOptions {
     /// How many objects a page of a list holds.
     pub page_size: u32,
-    /// After how long the API server is asked to end a watch in good order, to be taken up again.
+    /// How many bytes a page of a list may have, as text. A page that is larger is asked for again with fewer objects.
+    /// At most four pages are in memory at once, whatever the number of kinds.
+    pub page_bytes: usize,
+    /// After how long the API server is asked to end a watch, in whole seconds, to be resumed without a list. A
+    /// connection that something between ends earlier costs a list of the kind each time.
     pub watch_timeout: Duration,
     /// How long a watch may say nothing before it counts as dead. An API server sends a bookmark about once
     /// a minute even when nothing happens; what is shorter than that tears down watches that are well.
@@ -33,6 +37,7 @@ impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             page_size: 500,
+            page_bytes: 16 << 20,
             watch_timeout: Duration::from_secs(290),
             silence: Duration::from_secs(90),
             relist_after: Duration::from_hours(1),
@@ -45,6 +50,18 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
+    /// The time that a watch is asked for: whole seconds, at least one.
+    pub(super) fn watch_timeout(&self) -> Duration {
+        Duration::from_secs(self.watch_timeout.as_secs().max(1))
+    }
+
+    /// With another number of bytes that a page of a list may have.
+    #[must_use]
+    pub const fn with_page_bytes(mut self, bytes: usize) -> Self {
+        self.page_bytes = bytes;
+        self
+    }
+
     /// With another time after which a watch that says nothing counts as dead.
     #[must_use]
     pub const fn with_silence(mut self, silence: Duration) -> Self {

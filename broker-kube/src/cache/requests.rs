@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::index::Event;
 use super::kept::Keep;
 use super::options::CacheOptions;
+use crate::body::collect;
 
 /// One line of a watch is one object; an API server takes none of more than a few MiB. Beyond this it is not
 /// an API server that speaks.
@@ -30,6 +31,9 @@ pub(super) enum Interrupted {
     /// The server no longer has what happened since that version.
     #[error("the version has expired")]
     Expired,
+    /// The server sent a version below the one that it had sent before: its store was restored.
+    #[error("the version went back")]
+    WentBack,
     /// The server answered something else.
     #[error("the API server answered {status}")]
     Refused {
@@ -56,24 +60,6 @@ pub(super) struct Source {
     pub(super) keep: Keep,
 }
 
-/// A page of a list.
-#[derive(Debug, Deserialize)]
-pub(super) struct Page {
-    #[serde(default)]
-    pub(super) metadata: PageMetadata,
-    /// An API server that is asked for metadata writes an empty list as `null`.
-    #[serde(default)]
-    pub(super) items: Option<Vec<Value>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PageMetadata {
-    pub(super) resource_version: String,
-    #[serde(rename = "continue")]
-    pub(super) next: Option<String>,
-}
-
 /// Which cluster answers here: the uid of its `kube-system`.
 pub(super) async fn identity(
     client: &Client,
@@ -81,29 +67,31 @@ pub(super) async fn identity(
 ) -> Result<ClusterId, Interrupted> {
     let namespaces = Request::new("/api/v1/namespaces");
     let request = namespaces.get_metadata("kube-system", &GetParams::default());
-    let answer = collected(client, request, options).await?;
+    let answer = collected(client, request, MAX_LINE_BYTES, options).await?;
+    let answer = answer.ok_or(Interrupted::Unreadable(None))?;
     let object: Value =
         serde_json::from_slice(&answer).map_err(|error| Interrupted::Unreadable(Some(error)))?;
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
     uid.and_then(|uid| ClusterId::new(uid).ok()).ok_or(Interrupted::Unreadable(None))
 }
 
-/// A page of the objects that carry our label.
+/// The text of a page of the objects that carry our label, of at most `size` of them; `None` if the page would have
+/// more than [`CacheOptions::page_bytes`]. A single object is taken whatever its size.
 pub(super) async fn list(
     client: &Client,
     source: &Source,
-    after: Option<&str>,
+    (after, size): (Option<&str>, u32),
     options: &CacheOptions,
-) -> Result<Page, Interrupted> {
-    let mut parameters = ListParams::default().labels(&selector()).limit(options.page_size);
+) -> Result<Option<Bytes>, Interrupted> {
+    let mut parameters = ListParams::default().labels(&selector()).limit(size);
     parameters.continue_token = after.map(str::to_owned);
     let request = Request::new(source.path.as_str());
     let request = match source.keep {
         Keep::Entries(_) => request.list(&parameters),
         Keep::Names => request.list_metadata(&parameters),
     };
-    let answer = collected(client, request, options).await?;
-    serde_json::from_slice(&answer).map_err(|error| Interrupted::Unreadable(Some(error)))
+    let most = if size > 1 { options.page_bytes } else { MAX_LINE_BYTES };
+    collected(client, request, most, options).await
 }
 
 /// A watch that has begun.
@@ -129,8 +117,8 @@ pub(super) async fn watch(
     version: &str,
     options: &CacheOptions,
 ) -> Result<Watch, Interrupted> {
-    let seconds = u32::try_from(options.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-    let parameters = WatchParams::default().labels(&selector()).timeout(seconds.max(1));
+    let seconds = u32::try_from(options.watch_timeout().as_secs()).unwrap_or(u32::MAX);
+    let parameters = WatchParams::default().labels(&selector()).timeout(seconds);
     let request = Request::new(source.path.as_str());
     let request = match source.keep {
         Keep::Entries(_) => request.watch(&parameters, version),
@@ -193,15 +181,16 @@ fn selector() -> String {
     format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}")
 }
 
-/// The whole answer to a request.
+/// The whole answer to a request, unless it has more than `most` bytes.
 async fn collected(
     client: &Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    most: usize,
     options: &CacheOptions,
-) -> Result<Bytes, Interrupted> {
+) -> Result<Option<Bytes>, Interrupted> {
     let answer = async {
         let answer = send(client, request).await?;
-        Ok::<_, Interrupted>(answer.into_body().collect().await.map_err(broken)?.to_bytes())
+        collect(answer.into_body(), most).await.map_err(broken)
     };
     within(options.request_timeout, answer).await
 }
@@ -235,25 +224,4 @@ async fn within<T>(
     answer: impl Future<Output = Result<T, Interrupted>>,
 ) -> Result<T, Interrupted> {
     timeout(patience, answer).await.unwrap_or(Err(Interrupted::Silent(patience)))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn an_empty_list_is_a_list_however_it_is_written() {
-        let metadata = json!({"resourceVersion": "7", "continue": ""});
-        for (why, list, expected) in [
-            ("two", json!({"metadata": metadata, "items": [{}, {}]}), 2),
-            ("none", json!({"metadata": metadata, "items": []}), 0),
-            ("none, of metadata", json!({"metadata": metadata, "items": null}), 0),
-        ] {
-            let page = Page::deserialize(list).unwrap();
-            assert_eq!(page.items.map_or(0, |items| items.len()), expected, "{why}");
-            assert_eq!(page.metadata.resource_version, "7", "{why}");
-        }
-    }
 }

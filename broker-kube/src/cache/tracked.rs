@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::entry::Key;
-use super::index::{Event, Index, Listing};
+use super::index::{Event, Index, Listing, WentBack};
 use super::requests::Source;
 
 /// A kind, what was seen of it, and how fresh that is.
@@ -22,7 +22,7 @@ pub(super) struct Tracked {
     followed: AtomicBool,
     /// Nobody wants it any more.
     pub(super) dropped: Notify,
-    /// It is known whether the first list and its watch came about.
+    /// It is known whether a list and its watch came about.
     decided: Notify,
 }
 
@@ -37,7 +37,8 @@ struct State {
     heard: Option<Instant>,
     /// When somebody asked last.
     used: Instant,
-    /// Neither was there a watch yet, nor has anything failed: whoever waits will soon have an answer.
+    /// The first list is to be made, or one after a failure is under way: a caller that waits will soon have an
+    /// answer.
     hopeful: bool,
 }
 
@@ -94,7 +95,7 @@ impl Tracked {
         self.lock().is_warm(silence)
     }
 
-    /// Waits while the first list is on its way: until there is a watch, or something has failed.
+    /// Waits while there is a list to wait for: until there is a watch, or something has failed.
     pub(super) async fn decided(&self) {
         loop {
             let mut decided = pin!(self.decided.notified());
@@ -136,6 +137,12 @@ impl Tracked {
         state.cluster = Some(cluster);
     }
 
+    /// A list is about to begin. A caller waits for it, unless what was seen before still counts as warm.
+    pub(super) fn begin_list(&self) {
+        let mut state = self.lock();
+        state.hopeful = state.heard.is_none();
+    }
+
     /// Until when its watches are believed.
     pub(super) fn believed_until(&self, relist_after: Duration) -> Option<Instant> {
         self.lock().listed.and_then(|listed| listed.checked_add(relist_after))
@@ -153,10 +160,14 @@ impl Tracked {
         state.index.take(listing, version)
     }
 
-    pub(super) fn apply(&self, event: Event<'_>) -> Option<ProvisionedResourceId> {
+    pub(super) fn apply(
+        &self,
+        event: Event<'_>,
+    ) -> Result<Option<ProvisionedResourceId>, WentBack> {
         let mut state = self.lock();
+        let changed = state.index.apply(event)?;
         state.heard = Some(Instant::now());
-        state.index.apply(event)
+        Ok(changed)
     }
 
     /// A watch has begun.

@@ -49,7 +49,7 @@ impl Common {
         for target in targets {
             objects.kinds().learn(&target.xr.xrd);
             target.xr.reference().ok().map(&mut want);
-            want(target.provider_config.clone());
+            target.provider_config.clone().map(&mut want);
             let home = namespace(target.xr.project);
             if !common.namespaces.contains_key(home.as_str())
                 && let Ok(state) = namespace_state(objects, home.as_str()).await

@@ -2,6 +2,8 @@
 
 use broker_ports::PortError;
 
+use super::lock::StepError;
+use super::set::Migration;
 use crate::error::{Lost, classify};
 
 /// A schema that is not what it should be, or that could not be made so.
@@ -24,7 +26,7 @@ pub enum MigrateError {
         /// The version that the code needs.
         needed: u32,
     },
-    /// The schema is of a later release.
+    /// The schema is of a later release that does not allow this one, or this release was asked to take it back.
     #[error(
         "the schema has version {found} and this release knows up to {known}: run a later release"
     )]
@@ -48,8 +50,30 @@ pub enum MigrateError {
         /// Which one.
         version: u32,
     },
-    /// A migration was refused. Nothing of it stays.
-    #[error("migration {version} ({name}) was refused and taken back")]
+    /// Steps of a migration are left.
+    #[error("migration {version} is applied in part: migrate up")]
+    Unfinished {
+        /// Which one.
+        version: u32,
+    },
+    /// Another process migrates, for longer than this one waits.
+    #[error("the database is being migrated by {holder}; try again when it is done")]
+    Busy {
+        /// The server process and, if visible, what it runs.
+        holder: String,
+    },
+    /// A step waited too long for a lock. Nothing of the step stays; the steps before it do.
+    #[error("migration {version} ({name}) waited too long for {lock}; try again when it is free")]
+    Locked {
+        /// Which one.
+        version: u32,
+        /// Its name.
+        name: &'static str,
+        /// The lock, and the server process that held it with what is visible of it.
+        lock: String,
+    },
+    /// A step was refused. Nothing of the step stays; the steps before it do.
+    #[error("migration {version} ({name}) was refused")]
     Failed {
         /// Which one.
         version: u32,
@@ -64,8 +88,19 @@ pub enum MigrateError {
     Database(#[source] PortError),
 }
 
-/// Every statement of a migration lies in a transaction, so what was not answered did not happen; but for the
-/// commit, of which the next run sees what became.
+impl Migration {
+    /// A step of this migration did not happen.
+    pub(super) fn failed(&self, error: StepError) -> MigrateError {
+        let Self { version, name, .. } = *self;
+        match error {
+            StepError::Locked(lock) => MigrateError::Locked { version, name, lock },
+            StepError::Refused(source) => MigrateError::Failed { version, name, source },
+        }
+    }
+}
+
+/// What was not answered may have happened. The next run reads from the record what is done, and repeating a step that
+/// was not recorded is harmless.
 impl From<sqlx::Error> for MigrateError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(classify(error, Lost::Harmless))

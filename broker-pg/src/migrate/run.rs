@@ -1,12 +1,13 @@
-//! Applying a set, one transaction per migration, each under a lock that lives as long as the transaction.
+//! Applying a set, step by step.
 
-use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
-use time::OffsetDateTime;
+use sqlx::{AssertSqlSafe, PgPool};
 
 use super::error::MigrateError;
+use super::history::{History, Left, Line, read};
+use super::lock::{LOCK_WITHIN, STATEMENT_LOCK_WITHIN, Session, StepError};
+use super::script;
 use super::set::{Migration, MigrationStatus, Set};
-use crate::transaction;
+use super::step::{Step, index_built_by, statements, steps};
 
 /// Which way.
 #[derive(Debug, Clone, Copy)]
@@ -15,71 +16,63 @@ pub(super) enum Direction {
     DownTo(u32),
 }
 
-/// Held by whoever changes the schema, for one transaction. Both sets share it: one refers to the other.
-const LOCK: i64 = 0x7072_6f76_6272_6b72;
-
-/// A line of the record.
-struct Line {
-    version: u32,
-    checksum: Vec<u8>,
-    applied_at: OffsetDateTime,
-}
-
-/// Applies or takes back until nothing is left to do. Every round is a transaction that looks anew, so it
-/// does not matter how many processes do this at once, nor where one of them was killed.
+/// Applies or takes back until nothing is left to do. What is done is read from the record each time, so it does not
+/// matter where a run before this one was cut off.
 pub(super) async fn run(
     pool: &PgPool,
     set: &Set,
     direction: Direction,
 ) -> Result<Vec<u32>, MigrateError> {
+    let mut session = Session::open(pool).await?;
+    prepare(&mut session, set).await?;
     let mut done = Vec::new();
     loop {
-        let mut transaction = transaction::begin(pool).await?;
-        prepare(&mut transaction, set).await?;
-        let applied = read(&mut transaction, set).await?;
-        check(set, &applied)?;
-        let Some(migration) = next(set, &applied, direction) else {
-            transaction.commit().await?;
-            return Ok(done);
+        let history = History::of(set, read(&mut session.connection, set).await?)?;
+        let migration = match direction {
+            Direction::Up => match history.left(set) {
+                Some(left) => apply(&mut session, set, &left).await.map(|()| left.migration)?,
+                None => break,
+            },
+            Direction::DownTo(to) => match history.back(set, to)? {
+                Some(migration) => take_back(&mut session, set, migration).await?,
+                None => break,
+            },
         };
-        step(&mut transaction, set, migration, direction).await?;
-        transaction.commit().await?;
         tracing::info!(version = migration.version, name = migration.name, ?direction, "migrated");
         done.push(migration.version);
     }
+    // The next process need not wait until the server has noticed that this connection is closed.
+    sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut *session.connection).await?;
+    Ok(done)
 }
 
 pub(super) async fn status(pool: &PgPool, set: &Set) -> Result<Vec<MigrationStatus>, MigrateError> {
-    let applied = look(pool, set).await?.unwrap_or_default();
-    check(set, &applied)?;
-    let of = |version| applied.iter().find(|line| line.version == version);
+    let history = History::of(set, look(pool, set).await?)?;
+    let of = |version| history.known.iter().find(|line: &&Line| line.version == version);
     Ok(set
         .migrations
         .iter()
         .map(|migration| MigrationStatus {
             version: migration.version,
             name: migration.name,
-            applied_at: of(migration.version).map(|line| line.applied_at),
+            applied_at: of(migration.version).and_then(|line| line.applied_at),
         })
         .collect())
 }
 
 pub(super) async fn ensure_current(pool: &PgPool, set: &Set) -> Result<(), MigrateError> {
     let needed = set.last();
-    let applied = look(pool, set).await?.unwrap_or_default();
-    check(set, &applied)?;
-    match applied.last() {
-        None => Err(MigrateError::Missing { needed }),
-        Some(last) if last.version < needed => {
-            Err(MigrateError::Older { found: last.version, needed })
-        }
-        Some(_) => Ok(()),
+    let history = History::of(set, look(pool, set).await?)?;
+    match history.version() {
+        0 => Err(MigrateError::Missing { needed }),
+        found if found < needed => Err(MigrateError::Older { found, needed }),
+        _ => Ok(()),
     }
 }
 
-/// Takes the lock, and makes the place for the record if there is none.
-async fn prepare(connection: &mut PgConnection, set: &Set) -> Result<(), MigrateError> {
-    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *connection).await?;
+/// Makes the place for the record if there is none, and sets what every step relies on.
+async fn prepare(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
+    let connection = &mut *session.connection;
     // A host that made the schema itself need not let us make one.
     let has_schema: bool = sqlx::query_scalar("SELECT to_regnamespace('plexsphere') IS NOT NULL")
         .fetch_one(&mut *connection)
@@ -87,92 +80,99 @@ async fn prepare(connection: &mut PgConnection, set: &Set) -> Result<(), Migrate
     if !has_schema {
         sqlx::raw_sql("CREATE SCHEMA plexsphere").execute(&mut *connection).await?;
     }
-    // Nothing in a script may depend on whom it is run by: every name says its schema.
-    sqlx::raw_sql("SET LOCAL search_path TO pg_catalog, pg_temp").execute(&mut *connection).await?;
-    sqlx::raw_sql(AssertSqlSafe(super::script::record_table(set.table)))
-        .execute(&mut *connection)
-        .await?;
+    // Nothing in a script may depend on the role that runs it: every name says its schema. A step that had to wait for
+    // a lock must not decide on what was true before, whatever the host made the default.
+    sqlx::raw_sql(
+        "SET search_path TO pg_catalog, pg_temp; SET default_transaction_isolation TO 'read committed'",
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::raw_sql(AssertSqlSafe(script::record_table(set.table))).execute(&mut *connection).await?;
+    session.wait_within(LOCK_WITHIN).await?;
     Ok(())
 }
 
-/// The record, if there is one. Changes nothing.
-async fn look(pool: &PgPool, set: &Set) -> Result<Option<Vec<Line>>, MigrateError> {
+/// The record, empty if there is none. Changes nothing.
+async fn look(pool: &PgPool, set: &Set) -> Result<Vec<Line>, MigrateError> {
     let mut connection = pool.acquire().await?;
     let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(set.table)
         .fetch_one(&mut *connection)
         .await?;
-    if exists { read(&mut connection, set).await.map(Some) } else { Ok(None) }
+    Ok(if exists { read(&mut connection, set).await? } else { Vec::new() })
 }
 
-async fn read(connection: &mut PgConnection, set: &Set) -> Result<Vec<Line>, MigrateError> {
-    let sql = format!("SELECT version, checksum, applied_at FROM {} ORDER BY version", set.table);
-    let line = |row: PgRow| {
-        Ok(Line {
-            version: u32::try_from(row.try_get::<i32, _>("version")?)
-                .map_err(|error| sqlx::Error::Decode(error.into()))?,
-            checksum: row.try_get("checksum")?,
-            applied_at: row.try_get("applied_at")?,
-        })
-    };
-    let lines = sqlx::query(AssertSqlSafe(sql)).try_map(line).fetch_all(connection).await?;
-    Ok(lines)
-}
-
-/// Invariant: what is applied is a beginning of what this release holds, with the same text.
-fn check(set: &Set, applied: &[Line]) -> Result<(), MigrateError> {
-    let known = set.last();
-    if let Some(last) = applied.last()
-        && last.version > known
-    {
-        return Err(MigrateError::Newer { found: last.version, known });
-    }
-    for (position, line) in applied.iter().enumerate() {
-        let Some(migration) = set.migrations.iter().find(|known| known.version == line.version)
-        else {
-            return Err(MigrateError::Changed { version: line.version });
-        };
-        if migration.checksum()[..] != line.checksum {
-            return Err(MigrateError::Changed { version: line.version });
-        }
-        if let Some(expected) = set.migrations.get(position)
-            && expected.version != line.version
-        {
-            return Err(MigrateError::Gap { version: expected.version });
-        }
+/// Every step of a migration that is not done yet.
+async fn apply(session: &mut Session, set: &Set, left: &Left) -> Result<(), MigrateError> {
+    let migration = left.migration;
+    let steps = steps(migration.up);
+    for (number, step) in (1..).zip(&steps).skip(left.done) {
+        let record = script::record_step(set.table, migration, number, steps.len());
+        perform(session, *step, &record).await.map_err(|error| migration.failed(error))?;
     }
     Ok(())
 }
 
-fn next(set: &Set, applied: &[Line], direction: Direction) -> Option<&'static Migration> {
-    match direction {
-        Direction::Up => set.migrations.get(applied.len()),
-        Direction::DownTo(to) => {
-            let last = applied.len().checked_sub(1)?;
-            set.migrations.get(last).filter(|migration| migration.version > to)
+async fn perform(session: &mut Session, step: Step, record: &str) -> Result<(), StepError> {
+    match step {
+        Step::Transaction(script) => return transaction(session, script, record).await,
+        Step::Batches(statement) => while session.execute(statement).await? > 0 {},
+        Step::Statements(text) => {
+            session.wait_within(STATEMENT_LOCK_WITHIN).await?;
+            for statement in statements(text) {
+                build_or_execute(session, statement).await?;
+            }
+            session.wait_within(LOCK_WITHIN).await?;
         }
     }
+    // If this is not recorded, the step runs again and finds nothing to do.
+    session.execute(record).await.map(drop)
 }
 
-async fn step(
-    connection: &mut PgConnection,
+/// Runs a statement that may have run before. An index that is complete is left as it is, and one whose build was cut
+/// off is built again.
+async fn build_or_execute(session: &mut Session, statement: &'static str) -> Result<(), StepError> {
+    if let Some(index) = index_built_by(statement) {
+        let valid =
+            "SELECT i.indisvalid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+            WHERE c.relname = $1 AND c.relnamespace = 'plexsphere'::regnamespace";
+        let valid: Option<bool> =
+            sqlx::query_scalar(valid).bind(index).fetch_optional(&mut *session.connection).await?;
+        match valid {
+            Some(true) => return Ok(()),
+            Some(false) => {
+                session.execute(&format!("DROP INDEX CONCURRENTLY plexsphere.{index}")).await?;
+            }
+            None => {}
+        }
+    }
+    session.execute(statement).await.map(drop)
+}
+
+async fn take_back(
+    session: &mut Session,
     set: &Set,
     migration: &'static Migration,
-    direction: Direction,
-) -> Result<(), MigrateError> {
-    let Migration { version, name, up, down } = *migration;
-    let script = match direction {
-        Direction::Up => up,
-        Direction::DownTo(_) => down,
+) -> Result<&'static Migration, MigrateError> {
+    let record = script::record_taken_back(set.table, migration);
+    let taken_back = transaction(session, migration.down, &record).await;
+    taken_back.map_err(|error| migration.failed(error))?;
+    Ok(migration)
+}
+
+/// A script and its line in the record, both or neither. A failure leaves the transaction open, and the session ends
+/// with it.
+async fn transaction(session: &mut Session, script: &str, record: &str) -> Result<(), StepError> {
+    session.execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+    let done = async {
+        session.execute(script).await?;
+        session.execute(record).await
     };
-    sqlx::raw_sql(script)
-        .execute(&mut *connection)
-        .await
-        .map_err(|source| MigrateError::Failed { version, name, source })?;
-    let record = match direction {
-        Direction::Up => super::script::record_applied(set.table, migration),
-        Direction::DownTo(_) => super::script::record_taken_back(set.table, migration),
-    };
-    sqlx::raw_sql(AssertSqlSafe(record)).execute(&mut *connection).await?;
-    Ok(())
+    if let Err(error) = done.await {
+        // The locks are given back now, and not when the server notices that the connection is closed. If that fails,
+        // closing it has to do.
+        let _ = session.execute("ROLLBACK").await;
+        return Err(error);
+    }
+    session.execute("COMMIT").await.map(drop)
 }

@@ -1,11 +1,15 @@
-//! The same migrations as plain SQL, for whoever applies them with a tool of their own.
+//! The same migrations as plain SQL, for hosts that apply schemas with a tool of their own.
 
 use std::fmt::Write as _;
 
 use super::set::{BROKER_SET, Migration, REFERENCE_SET, Set};
+use super::step::{Step, steps};
 
-/// The broker's schema as one script: each migration a transaction with the line that records it, so that
-/// [`status`](super::status) and [`up`](super::up) go on from there. For a database that holds none of it.
+/// The broker's schema as one script for `psql` or another tool, without parameters or client commands.
+///
+/// Each migration is one block that records itself and does nothing if it is recorded, so the script can be applied
+/// again, and [`status`](super::status) and [`up`](super::up) go on from there. It builds indexes inside of
+/// transactions: on a database with many resources it locks them for longer than [`up`](super::up) does.
 ///
 /// ```
 /// assert!(broker_pg::migrate::plain_sql().contains("CREATE TABLE plexsphere.provisioned_resources"));
@@ -24,32 +28,74 @@ fn script(set: &Set) -> String {
     script.push_str(&record_table(set.table));
     script.push('\n');
     for migration in set.migrations {
-        let record = record_applied(set.table, migration);
-        // Writing into a string does not fail.
-        let _ = write!(script, "\nBEGIN;\n\n{}\n{record}\n\nCOMMIT;\n", migration.up);
+        script.push_str(&block(set.table, migration));
     }
     script
+}
+
+/// One migration, all or nothing.
+fn block(table: &str, migration: &Migration) -> String {
+    let version = migration.version;
+    let steps = steps(migration.up);
+    let mut block = format!(
+        "
+DO $migration$
+DECLARE
+    changed bigint;
+BEGIN
+IF EXISTS (SELECT FROM {table} WHERE version = {version} AND applied_at IS NULL) THEN
+    RAISE EXCEPTION 'migration {version} is applied in part: migrate up';
+END IF;
+IF EXISTS (SELECT FROM {table} WHERE version = {version}) THEN
+    RETURN;
+END IF;
+"
+    );
+    // Writing into a string does not fail.
+    for step in &steps {
+        let _ = match step {
+            Step::Transaction(text) => writeln!(block, "EXECUTE $step$\n{text}$step$;"),
+            Step::Statements(text) => {
+                writeln!(block, "EXECUTE $step$\n{}$step$;", text.replace(" CONCURRENTLY", ""))
+            }
+            Step::Batches(text) => writeln!(
+                block,
+                "LOOP\nEXECUTE $step$\n{text}$step$;\nGET DIAGNOSTICS changed = ROW_COUNT;\nEXIT WHEN changed = 0;\nEND LOOP;"
+            ),
+        };
+    }
+    let record = record_step(table, migration, steps.len(), steps.len());
+    let _ = write!(block, "{record}\nEND\n$migration$;\n");
+    block
 }
 
 pub(super) fn record_table(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table} (
-    version    integer     PRIMARY KEY,
-    name       text        NOT NULL,
-    checksum   bytea       NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    version        integer     PRIMARY KEY,
+    name           text        NOT NULL,
+    checksum       bytea       NOT NULL,
+    -- The oldest release that may run on this schema, by the last migration that it holds.
+    lowest_release integer     NOT NULL,
+    steps_done     integer     NOT NULL,
+    -- NULL while steps are left.
+    applied_at     timestamptz
 );"
     )
 }
 
-pub(super) fn record_applied(table: &str, migration: &Migration) -> String {
+/// So many steps of a migration are done.
+pub(super) fn record_step(table: &str, migration: &Migration, done: usize, all: usize) -> String {
     let mut checksum = String::with_capacity(64);
     for byte in migration.checksum() {
         let _ = write!(checksum, "{byte:02x}");
     }
-    let Migration { version, name, .. } = migration;
+    let Migration { version, name, lowest_release, .. } = migration;
+    let applied_at = if done == all { "clock_timestamp()" } else { "NULL" };
     format!(
-        "INSERT INTO {table} (version, name, checksum) VALUES ({version}, '{name}', '\\x{checksum}');"
+        "INSERT INTO {table} (version, name, checksum, lowest_release, steps_done, applied_at)
+VALUES ({version}, '{name}', '\\x{checksum}', {lowest_release}, {done}, {applied_at})
+ON CONFLICT (version) DO UPDATE SET steps_done = excluded.steps_done, applied_at = excluded.applied_at;"
     )
 }
 

@@ -15,6 +15,10 @@ pub struct Migration {
     pub up: &'static str,
     /// The script that takes it back. Its first lines say what that loses.
     pub down: &'static str,
+    /// The oldest release that may run on the schema once this migration has begun. A release is named by the last
+    /// migration that it holds. The number is stored with the migration, so that an older release, which does not hold
+    /// the migration, can read it.
+    pub lowest_release: u32,
 }
 
 /// How a migration stands in a database.
@@ -30,10 +34,11 @@ pub struct MigrationStatus {
 }
 
 macro_rules! migration {
-    ($directory:literal, $version:literal, $number:literal, $name:literal) => {
+    ($directory:literal, $version:literal, $number:literal, $name:literal, from $lowest:literal) => {
         Migration {
             version: $version,
             name: $name,
+            lowest_release: $lowest,
             up: include_str!(concat!("../../", $directory, "/", $number, "_", $name, ".up.sql")),
             down: include_str!(concat!(
                 "../../",
@@ -50,15 +55,15 @@ macro_rules! migration {
 
 /// The broker's own migrations, in their order.
 pub const MIGRATIONS: &[Migration] = &[
-    migration!("migrations", 26, "0026", "provisioning_broker"),
-    migration!("migrations", 27, "0027", "provisioning_broker_deletion"),
-    migration!("migrations", 28, "0028", "provisioning_broker_aggregate"),
-    migration!("migrations", 29, "0029", "provisioning_broker_schedule"),
-    migration!("migrations", 30, "0030", "provisioning_broker_outbox"),
+    migration!("migrations", 26, "0026", "provisioning_broker", from 26),
+    migration!("migrations", 27, "0027", "provisioning_broker_deletion", from 27),
+    migration!("migrations", 28, "0028", "provisioning_broker_aggregate", from 27),
+    migration!("migrations", 29, "0029", "provisioning_broker_schedule", from 27),
+    migration!("migrations", 30, "0030", "provisioning_broker_outbox", from 27),
 ];
 
 /// The minimal tables of the neighbours.
-pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours")];
+pub const REFERENCE: &[Migration] = &[migration!("reference", 1, "0001", "neighbours", from 1)];
 
 /// A history of its own in the database.
 pub(super) struct Set {
@@ -81,7 +86,7 @@ impl Set {
 }
 
 impl Migration {
-    /// Over both scripts: whoever changes one after it was applied is found out.
+    /// Over both scripts: a script that was changed after it was applied is noticed.
     pub(super) fn checksum(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(self.up);
@@ -99,6 +104,13 @@ mod tests {
     fn versions_grow() {
         for set in [MIGRATIONS, REFERENCE] {
             assert!(set.windows(2).all(|pair| pair[0].version < pair[1].version));
+        }
+    }
+
+    #[test]
+    fn every_migration_allows_its_own_release() {
+        for migration in MIGRATIONS.iter().chain(REFERENCE) {
+            assert!(migration.lowest_release <= migration.version, "{}", migration.name);
         }
     }
 

@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use broker_domain::{Error, EventId, EventType, ProvisionedResourceId};
 use broker_ports::{
-    Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, EventClaim,
-    PageSize, PortError, Resume, SetAside, SetAsideOf, WorkerId,
+    Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure,
+    EventClaim, EventsOf, PageSize, PortError, Resume, SetAside, SetAsideOf, WorkerId,
 };
 
 use super::statements::{
-    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, AcknowledgeValues, AsideOfAllValues,
-    AsideOfOneValues, AsideRow, BACKLOG, BacklogRow, CLAIM_EVENTS, ClaimValues, ClaimedRow,
-    DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS, ResumeValues,
-    ResumedRow, SET_ASIDE_EVENT, SetAsideValues,
+    ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, AcknowledgeValues,
+    AsideOfAllValues, AsideOfOneValues, AsideOfProjectValues, AsideRow, BACKLOG, BacklogRow,
+    CLAIM_EVENTS, ClaimValues, ClaimedRow, DELAY_EVENT, DelayValues, DoneRow, PURGE_EVENTS,
+    PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS, ResumeValues, ResumedRow, SET_ASIDE_EVENT,
+    SetAsideValues,
 };
 use crate::error::{Classified, drifted};
 use crate::store::PgStore;
 use crate::values::{microseconds, signed, text, unsigned, unsigned_int};
 
-const TABLE: &str = "outbox_events";
+const TABLE: &str = "provisioning_outbox";
 
 fn taken(row: Option<DoneRow>) -> Acknowledged {
     if row.is_some_and(|DoneRow { done }| done) {
@@ -54,6 +55,26 @@ impl PgStore {
         };
         let mut connection = self.connection().await?;
         ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(taken)
+    }
+
+    pub(super) async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        let values = DelayValues {
+            event_id: claim.event_id.as_uuid(),
+            worker: claim.worker.as_str(),
+            number: signed(claim.number),
+            wait_microseconds: microseconds(wait),
+            rejected: match failure {
+                DeliveryFailure::Rejected => true,
+                DeliveryFailure::Unavailable => false,
+            },
+        };
+        let mut connection = self.connection().await?;
+        DELAY_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
     pub(super) async fn set_aside_event(
@@ -119,16 +140,24 @@ impl PgStore {
 impl PgStore {
     pub(super) async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
         let mut connection = self.connection().await?;
-        let rows = if let Some(id) = of {
-            let values = AsideOfOneValues { id: id.as_uuid() };
-            ASIDE_OF_ONE.all(&mut connection, values).await.harmless()?
-        } else {
-            let values = AsideOfAllValues { limit: i64::from(limit.get()) };
-            ASIDE_OF_ALL.all(&mut connection, values).await.harmless()?
+        let limit = i64::from(limit.get());
+        let rows = match of {
+            EventsOf::All => {
+                let values = AsideOfAllValues { limit };
+                ASIDE_OF_ALL.all(&mut connection, values).await.harmless()?
+            }
+            EventsOf::Project(project) => {
+                let values = AsideOfProjectValues { project_id: project.as_uuid(), limit };
+                ASIDE_OF_PROJECT.all(&mut connection, values).await.harmless()?
+            }
+            EventsOf::Resource(id) => {
+                let values = AsideOfOneValues { id: id.as_uuid() };
+                ASIDE_OF_ONE.all(&mut connection, values).await.harmless()?
+            }
         };
         rows.into_iter().map(AsideRow::into_set_aside).collect()
     }

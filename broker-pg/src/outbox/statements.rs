@@ -35,6 +35,16 @@ takes! {
 }
 
 takes! {
+    struct DelayValues<'a> {
+        event_id: Uuid,
+        worker: &'a str,
+        number: i64,
+        wait_microseconds: i64,
+        rejected: bool,
+    }
+}
+
+takes! {
     struct SetAsideValues<'a> {
         event_id: Uuid,
         worker: &'a str,
@@ -87,6 +97,13 @@ takes! {
 }
 
 takes! {
+    struct AsideOfProjectValues {
+        project_id: Uuid,
+        limit: i64,
+    }
+}
+
+takes! {
     struct AsideOfAllValues {
         limit: i64,
     }
@@ -118,11 +135,11 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
     "outbox.claim_events",
     "WITH picked AS MATERIALIZED (
     SELECT e.event_id
-    FROM plexsphere.outbox_events AS e
+    FROM plexsphere.provisioning_outbox AS e
     WHERE e.settled_at IS NULL AND e.set_aside_reason IS NULL
-        AND (e.claimed_until IS NULL OR e.claimed_until <= statement_timestamp())
+        AND (e.held_until IS NULL OR e.held_until <= statement_timestamp())
         AND NOT EXISTS (
-            SELECT FROM plexsphere.outbox_events AS earlier
+            SELECT FROM plexsphere.provisioning_outbox AS earlier
             WHERE earlier.provisioned_resource_id = e.provisioned_resource_id
                 AND earlier.sequence < e.sequence AND earlier.settled_at IS NULL
         )
@@ -130,9 +147,9 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
     LIMIT $2
     FOR NO KEY UPDATE OF e SKIP LOCKED
 ), claimed AS (
-    UPDATE plexsphere.outbox_events AS e
-    SET claimed_by = $1, claimed_until = clock_timestamp() + $3::bigint * interval '1 microsecond',
-        claims = e.claims + 1, attempts = e.attempts + 1
+    UPDATE plexsphere.provisioning_outbox AS e
+    SET claimed_by = $1, held_until = clock_timestamp() + $3::bigint * interval '1 microsecond',
+        claims = e.claims + 1
     WHERE e.event_id = ANY (ARRAY(SELECT event_id FROM picked))
     RETURNING e.event_id, e.provisioned_resource_id, e.sequence, e.event_type, e.occurred_at, e.payload,
         e.claims, e.attempts, e.position
@@ -144,16 +161,26 @@ FROM claimed ORDER BY position",
 /// A claim that is over still counts as long as it is the last one.
 pub(crate) const ACKNOWLEDGE_EVENT: Statement<AcknowledgeValues<'_>, DoneRow> = Statement::new(
     "outbox.acknowledge_event",
-    "UPDATE plexsphere.outbox_events
-SET settled_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL
+    "UPDATE plexsphere.provisioning_outbox
+SET settled_at = clock_timestamp(), claimed_by = NULL, held_until = NULL
+WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
+RETURNING true AS done",
+);
+
+/// Only a rejection counts as an attempt.
+pub(crate) const DELAY_EVENT: Statement<DelayValues<'_>, DoneRow> = Statement::new(
+    "outbox.delay_event",
+    "UPDATE plexsphere.provisioning_outbox
+SET claimed_by = NULL, held_until = clock_timestamp() + $4::bigint * interval '1 microsecond',
+    attempts = attempts + CASE WHEN $5 THEN 1 ELSE 0 END
 WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 
 pub(crate) const SET_ASIDE_EVENT: Statement<SetAsideValues<'_>, DoneRow> = Statement::new(
     "outbox.set_aside_event",
-    "UPDATE plexsphere.outbox_events
-SET set_aside_reason = $4, claimed_by = NULL, claimed_until = NULL
+    "UPDATE plexsphere.provisioning_outbox
+SET set_aside_reason = $4, claimed_by = NULL, held_until = NULL
 WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
@@ -163,12 +190,12 @@ pub(crate) const RESUME_EVENTS: Statement<ResumeValues<'_>, ResumedRow> = Statem
     "outbox.resume_events",
     "WITH first AS MATERIALIZED (
     SELECT event_id, provisioned_resource_id, event_type, set_aside_reason
-    FROM plexsphere.outbox_events
+    FROM plexsphere.provisioning_outbox
     WHERE provisioned_resource_id = $1 AND settled_at IS NULL
     ORDER BY sequence LIMIT 1
     FOR NO KEY UPDATE
 ), resumed AS (
-    UPDATE plexsphere.outbox_events AS e
+    UPDATE plexsphere.provisioning_outbox AS e
     SET set_aside_reason = NULL, attempts = 0, settled_at = CASE WHEN $2 THEN clock_timestamp() END
     FROM first
     WHERE e.event_id = first.event_id AND first.set_aside_reason IS NOT NULL
@@ -185,13 +212,13 @@ SELECT event_id, event_type, reason FROM resumed",
 pub(crate) const PURGE_EVENTS: Statement<PurgeEventsValues, PurgedEventsRow> = Statement::new(
     "outbox.purge_events",
     "WITH over AS MATERIALIZED (
-    SELECT event_id FROM plexsphere.outbox_events
+    SELECT event_id FROM plexsphere.provisioning_outbox
     WHERE settled_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
     ORDER BY settled_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), gone AS (
-    DELETE FROM plexsphere.outbox_events WHERE event_id = ANY (ARRAY(SELECT event_id FROM over))
+    DELETE FROM plexsphere.provisioning_outbox WHERE event_id = ANY (ARRAY(SELECT event_id FROM over))
     RETURNING event_id
 )
 SELECT count(*) AS purged FROM gone",
@@ -200,23 +227,33 @@ SELECT count(*) AS purged FROM gone",
 pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
     "outbox.backlog",
     "SELECT count(*) AS depth, count(set_aside_reason) AS set_aside, min(committed_at) AS oldest
-FROM plexsphere.outbox_events WHERE settled_at IS NULL",
+FROM plexsphere.provisioning_outbox WHERE settled_at IS NULL",
 );
 
 /// Of one resource, by the index that delivers its events in order.
 pub(crate) const ASIDE_OF_ONE: Statement<AsideOfOneValues, AsideRow> = Statement::new(
     "outbox.set_aside_of_one",
     "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
-FROM plexsphere.outbox_events
+FROM plexsphere.provisioning_outbox
 WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND set_aside_reason IS NOT NULL
 ORDER BY sequence LIMIT 1",
+);
+
+/// Of a Project: a resource is not purged while an event of it waits, so that its row says whose it is.
+pub(crate) const ASIDE_OF_PROJECT: Statement<AsideOfProjectValues, AsideRow> = Statement::new(
+    "outbox.set_aside_of_project",
+    "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.set_aside_reason AS reason
+FROM plexsphere.provisioning_outbox AS e
+    JOIN plexsphere.provisioned_resources AS r ON r.id = e.provisioned_resource_id
+WHERE r.project_id = $1 AND e.settled_at IS NULL AND e.set_aside_reason IS NOT NULL
+ORDER BY e.provisioned_resource_id LIMIT $2",
 );
 
 /// Of all: only what was not settled is looked at, as for the backlog.
 pub(crate) const ASIDE_OF_ALL: Statement<AsideOfAllValues, AsideRow> = Statement::new(
     "outbox.set_aside_of_all",
     "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
-FROM plexsphere.outbox_events
+FROM plexsphere.provisioning_outbox
 WHERE settled_at IS NULL AND set_aside_reason IS NOT NULL
 ORDER BY provisioned_resource_id LIMIT $1",
 );

@@ -1,6 +1,6 @@
 //! Stage 2 on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
 
-use broker_domain::{Error, Event, NotFound, Snapshot};
+use broker_domain::{ClusterId, Error, Event, NotFound, Snapshot};
 use broker_ports::{Admitted, Created, PortError, wire};
 use serde_json::Value;
 use sqlx::types::Json;
@@ -44,6 +44,7 @@ takes! {
         actor: &'a str,
         correlation_id: &'a str,
         event_data: Option<&'a str>,
+        cluster_id: Option<&'a str>,
     }
 }
 
@@ -62,8 +63,8 @@ pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new
     INSERT INTO plexsphere.provisioned_resources
         (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name, created_at,
          parameters, mesh_role, on_failure, token_ordinal, substrate, phase_entered_at, event_sequence,
-         version, request_id, request_hash)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+         version, request_id, request_hash, cluster_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $12, $13, $14, $15, $16, $17, $18, $27)
     ON CONFLICT ON CONSTRAINT provisioned_resources_project_id_request_id_key DO NOTHING
     RETURNING id, project_id, version, status
 ), stamped AS MATERIALIZED (
@@ -72,7 +73,7 @@ pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new
     INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
     SELECT id, $20, version FROM stamped WHERE $19::uuid IS NOT NULL
 ), event AS (
-    INSERT INTO plexsphere.outbox_events
+    INSERT INTO plexsphere.provisioning_outbox
         (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
     SELECT $19, id, $15, $20, $21::timestamptz, $22, at FROM stamped WHERE $19::uuid IS NOT NULL
 ), line AS (
@@ -212,6 +213,7 @@ async fn insert(
         actor: audit.attribution.actor.as_str(),
         correlation_id: audit.attribution.correlation_id.as_str(),
         event_data: audit.event_data.as_deref(),
+        cluster_id: resource.substrate().cluster().map(ClusterId::as_str),
     };
     match CREATE.optional(connection, values).await {
         Ok(stored) => Ok(stored.is_some_and(|CreateRow { id }| id == resource.id().as_uuid())),
@@ -239,10 +241,11 @@ fn refused(error: &sqlx::Error, admitted: &Admitted, event: &EventValues) -> Opt
             resource.cloud_credential_id().not_found()
         }
         // The second: of a resource that was purged before its events were.
-        "provisioned_resources_pkey" | "outbox_events_provisioned_resource_id_sequence_key" => {
+        "provisioned_resources_pkey"
+        | "provisioning_outbox_provisioned_resource_id_sequence_key" => {
             Error::invalid("id", format!("{} is taken; use a new one", resource.id()))
         }
-        "outbox_events_pkey" => event.taken(),
+        "provisioning_outbox_pkey" => event.taken(),
         _ => return None,
     })
 }

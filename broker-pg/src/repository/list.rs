@@ -2,7 +2,7 @@
 //! complete.
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::{ListPage, ListQuery, PageSize, PortError, UnreadableRow, Watermark};
+use broker_ports::{ListPage, ListQuery, PageBytes, PageSize, PortError, UnreadableRow, Watermark};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -25,8 +25,20 @@ takes! {
         project_id: Option<Uuid>,
         status: Option<&'a str>,
         updated_since: Option<OffsetDateTime>,
+        bytes: i64,
     }
 }
+
+/// The bytes of parameters in all rows before the previous one, in the order of ids. A row is given while these fit into
+/// a page. So the first two rows always are, and at least one row behind the page is, if there is one: the sign that
+/// there are more, also behind a first row that fills the page alone. Later rows stay in the database.
+macro_rules! held_before {
+    () => {
+        "coalesce(sum(octet_length(parameters::text)) OVER (
+        ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING), 0) AS held_before"
+    };
+}
+pub(super) use held_before;
 
 /// Read before the page, in a statement of its own: the page's must begin after it.
 pub(crate) const WATERMARK: Statement<(), WatermarkRow> = Statement::new(
@@ -43,11 +55,18 @@ macro_rules! list {
             concat!(
                 "SELECT ",
                 resource_columns!(),
-                "\nFROM plexsphere.provisioned_resources\nWHERE id > $1 AND ",
+                "\nFROM (\n    SELECT *, ",
+                held_before!(),
+                "\n    FROM (
+        SELECT * FROM plexsphere.provisioned_resources WHERE id > $1 AND ",
                 $project,
                 " AND ",
                 $status,
-                " AND $5::timestamptz IS NULL\nORDER BY id LIMIT $2"
+                " AND $5::timestamptz IS NULL
+        ORDER BY id LIMIT $2
+    ) AS page
+) AS page
+WHERE held_before <= $6 ORDER BY id"
             ),
         )
     };
@@ -74,7 +93,11 @@ macro_rules! list_changed {
 )
 SELECT ",
                 resource_columns!(),
-                "\nFROM page JOIN plexsphere.provisioned_resources USING (id)\nORDER BY id"
+                "\nFROM (\n    SELECT r.*, ",
+                held_before!(),
+                "\n    FROM page JOIN plexsphere.provisioned_resources AS r USING (id)
+) AS page
+WHERE held_before <= $6 ORDER BY id"
             ),
         )
     };
@@ -112,14 +135,20 @@ pub(super) struct Cut<T> {
     pub(super) next: Option<ProvisionedResourceId>,
 }
 
-/// Cuts off the one more, and reads the others. What cannot be read is named, and holds up no other.
+/// Cuts off what is more than a page, and reads the others. What cannot be read is named, and holds up no other.
 pub(super) fn cut<R, T>(
     mut rows: Vec<R>,
-    limit: PageSize,
+    (limit, bytes): (PageSize, PageBytes),
     id: impl Fn(&R) -> Uuid,
+    parameters: impl Fn(&R) -> usize,
     read: impl Fn(R) -> Result<T, PortError>,
 ) -> Result<Cut<T>, PortError> {
-    let limit = usize::from(limit.get());
+    let held = rows.iter().scan(0, |held, row| {
+        *held += parameters(row);
+        Some(*held)
+    });
+    let fits = held.take_while(|held| *held <= bytes.get() as usize).count().max(1);
+    let limit = usize::from(limit.get()).min(fits);
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(&id).map(ProvisionedResourceId::new);
@@ -151,12 +180,19 @@ impl PgStore {
             project_id: query.project.map(|project| project.as_uuid()),
             status: query.phase.map(Phase::as_str),
             updated_since: query.updated_since.map(Watermark::at),
+            bytes: query.bytes.get().into(),
         };
         let mut connection = self.connection().await?;
         let WatermarkRow { watermark } = WATERMARK.one(&mut connection, ()).await.harmless()?;
         let rows = statement.all(&mut connection, values).await.harmless()?;
-        let Cut { readable, unreadable, next } =
-            cut(rows, query.limit, |row| row.id, ResourceRow::into_resource)?;
+        let weight = |row: &ResourceRow| row.parameters.len();
+        let Cut { readable, unreadable, next } = cut(
+            rows,
+            (query.limit, query.bytes),
+            |row| row.id,
+            weight,
+            ResourceRow::into_resource,
+        )?;
         Ok(ListPage::new(readable, next, Watermark::new(watermark)).beside(unreadable))
     }
 }

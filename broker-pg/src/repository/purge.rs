@@ -36,7 +36,7 @@ pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     WHERE r.status = 'Deleted'
         AND r.updated_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
         AND NOT EXISTS (
-            SELECT FROM plexsphere.outbox_events AS e
+            SELECT FROM plexsphere.provisioning_outbox AS e
             WHERE e.provisioned_resource_id = r.id AND e.settled_at IS NULL
         )
     ORDER BY r.updated_at

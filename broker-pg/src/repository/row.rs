@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use broker_domain::{
     ClusterId, Error, ObjectReference, Parameters, ProvisionedResource, ReferencesDigest, Snapshot,
-    Substrate,
+    Substrate, XrUid,
 };
 use broker_ports::{PortError, RequestHash};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ macro_rules! resource_columns {
         "id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name,
     bootstrap_token_id, created_at, updated_at, parameters::text AS parameters, mesh_role, on_failure,
     failure_step, failure_reason, token_ordinal, token_closed, substrate, references_digest, cluster_id,
-    request_hash, deletion_requested_at, phase_entered_at, first_ready_at, abandoned, event_sequence, version"
+    xr_uid, request_hash, deletion_requested_at, phase_entered_at, first_ready_at, abandoned, event_sequence, version"
     };
 }
 pub(crate) use resource_columns;
@@ -51,6 +51,7 @@ gives! {
         substrate: Json<Value>,
         references_digest: Option<Vec<u8>>,
         cluster_id: Option<String>,
+        xr_uid: Option<String>,
         request_hash: Option<Vec<u8>>,
         deletion_requested_at: Option<OffsetDateTime>,
         phase_entered_at: OffsetDateTime,
@@ -97,6 +98,7 @@ impl ResourceRow {
             substrate: Json(substrate),
             references_digest,
             cluster_id,
+            xr_uid,
             request_hash,
             deletion_requested_at,
             phase_entered_at,
@@ -124,7 +126,7 @@ impl ResourceRow {
             failure_reason,
             token_ordinal: unsigned_int("token_ordinal", token_ordinal)?,
             token_closed,
-            substrate: substrate_of(substrate, cluster_id, references_digest)?,
+            substrate: substrate_of(substrate, cluster_id, references_digest, xr_uid)?,
             deletion_requested_at,
             phase_entered_at,
             first_ready_at,
@@ -175,10 +177,15 @@ pub(crate) fn digest_of(bytes: Option<Vec<u8>>) -> Result<Option<ReferencesDiges
     Ok(bytes.map(ReferencesDigest::new))
 }
 
+pub(crate) fn uid_of(xr_uid: Option<String>) -> Result<Option<XrUid>, Error> {
+    xr_uid.map(XrUid::new).transpose()
+}
+
 fn substrate_of(
     document: Value,
     cluster_id: Option<String>,
     references_digest: Option<Vec<u8>>,
+    xr_uid: Option<String>,
 ) -> Result<Substrate, Error> {
     let odd =
         |error: serde_json::Error| Error::invalid("substrate", format!("does not read: {error}"));
@@ -196,6 +203,7 @@ fn substrate_of(
         provider_config,
         composed,
         digest_of(references_digest)?,
+        uid_of(xr_uid)?,
     )
 }
 
@@ -226,6 +234,7 @@ mod tests {
         Substrate::default()
             .about_to_apply(ClusterId::new("uid").unwrap(), object("ProviderConfig", Some("ns")))
             .observed([object("Server", None)], ReferencesDigest::new([7; 32]))
+            .armed(XrUid::new("uid-1").unwrap())
     }
 
     #[test]
@@ -234,7 +243,8 @@ mod tests {
             let Json(document) = substrate_document(&substrate);
             let cluster = substrate.cluster().map(|cluster| cluster.as_str().to_owned());
             let digest = substrate.references_digest().map(|digest| digest.as_bytes().to_vec());
-            assert_eq!(substrate_of(document, cluster, digest).unwrap(), substrate);
+            let uid = substrate.applied().map(|uid| uid.as_str().to_owned());
+            assert_eq!(substrate_of(document, cluster, digest, uid).unwrap(), substrate);
         }
     }
 
@@ -251,7 +261,7 @@ mod tests {
     #[test]
     fn substrate_of_another_form_is_refused_by_its_name() {
         for odd in ["[]", r#"{"composed":[{}]}"#, r#"{"more":1}"#] {
-            let error = substrate_of(odd.parse().unwrap(), None, None).unwrap_err();
+            let error = substrate_of(odd.parse().unwrap(), None, None, None).unwrap_err();
             assert!(error.to_string().starts_with("substrate: does not read"), "{error}");
         }
     }

@@ -8,8 +8,8 @@ use broker_ports::{CompactRow, PortError, SweepPage, SweepQuery};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::list::{Cut, beginning, cut, one_more};
-use super::row::{cluster_of, digest_of};
+use super::list::{Cut, beginning, cut, held_before, one_more};
+use super::row::{cluster_of, digest_of, uid_of};
 use crate::error::{Classified, drifted};
 use crate::sql::{Statement, gives, takes};
 use crate::store::PgStore;
@@ -19,6 +19,7 @@ takes! {
     struct SweepValues {
         after: Uuid,
         limit: i64,
+        bytes: i64,
     }
 }
 
@@ -38,6 +39,7 @@ gives! {
         token_closed: bool,
         cluster_id: Option<String>,
         references_digest: Option<Vec<u8>>,
+        xr_uid: Option<String>,
         parameters: Option<String>,
         due_at: Option<OffsetDateTime>,
         lease_until: Option<OffsetDateTime>,
@@ -51,21 +53,54 @@ gives! {
     }
 }
 
+takes! {
+    struct SweepOfProjectValues {
+        after: Uuid,
+        limit: i64,
+        bytes: i64,
+        project_id: Uuid,
+    }
+}
+
+/// What both statements read; they differ in one condition.
+macro_rules! sweep_rows {
+    ($condition:literal) => {
+        concat!(
+            "SELECT statement_timestamp() AS now, id, project_id, resource_id, blueprint_version_id,
+    cloud_credential_id, status, version, mesh_role, on_failure, bootstrap_token_id, token_closed,
+    cluster_id, references_digest, xr_uid, parameters::text AS parameters, due_at, lease_until, paused
+FROM (
+    SELECT *, ",
+            held_before!(),
+            "
+    FROM (
+        SELECT r.id, r.project_id, r.resource_id, r.blueprint_version_id, r.cloud_credential_id, r.status,
+            r.version, r.mesh_role, r.on_failure, r.bootstrap_token_id, r.token_closed, r.cluster_id,
+            r.references_digest, r.xr_uid,
+            CASE WHEN r.status IN ('Pending', 'Provisioning', 'Enrolling') THEN r.parameters END AS parameters,
+            s.due_at, s.lease_until, s.paused
+        FROM plexsphere.provisioned_resources AS r
+            JOIN plexsphere.provisioned_resource_schedule AS s ON s.provisioned_resource_id = r.id
+        WHERE r.status <> 'Deleted' AND (r.status <> 'Failed' OR r.on_failure <> 'retain') AND r.id > $1
+            AND s.provisioned_resource_id > $1",
+            $condition,
+            "
+        ORDER BY r.id LIMIT $2
+    ) AS page
+) AS page
+WHERE held_before <= $3 ORDER BY id"
+        )
+    };
+}
+
 /// Where the page begins is said of both tables: a join that walks them side by side would otherwise begin at
 /// the first row of the second one, page after page.
-pub(crate) const SWEEP: Statement<SweepValues, SweepRow> = Statement::new(
-    "repository.sweep_page",
-    "SELECT statement_timestamp() AS now, r.id, r.project_id, r.resource_id, r.blueprint_version_id,
-    r.cloud_credential_id, r.status, r.version, r.mesh_role, r.on_failure, r.bootstrap_token_id,
-    r.token_closed, r.cluster_id, r.references_digest,
-    CASE WHEN r.status IN ('Pending', 'Provisioning', 'Enrolling') THEN r.parameters::text END AS parameters,
-    s.due_at, s.lease_until, s.paused
-FROM plexsphere.provisioned_resources AS r
-    JOIN plexsphere.provisioned_resource_schedule AS s ON s.provisioned_resource_id = r.id
-WHERE r.status <> 'Deleted' AND (r.status <> 'Failed' OR r.on_failure <> 'retain') AND r.id > $1
-    AND s.provisioned_resource_id > $1
-ORDER BY r.id LIMIT $2",
-);
+pub(crate) const SWEEP: Statement<SweepValues, SweepRow> =
+    Statement::new("repository.sweep_page", sweep_rows!(""));
+
+/// A statement of its own, so that Postgres walks the index of the Project's rows and no other Project's.
+pub(crate) const SWEEP_OF_PROJECT: Statement<SweepOfProjectValues, SweepRow> =
+    Statement::new("repository.sweep_page_of_project", sweep_rows!(" AND r.project_id = $4"));
 
 /// For an empty page, which has no row that could say it.
 pub(crate) const NOW: Statement<(), NowRow> =
@@ -73,16 +108,25 @@ pub(crate) const NOW: Statement<(), NowRow> =
 
 impl PgStore {
     pub(super) async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
-        let SweepQuery { after, limit, .. } = *query;
-        let values = SweepValues { after: beginning(after), limit: one_more(limit) };
+        let SweepQuery { project, after, limit, bytes, .. } = *query;
+        let (after, most, within) = (beginning(after), one_more(limit), bytes.get().into());
         let mut connection = self.connection().await?;
-        let rows = SWEEP.all(&mut connection, values).await.harmless()?;
+        let rows = if let Some(project) = project {
+            let project_id = project.as_uuid();
+            let values = SweepOfProjectValues { after, limit: most, bytes: within, project_id };
+            SWEEP_OF_PROJECT.all(&mut connection, values).await
+        } else {
+            let values = SweepValues { after, limit: most, bytes: within };
+            SWEEP.all(&mut connection, values).await
+        };
+        let rows = rows.harmless()?;
         let now = match rows.first() {
             Some(row) => row.now,
             None => NOW.one(&mut connection, ()).await.harmless()?.now,
         };
+        let weight = |row: &SweepRow| row.parameters.as_ref().map_or(0, String::len);
         let Cut { readable, unreadable, next } =
-            cut(rows, limit, |row| row.id, SweepRow::into_compact)?;
+            cut(rows, (limit, bytes), |row| row.id, weight, SweepRow::into_compact)?;
         Ok(SweepPage::new(readable, next, now).beside(unreadable))
     }
 }
@@ -109,6 +153,7 @@ impl SweepRow {
             token_closed,
             cluster_id,
             references_digest,
+            xr_uid,
             parameters,
             due_at,
             lease_until,
@@ -129,6 +174,7 @@ impl SweepRow {
         row.token_closed = token_closed;
         row.cluster = cluster_of(cluster_id)?;
         row.references_digest = digest_of(references_digest)?;
+        row.applied = uid_of(xr_uid)?;
         row.parameters = parameters.map(Parameters::from_canonical_json).transpose()?;
         row.due_at = due_at;
         row.lease_until = lease_until;

@@ -30,6 +30,7 @@ takes! {
         substrate: Json<Value>,
         references_digest: Option<&'a [u8]>,
         cluster_id: Option<&'a str>,
+        xr_uid: Option<&'a str>,
         deletion_requested_at: Option<OffsetDateTime>,
         phase_entered_at: OffsetDateTime,
         first_ready_at: Option<OffsetDateTime>,
@@ -83,9 +84,9 @@ pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
 ), written AS (
     UPDATE plexsphere.provisioned_resources AS r
     SET status = $5, bootstrap_token_id = $6, failure_step = $7, failure_reason = $8, token_ordinal = $9,
-        token_closed = $10, substrate = $11, references_digest = $12, cluster_id = $13,
-        deletion_requested_at = $14, phase_entered_at = $15, first_ready_at = $16, abandoned = $17,
-        event_sequence = $18, version = $19
+        token_closed = $10, substrate = $11, references_digest = $12, cluster_id = $13, xr_uid = $14,
+        deletion_requested_at = $15, phase_entered_at = $16, first_ready_at = $17, abandoned = $18,
+        event_sequence = $19, version = $20
     FROM judged
     WHERE r.id = $1 AND judged.verdict = 'committed'
     RETURNING r.id, r.project_id, r.version, judged.status AS previous_phase, r.status AS new_phase
@@ -93,16 +94,16 @@ pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     SELECT id, project_id, version, previous_phase, new_phase, clock_timestamp() AS at FROM written
 ), token AS (
     INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
-    SELECT id, $21, version FROM stamped WHERE $20::uuid IS NOT NULL
+    SELECT id, $22, version FROM stamped WHERE $21::uuid IS NOT NULL
 ), event AS (
-    INSERT INTO plexsphere.outbox_events
+    INSERT INTO plexsphere.provisioning_outbox
         (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
-    SELECT $20, id, $18, $21, $22::timestamptz, $23, at FROM stamped WHERE $20::uuid IS NOT NULL
+    SELECT $21, id, $19, $22, $23::timestamptz, $24, at FROM stamped WHERE $21::uuid IS NOT NULL
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase,
          failed_step, version, epoch, event_data, at)
-    SELECT project_id, id, $24, $25, $26, previous_phase, new_phase, $27, version, $3, $28, at FROM stamped
+    SELECT project_id, id, $25, $26, $27, previous_phase, new_phase, $28, version, $3, $29, at FROM stamped
 )
 SELECT status, verdict FROM judged",
 );
@@ -165,6 +166,7 @@ impl PgStore {
             substrate: substrate_document(substrate),
             references_digest: substrate.references_digest().map(|digest| &digest.as_bytes()[..]),
             cluster_id: substrate.cluster().map(broker_domain::ClusterId::as_str),
+            xr_uid: substrate.applied().map(broker_domain::XrUid::as_str),
             deletion_requested_at: *deletion_requested_at,
             phase_entered_at: *phase_entered_at,
             first_ready_at: *first_ready_at,
@@ -184,7 +186,7 @@ impl PgStore {
         let mut connection = self.connection().await?;
         let answer = WRITE.optional(&mut connection, values).await;
         if let Err(error) = &answer
-            && constraint(error) == Some("outbox_events_pkey")
+            && constraint(error) == Some("provisioning_outbox_pkey")
         {
             return Err(event.taken().into());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use broker_domain::{BlueprintVersionId, Error, MeshRole};
 use broker_ports::{BlueprintResolver, BlueprintVersionView, PortError};
-use broker_render::catalog::ComposedKind;
+use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -24,6 +24,7 @@ takes! {
 gives! {
     struct BlueprintRow {
         xrd: Vec<u8>,
+        composition: Vec<u8>,
         parameter_schema: String,
         injection_strategy: String,
         mesh_role: String,
@@ -33,7 +34,7 @@ gives! {
 
 pub(crate) const RESOLVE_BLUEPRINT: Statement<ResolveBlueprint, BlueprintRow> = Statement::new(
     "blueprint_resolver.resolve",
-    "SELECT xrd, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text
+    "SELECT xrd, composition, parameter_schema::text, injection_strategy, mesh_role, composed_kinds::text
     FROM plexsphere.blueprint_versions
     WHERE id = $1",
 );
@@ -94,10 +95,18 @@ impl BlueprintResolver for PgNeighbours {
 }
 
 fn read(id: BlueprintVersionId, row: BlueprintRow) -> Result<BlueprintVersionView, Error> {
-    let BlueprintRow { xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds } = row;
+    let BlueprintRow {
+        xrd,
+        composition,
+        parameter_schema,
+        injection_strategy,
+        mesh_role,
+        composed_kinds,
+    } = row;
     let view = BlueprintVersionView::new(
         id,
         Arc::new(Xrd::parse(&xrd)?),
+        composition_name(&composition)?,
         Arc::new(ParameterSchema::parse(parameter_schema.as_bytes())?),
         InjectionStrategy::try_from(injection_strategy.as_str())?,
         MeshRole::try_from(mesh_role.as_str())?,

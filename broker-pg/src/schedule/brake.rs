@@ -1,8 +1,9 @@
-//! Stage 2 on Postgres: the brake of a cluster, which every replica obeys.
+//! Stage 2 on Postgres: the brakes of a cluster, which every replica obeys.
 
-use broker_domain::ClusterId;
-use broker_ports::{Attribution, AuditAction, Brake, PortError};
+use broker_domain::{ClusterId, Error, ProjectId};
+use broker_ports::{Attribution, AuditAction, Brake, BrakeRelease, PortError};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
 use crate::sql::{Statement, gives, takes};
@@ -17,6 +18,7 @@ takes! {
 
 gives! {
     struct BrakeRow {
+        project_id: Option<Uuid>,
         absent: i64,
         expected: i64,
         since: OffsetDateTime,
@@ -26,6 +28,7 @@ gives! {
 takes! {
     struct SetBrakeValues<'a> {
         cluster_id: &'a str,
+        project_id: Option<Uuid>,
         absent: i64,
         expected: i64,
         since: OffsetDateTime,
@@ -38,6 +41,9 @@ takes! {
 takes! {
     struct ReleaseBrakeValues<'a> {
         cluster_id: &'a str,
+        project_id: Option<Uuid>,
+        resources: Vec<Uuid>,
+        losses: Vec<String>,
         action: &'a str,
         actor: &'a str,
         correlation_id: &'a str,
@@ -50,77 +56,116 @@ gives! {
     }
 }
 
-pub(crate) const READ_BRAKE: Statement<BrakeValues<'_>, BrakeRow> = Statement::new(
-    "schedule.brake",
-    "SELECT absent, expected, since FROM plexsphere.provisioning_brake WHERE cluster_id = $1",
+/// The cluster's own brake comes first.
+pub(crate) const READ_BRAKES: Statement<BrakeValues<'_>, BrakeRow> = Statement::new(
+    "schedule.brakes",
+    "SELECT project_id, absent, expected, since FROM plexsphere.provisioning_brake
+WHERE cluster_id = $1 ORDER BY project_id NULLS FIRST",
 );
 
-/// The first brake stays; only who sets it leaves a line.
+/// The first brake stays; only the statement that sets it leaves a line.
 pub(crate) const SET_BRAKE: Statement<SetBrakeValues<'_>, ChangedRow> = Statement::new(
     "schedule.set_brake",
     "WITH changed AS (
-    INSERT INTO plexsphere.provisioning_brake (cluster_id, absent, expected, since)
-    VALUES ($1, $2, $3, $4)
-    ON CONFLICT ON CONSTRAINT provisioning_brake_pkey DO NOTHING
-    RETURNING cluster_id
+    INSERT INTO plexsphere.provisioning_brake (cluster_id, project_id, absent, expected, since)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT ON CONSTRAINT provisioning_brake_key DO NOTHING
+    RETURNING cluster_id, project_id
 ), line AS (
-    INSERT INTO plexsphere.provisioned_resource_audit (cluster_id, action, actor, correlation_id)
-    SELECT cluster_id, $5, $6, $7 FROM changed
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (cluster_id, project_id, action, actor, correlation_id)
+    SELECT cluster_id, project_id, $6, $7, $8 FROM changed
 )
 SELECT count(*) AS changed FROM changed",
 );
 
+/// An accepted loss replaces a permit for it: it leaves the budget. Places in the schedule are locked in the
+/// order of their ids, so that two releases cannot wait for each other.
 pub(crate) const RELEASE_BRAKE: Statement<ReleaseBrakeValues<'_>, ChangedRow> = Statement::new(
     "schedule.release_brake",
     "WITH changed AS (
-    DELETE FROM plexsphere.provisioning_brake WHERE cluster_id = $1
-    RETURNING cluster_id
+    DELETE FROM plexsphere.provisioning_brake
+    WHERE cluster_id = $1 AND project_id IS NOT DISTINCT FROM $2
+    RETURNING cluster_id, project_id
 ), line AS (
-    INSERT INTO plexsphere.provisioned_resource_audit (cluster_id, action, actor, correlation_id)
-    SELECT cluster_id, $2, $3, $4 FROM changed
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (cluster_id, project_id, action, actor, correlation_id)
+    SELECT cluster_id, project_id, $5, $6, $7 FROM changed
+), placed AS MATERIALIZED (
+    SELECT s.provisioned_resource_id FROM plexsphere.provisioned_resource_schedule AS s
+    WHERE s.provisioned_resource_id = ANY ($3)
+    ORDER BY s.provisioned_resource_id
+    FOR NO KEY UPDATE
+), accepted AS (
+    INSERT INTO plexsphere.provisioning_permits AS p
+        (provisioned_resource_id, loss, cluster_id, taken_at, accepted)
+    SELECT placed.provisioned_resource_id, a.loss, $1, clock_timestamp(), true
+    FROM placed JOIN unnest($3::uuid[], $4::text[]) AS a (id, loss) ON a.id = placed.provisioned_resource_id
+    ON CONFLICT ON CONSTRAINT provisioning_permits_pkey DO UPDATE SET accepted = true
+), due AS (
+    UPDATE plexsphere.provisioned_resource_schedule AS s
+    SET due_at = clock_timestamp(), wished = true, attempts = 0, last_reason = NULL, last_error = NULL
+    FROM placed WHERE s.provisioned_resource_id = placed.provisioned_resource_id
+), woken AS MATERIALIZED (
+    SELECT pg_notify('plexsphere_provisioning_broker', provisioned_resource_id::text) FROM placed
 )
-SELECT count(*) AS changed FROM changed",
+SELECT (SELECT count(*) FROM changed) + 0 * (SELECT count(*) FROM woken) AS changed",
 );
 
 impl PgStore {
-    pub(super) async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
+    pub(super) async fn brakes_of(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
         let mut connection = self.connection().await?;
         let values = BrakeValues { cluster_id: cluster.as_str() };
-        let row = READ_BRAKE.optional(&mut connection, values).await.harmless()?;
-        let Some(BrakeRow { absent, expected, since }) = row else { return Ok(None) };
-        let drift = |error| drifted("provisioning_brake", cluster, error);
-        let absent = unsigned("absent", absent).map_err(drift)?;
-        let expected = unsigned("expected", expected).map_err(drift)?;
-        Ok(Some(Brake::new(absent, expected, since)))
+        let rows = READ_BRAKES.all(&mut connection, values).await.harmless()?;
+        let brakes = rows.into_iter().map(BrakeRow::into_brake).collect::<Result<_, _>>();
+        brakes.map_err(|error| drifted("provisioning_brake", cluster, error))
     }
 
-    pub(super) async fn set_brake(
+    pub(super) async fn put_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
-        let cluster_id = cluster.as_str();
-        let (actor, correlation_id) = (by.actor.as_str(), by.correlation_id.as_str());
-        let mut connection = self.connection().await?;
-        let changed = if let Some(brake) = brake {
-            let values = SetBrakeValues {
-                cluster_id,
-                absent: signed(brake.absent),
-                expected: signed(brake.expected),
-                since: brake.since,
-                action: AuditAction::BrakeSet.as_str(),
-                actor,
-                correlation_id,
-            };
-            SET_BRAKE.one(&mut connection, values).await
-        } else {
-            let action = AuditAction::BrakeReleased.as_str();
-            let values = ReleaseBrakeValues { cluster_id, action, actor, correlation_id };
-            RELEASE_BRAKE.one(&mut connection, values).await
+        let values = SetBrakeValues {
+            cluster_id: cluster.as_str(),
+            project_id: brake.project.map(|project| project.as_uuid()),
+            absent: signed(brake.absent),
+            expected: signed(brake.expected),
+            since: brake.since,
+            action: AuditAction::BrakeSet.as_str(),
+            actor: by.actor.as_str(),
+            correlation_id: by.correlation_id.as_str(),
         };
-        let ChangedRow { changed } = changed.committing()?;
-        tracing::debug!(cluster = cluster_id, changed, "brake");
-        Ok(())
+        let mut connection = self.connection().await?;
+        SET_BRAKE.one(&mut connection, values).await.committing().map(drop)
+    }
+
+    pub(super) async fn lift_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        let BrakeRelease { cluster, project, accepted, by, .. } = release;
+        let values = ReleaseBrakeValues {
+            cluster_id: cluster.as_str(),
+            project_id: project.map(|project| project.as_uuid()),
+            resources: accepted.iter().map(|loss| loss.resource.as_uuid()).collect(),
+            losses: accepted.iter().map(|loss| loss.lost.to_string()).collect(),
+            action: AuditAction::BrakeReleased.as_str(),
+            actor: by.actor.as_str(),
+            correlation_id: by.correlation_id.as_str(),
+        };
+        let mut connection = self.connection().await?;
+        let ChangedRow { changed } =
+            RELEASE_BRAKE.one(&mut connection, values).await.committing()?;
+        Ok(changed > 0)
+    }
+}
+
+impl BrakeRow {
+    fn into_brake(self) -> Result<Brake, Error> {
+        let Self { project_id, absent, expected, since } = self;
+        let brake = Brake::new(unsigned("absent", absent)?, unsigned("expected", expected)?, since);
+        Ok(match project_id {
+            Some(project) => brake.of_project(ProjectId::new(project)?),
+            None => brake,
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Stage 2 on Postgres: who gets what. Projects take turns, and what is claimed by one is claimed by no other.
 
-use broker_domain::{Error, ProvisionedResourceId};
+use broker_domain::{ClusterId, Error, ProvisionedResourceId};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, Lease, LeaseEpoch, PortError, WorkerId};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -16,6 +16,7 @@ takes! {
         limit: i64,
         worker: &'a str,
         lease_microseconds: i64,
+        cluster_id: Option<&'a str>,
     }
 }
 
@@ -24,6 +25,8 @@ takes! {
         id: Uuid,
         worker: &'a str,
         lease_microseconds: i64,
+        cluster_id: Option<&'a str>,
+        even_paused: bool,
     }
 }
 
@@ -47,6 +50,8 @@ gives! {
 /// if these do not fill the claim, many of each, in rounds. A few more than asked for are looked at, so that
 /// claims which meet do not leave each other empty-handed.
 ///
+/// Rows that are bound to another cluster are left out everywhere; `soonest` finds the cluster in its index.
+///
 /// `picked` locks one by one in that order and skips what another claim has locked; what changed since the
 /// statement began is looked at again as it is now. A Project whose turn another claim writes at this moment is served at
 /// this moment: nobody waits to say so twice. Only a Project's very first turn is waited for.
@@ -55,6 +60,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
     "WITH RECURSIVE soonest AS MATERIALIZED (
     SELECT project_id FROM plexsphere.provisioned_resource_schedule
     WHERE lane = $1 AND NOT paused AND due_at <= statement_timestamp()
+        AND (cluster_id IS NULL OR cluster_id = $5 OR $5::text IS NULL)
     ORDER BY due_at LIMIT 512
 ), walked AS (
     (SELECT project_id FROM plexsphere.provisioned_resource_schedule
@@ -79,6 +85,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
             WHERE s.lane = $1 AND s.project_id = p.project_id AND NOT s.paused
                 AND s.due_at <= statement_timestamp()
                 AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+                AND (s.cluster_id IS NULL OR s.cluster_id = $5 OR $5::text IS NULL)
             ORDER BY s.due_at, s.provisioned_resource_id LIMIT 1
         ) AS h
     ORDER BY served_at NULLS FIRST, h.due_at, h.provisioned_resource_id
@@ -97,6 +104,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
                 WHERE s.lane = $1 AND s.project_id = h.project_id AND NOT s.paused
                     AND s.due_at <= statement_timestamp()
                     AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+                    AND (s.cluster_id IS NULL OR s.cluster_id = $5 OR $5::text IS NULL)
                 ORDER BY s.due_at, s.provisioned_resource_id
                 LIMIT (SELECT CASE WHEN count(*) >= $2 THEN 2 ELSE $2 + 64 END FROM heads)
             ) AS d
@@ -107,6 +115,7 @@ pub(crate) const CLAIM_DUE: Statement<ClaimDueValues<'_>, LeaseRow> = Statement:
         JOIN plexsphere.provisioned_resource_schedule AS s USING (provisioned_resource_id)
     WHERE s.lane = $1 AND NOT s.paused AND s.due_at <= statement_timestamp()
         AND (s.lease_until IS NULL OR s.lease_until <= statement_timestamp())
+        AND (s.cluster_id IS NULL OR s.cluster_id = $5 OR $5::text IS NULL)
     ORDER BY q.place
     LIMIT $2
     FOR NO KEY UPDATE OF s SKIP LOCKED
@@ -146,7 +155,8 @@ pub(crate) const CLAIM_ONE: Statement<ClaimOneValues<'_>, LeaseRow> = Statement:
     "WITH picked AS MATERIALIZED (
     SELECT provisioned_resource_id, lease_owner IS NOT NULL AS takeover
     FROM plexsphere.provisioned_resource_schedule
-    WHERE provisioned_resource_id = $1 AND lane IS NOT NULL AND NOT paused
+    WHERE provisioned_resource_id = $1 AND lane IS NOT NULL AND (NOT paused OR $5)
+        AND (cluster_id IS NULL OR cluster_id = $4 OR $4::text IS NULL)
         AND (lease_until IS NULL OR lease_until <= statement_timestamp())
     FOR NO KEY UPDATE
 )
@@ -170,15 +180,21 @@ impl PgStore {
     pub(super) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
         let worker = request.worker.as_str();
         let lease_microseconds = microseconds(request.lease_for);
+        let cluster_id = request.cluster.as_ref().map(ClusterId::as_str);
+        let one = |id: ProvisionedResourceId, even_paused| ClaimOneValues {
+            id: id.as_uuid(),
+            worker,
+            lease_microseconds,
+            cluster_id,
+            even_paused,
+        };
         let mut connection = self.connection().await?;
         let rows = match request.target {
-            ClaimTarget::One(id) => {
-                let values = ClaimOneValues { id: id.as_uuid(), worker, lease_microseconds };
-                CLAIM_ONE.all(&mut connection, values).await
-            }
+            ClaimTarget::One(id) => CLAIM_ONE.all(&mut connection, one(id, false)).await,
+            ClaimTarget::EvenPaused(id) => CLAIM_ONE.all(&mut connection, one(id, true)).await,
             ClaimTarget::Due { lane, limit } => {
-                let limit = i64::from(limit.get());
-                let values = ClaimDueValues { lane: name(lane), limit, worker, lease_microseconds };
+                let (lane, limit) = (name(lane), i64::from(limit.get()));
+                let values = ClaimDueValues { lane, limit, worker, lease_microseconds, cluster_id };
                 CLAIM_DUE.all(&mut connection, values).await
             }
         };

@@ -1,7 +1,7 @@
 //! Stage 2 on Postgres: giving a lease back, with a back-off after a failure.
 
 use broker_domain::Version;
-use broker_ports::{Lease, PassOutcome, PortError, Released};
+use broker_ports::{Backoff, Lease, PassOutcome, PortError, Released};
 use uuid::Uuid;
 
 use crate::error::Classified;
@@ -29,12 +29,12 @@ gives! {
     }
 }
 
-/// The row first, then its place in the schedule, as every write does: whether somebody changed the resource is
-/// asked of the row as it is now. `least` passes over NULL, which is later than any time.
+/// The row first, then its place in the schedule, as every write does: whether the resource was changed is
+/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL, which is later than any time.
 pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (
-    SELECT version = $3 AS unchanged FROM plexsphere.provisioned_resources
+    SELECT version = $3 OR $3 = 0 AS unchanged FROM plexsphere.provisioned_resources
     WHERE id = $1
     FOR SHARE
 ), placed AS MATERIALIZED (
@@ -47,7 +47,7 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
         WHEN $5::text IS NULL THEN clock_timestamp() + $4::bigint * interval '1 microsecond'
         ELSE clock_timestamp() + interval '1 microsecond' * greatest(
             random() * least($8::bigint::float8, $7::bigint::float8 * power(2::float8, least(greatest(attempts - 1, 0), 62))),
-            coalesce($4::bigint, 0)::float8)
+            least(coalesce($4::bigint, 0), $8::bigint)::float8)
     END AS due_at
     FROM placed
 )
@@ -74,6 +74,13 @@ impl PgStore {
             PassOutcome::Failed { reason, message, retry_after, .. } => {
                 (*retry_after, Some(text(reason)), Some(text(message)))
             }
+            PassOutcome::Ended { reason, message } => {
+                (None, Some(text(reason)), Some(text(message)))
+            }
+        };
+        let first = match outcome {
+            PassOutcome::Ended { .. } => Backoff::SOON,
+            PassOutcome::Succeeded { .. } | PassOutcome::Failed { .. } => self.backoff.first,
         };
         let values = ReleaseValues {
             id: lease.resource.as_uuid(),
@@ -82,7 +89,7 @@ impl PgStore {
             due_microseconds: due.map(microseconds),
             reason: reason.as_deref(),
             message: message.as_deref(),
-            backoff_first: microseconds(self.backoff.first),
+            backoff_first: microseconds(first),
             backoff_longest: microseconds(self.backoff.longest),
         };
         let mut connection = self.connection().await?;

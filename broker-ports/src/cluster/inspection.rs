@@ -89,6 +89,8 @@ pub struct ObjectReport {
     pub paused: bool,
     /// It carries the annotation that tells an armed composite resource from a shell.
     pub armed: Option<String>,
+    /// The Composition that it names, of a composite resource.
+    pub composition: Option<String>,
     /// Field managers other than ours that own fields which we would send.
     pub rival_managers: Vec<String>,
     /// A digest over the fields that we own, without the injection site; `None` where we own none.
@@ -106,6 +108,7 @@ impl ObjectReport {
             deleting_since: None,
             paused: false,
             armed: None,
+            composition: None,
             rival_managers: Vec::new(),
             owned: None,
         }

@@ -5,8 +5,8 @@
 
 use broker_render::{
     ARMED_ANNOTATION, Armed, BLUEPRINT_VERSION_LABEL, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
-    MANAGED_BY_LABEL, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, Scope, armed, injected,
-    owned_digest, references, references_digest, scrub,
+    MANAGED_BY_LABEL, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, Scope, armed,
+    composition_ref, injected, owned_digest, references, references_digest, scrub,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::inspection::{Condition, ObjectReport};
-use super::live::{Arming, CachedXr, ConditionStatus, LiveObject, LiveXr, XrStatus};
+use super::live::{Arming, CachedXr, ConditionStatus, FOREGROUND, LiveObject, LiveXr, XrStatus};
 use super::write::ObjectVersion;
 use crate::error::PortError;
 
@@ -56,6 +56,11 @@ impl LiveObject {
     }
 }
 
+fn holds(object: &Value, finalizer: &str) -> bool {
+    let held = metadata(object, "finalizers").and_then(Value::as_array);
+    held.is_some_and(|held| held.iter().any(|it| it.as_str() == Some(finalizer)))
+}
+
 impl XrStatus {
     /// What a composite resource says of itself.
     pub fn of(object: &Value) -> Self {
@@ -66,6 +71,8 @@ impl XrStatus {
         Self {
             generation: generation(object),
             deleting: metadata(object, "deletionTimestamp").is_some(),
+            foreground: metadata(object, "deletionTimestamp").is_some()
+                && holds(object, FOREGROUND),
             ready: find("Ready").map(|ready| ready.status),
             ready_generation: find("Ready").and_then(|ready| ready.observed_generation),
             synced: find("Synced").map(|synced| synced.status),
@@ -130,6 +137,20 @@ impl CachedXr {
 }
 
 impl ObjectReport {
+    /// What a composite resource says of itself, without whatever was injected.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectVersion::of`].
+    pub fn of_composite(
+        object: &Value,
+        scope: Scope,
+        injected: &[SecretString],
+    ) -> Result<Self, PortError> {
+        let composition = composition_ref(object, scope).map(str::to_owned);
+        Ok(Self { composition, ..Self::of(object, injected)? })
+    }
+
     /// What an object says of itself, without whatever was injected.
     ///
     /// # Errors
@@ -148,6 +169,7 @@ impl ObjectReport {
             deleting_since: metadata(object, "deletionTimestamp").and_then(moment),
             paused: annotation(PAUSED_ANNOTATION) == Some("true"),
             armed: annotation(ARMED_ANNOTATION).map(str::to_owned),
+            composition: None,
             rival_managers: rival_managers(object),
             owned: owned_digest(object),
         })

@@ -81,6 +81,9 @@ pub enum ConditionStatus {
     Unknown,
 }
 
+/// Kubernetes' finalizer on an object that is deleted in the foreground.
+pub const FOREGROUND: &str = "foregroundDeletion";
+
 /// What a composite resource says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -89,6 +92,9 @@ pub struct XrStatus {
     pub generation: i64,
     /// It is being deleted.
     pub deleting: bool,
+    /// It is being deleted in the foreground: it carries the finalizer [`FOREGROUND`] and goes after everything that it
+    /// owns.
+    pub foreground: bool,
     /// Its Ready condition, if it has one.
     pub ready: Option<ConditionStatus>,
     /// The generation that its Ready condition speaks of, where it says so.
@@ -105,6 +111,7 @@ impl XrStatus {
         Self {
             generation,
             deleting: false,
+            foreground: false,
             ready: None,
             ready_generation: None,
             synced: None,
@@ -183,7 +190,7 @@ pub struct Reading {
     pub cluster: ClusterId,
     /// The composite resource.
     pub xr: XrReading,
-    /// The ProviderConfig, if it stands.
+    /// The ProviderConfig, if the target names one and it stands.
     pub provider_config: Option<LiveObject>,
     /// Each recorded object that the target named.
     pub recorded: BTreeMap<ObjectReference, Standing>,
@@ -264,6 +271,7 @@ mod tests {
         XrStatus {
             generation: 4,
             deleting: false,
+            foreground: false,
             ready: Some(ConditionStatus::True),
             ready_generation: Some(4),
             synced: None,

@@ -48,8 +48,8 @@ impl XrTarget {
 pub struct Target {
     /// The composite resource.
     pub xr: XrTarget,
-    /// The ProviderConfig.
-    pub provider_config: ObjectReference,
+    /// The ProviderConfig; `None` while none was ever about to be applied, so that there is none to read.
+    pub provider_config: Option<ObjectReference>,
     /// The kinds that the blueprint's Composition makes, as far as they are known.
     pub composed_kinds: Arc<[ComposedKind]>,
     /// The composed objects on record, to be read by name.
@@ -57,8 +57,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// A composite resource and its ProviderConfig; nothing else is known to stand.
-    pub fn new(xr: XrTarget, provider_config: ObjectReference) -> Self {
+    /// A composite resource and its ProviderConfig, if it has one; nothing else is known to stand.
+    pub fn new(xr: XrTarget, provider_config: impl Into<Option<ObjectReference>>) -> Self {
+        let provider_config = provider_config.into();
         Self { xr, provider_config, composed_kinds: Arc::new([]), recorded: BTreeSet::new() }
     }
 

@@ -194,7 +194,8 @@ impl<'a> DeleteRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "only one of the answers means that the object is gone"]
 pub enum Deleted {
-    /// Accepted; the object stays until what it composed is gone.
+    /// Accepted; the object carries the finalizer [`FOREGROUND`](super::FOREGROUND) and stays until what it composed is
+    /// gone.
     Accepted,
     /// There is no such object.
     Gone,

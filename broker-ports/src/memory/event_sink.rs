@@ -1,11 +1,12 @@
 //! Stage 6, emit: a sink that remembers what it was given.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 
-use crate::error::PortError;
+use crate::error::{FailureClass, PortError};
 use crate::event_sink::{Envelope, EventSink};
 
 /// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
@@ -23,6 +24,7 @@ pub struct RecordingEventSink(Arc<Mutex<Record>>);
 #[derive(Debug, Default)]
 struct Record {
     unreachable: bool,
+    refused: BTreeMap<ProvisionedResourceId, FailureClass>,
     deliveries: Vec<Envelope>,
 }
 
@@ -44,6 +46,15 @@ impl RecordingEventSink {
         self.lock().unreachable = !reachable;
     }
 
+    /// Answers every delivery of a resource's events with a failure of this class; `None` takes them again.
+    pub fn refuse(&self, resource: ProvisionedResourceId, class: Option<FailureClass>) {
+        let refused = &mut self.lock().refused;
+        match class {
+            Some(class) => drop(refused.insert(resource, class)),
+            None => drop(refused.remove(&resource)),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Record> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,6 +66,16 @@ impl EventSink for RecordingEventSink {
         let mut record = self.lock();
         if record.unreachable {
             return Err(PortError::transient("the sink is unreachable"));
+        }
+        match record.refused.get(&envelope.resource) {
+            Some(FailureClass::Rejected) => return Err(PortError::rejected("the sink refuses it")),
+            Some(FailureClass::Transient) => {
+                return Err(PortError::transient("the sink fails on it"));
+            }
+            Some(FailureClass::Unknown) => {
+                return Err(PortError::unknown("the sink does not answer"));
+            }
+            None => {}
         }
         record.deliveries.push(envelope.clone());
         Ok(())

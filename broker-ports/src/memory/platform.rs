@@ -129,11 +129,13 @@ impl MemoryPlatform {
         cluster.behave(&xrd, Behaviour::ready_after(1));
         neighbours.add_cloud(CloudView::new(cloud, Provider::new("hetzner")?, "{}"));
         neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/hetzner"));
+        neighbours.add_resource(wanted.project_id, wanted.resource_id);
         neighbours.assign(wanted.project_id, credential);
         neighbours.place(wanted.project_id, NamespaceObservation::new(home, true));
         let (api_version, kind) = (COMPOSED.0.to_owned(), COMPOSED.1.to_owned());
         let documents = BlueprintDocuments {
             xrd: XRD.as_bytes().to_vec(),
+            composition: BlueprintDocuments::composition_named("machine"),
             parameter_schema: br#"{"parameters":[]}"#.to_vec(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
 };
-use broker_render::catalog::ComposedKind;
+use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+use serde_json::json;
 
 use crate::error::PortError;
 use crate::resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
 };
 
 /// The neighbours of the broker in one: catalog, inventory, assignments and labels. It implements all five
@@ -43,6 +44,8 @@ pub struct MemoryNeighbours(Arc<Mutex<Known>>);
 pub struct BlueprintDocuments {
     /// The XRD, in YAML or JSON.
     pub xrd: Vec<u8>,
+    /// The Composition, in YAML or JSON.
+    pub composition: Vec<u8>,
     /// The schema of the parameters.
     pub parameter_schema: Vec<u8>,
     /// How a bootstrap token gets into it.
@@ -53,6 +56,18 @@ pub struct BlueprintDocuments {
     pub composed_kinds: Vec<ComposedKind>,
 }
 
+impl BlueprintDocuments {
+    /// A Composition document that has a name and composes nothing: what a resolver reads of one.
+    pub fn composition_named(name: &str) -> Vec<u8> {
+        let document = json!({
+            "apiVersion": "apiextensions.crossplane.io/v1",
+            "kind": "Composition",
+            "metadata": {"name": name},
+        });
+        document.to_string().into_bytes()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Known {
     unreachable: bool,
@@ -61,6 +76,8 @@ struct Known {
     credentials: BTreeMap<CloudCredentialId, CredentialView>,
     assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
     namespaces: BTreeMap<ProjectId, NamespaceObservation>,
+    /// Which Project each Resource belongs to.
+    resources: BTreeMap<ResourceId, ProjectId>,
     labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
 }
 
@@ -121,6 +138,16 @@ impl MemoryNeighbours {
     /// Takes a Project off the management cluster.
     pub fn displace(&self, project: ProjectId) {
         self.lock().namespaces.remove(&project);
+    }
+
+    /// Adds a Resource to a Project.
+    pub fn add_resource(&self, project: ProjectId, resource: ResourceId) {
+        self.lock().resources.insert(resource, project);
+    }
+
+    /// Removes a Resource from its Project.
+    pub fn remove_resource(&self, resource: ResourceId) {
+        self.lock().resources.remove(&resource);
     }
 
     /// Labels a Resource with something that follows it onto the cloud.
@@ -184,11 +211,19 @@ fn read(
     id: BlueprintVersionId,
     documents: &BlueprintDocuments,
 ) -> Result<BlueprintVersionView, Error> {
-    let BlueprintDocuments { xrd, parameter_schema, injection_strategy, mesh_role, composed_kinds } =
-        documents;
+    let BlueprintDocuments {
+        xrd,
+        composition,
+        parameter_schema,
+        injection_strategy,
+        mesh_role,
+        composed_kinds,
+    } = documents;
     let xrd = Arc::new(Xrd::parse(xrd)?);
     let schema = Arc::new(ParameterSchema::parse(parameter_schema)?);
-    let view = BlueprintVersionView::new(id, xrd, schema, *injection_strategy, *mesh_role);
+    let composition = composition_name(composition)?;
+    let view =
+        BlueprintVersionView::new(id, xrd, composition, schema, *injection_strategy, *mesh_role);
     Ok(view.composing(composed_kinds.clone()))
 }
 
@@ -221,10 +256,18 @@ impl AssignmentReader for MemoryNeighbours {
 
 #[async_trait]
 impl LabelTagResolver for MemoryNeighbours {
-    async fn resolve(&self, resource: ResourceId) -> Result<BTreeMap<String, String>, PortError> {
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        resource: ResourceId,
+    ) -> Result<Option<ResourceView>, PortError> {
         let known = self.ask()?;
+        if known.resources.get(&resource) != Some(&project) {
+            return Ok(None);
+        }
         let labels = known.labels.get(&resource).into_iter().flatten();
         let follow = labels.filter(|(_, label)| label.propagates);
-        Ok(follow.map(|(key, label)| (key.clone(), label.value.clone())).collect())
+        let labels = follow.map(|(key, label)| (key.clone(), label.value.clone())).collect();
+        Ok(Some(ResourceView::new(labels)))
     }
 }

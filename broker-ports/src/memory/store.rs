@@ -2,6 +2,7 @@
 //! [`Schedule`](crate::Schedule), [`Outbox`](crate::Outbox) and [`AuditSink`](crate::AuditSink).
 
 mod audit;
+mod brake;
 mod outbox;
 mod purge;
 mod query;

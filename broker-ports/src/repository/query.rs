@@ -5,7 +5,7 @@ use std::time::Duration;
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, ClusterId, Error, MeshRole, OnFailure,
     Parameters, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, ReferencesDigest,
-    ResourceId, Version,
+    ResourceId, Version, XrUid,
 };
 use time::OffsetDateTime;
 
@@ -35,6 +35,36 @@ impl PageSize {
 
     /// The number.
     pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// How many bytes of parameters a page holds at the most: 1 to 8 MiB.
+///
+/// Rows are as large as their parameters, which a tenant chooses. A page ends before the row that would bring the sum
+/// of the parameters' texts above this, so it may be shorter than its [`PageSize`] and still have a next one. Its
+/// first row is in it however large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageBytes(u32);
+
+impl PageBytes {
+    /// The largest page.
+    pub const MAX: Self = Self(8 << 20);
+
+    /// Takes a number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] for zero and for more than 8 MiB.
+    pub fn new(bytes: u32) -> Result<Self, Error> {
+        if bytes == 0 || bytes > Self::MAX.0 {
+            return Err(Error::invalid("bytes", format!("is {bytes}; use 1 to {}", Self::MAX.0)));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
         self.0
     }
 }
@@ -69,12 +99,22 @@ pub struct ListQuery {
     pub after: Option<ProvisionedResourceId>,
     /// How many at the most.
     pub limit: PageSize,
+    /// How many bytes of parameters at the most.
+    pub bytes: PageBytes,
 }
 
 impl ListQuery {
     /// Everything, from the beginning.
     pub const fn new(limit: PageSize) -> Self {
-        Self { project: None, phase: None, updated_since: None, after: None, limit }
+        let bytes = PageBytes::MAX;
+        Self { project: None, phase: None, updated_since: None, after: None, limit, bytes }
+    }
+
+    /// With pages of fewer bytes.
+    #[must_use]
+    pub const fn within(mut self, bytes: PageBytes) -> Self {
+        self.bytes = bytes;
+        self
     }
 
     /// Only a Project's.
@@ -159,16 +199,34 @@ impl ListPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepQuery {
+    /// Only this Project's; `next` then names one of this Project, too.
+    pub project: Option<ProjectId>,
     /// Only those after this one.
     pub after: Option<ProvisionedResourceId>,
     /// How many at the most.
     pub limit: PageSize,
+    /// How many bytes of parameters at the most; a row without parameters counts as none.
+    pub bytes: PageBytes,
 }
 
 impl SweepQuery {
     /// From the beginning.
     pub const fn new(limit: PageSize) -> Self {
-        Self { after: None, limit }
+        Self { project: None, after: None, limit, bytes: PageBytes::MAX }
+    }
+
+    /// With pages of fewer bytes.
+    #[must_use]
+    pub const fn within(mut self, bytes: PageBytes) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Only a Project's.
+    #[must_use]
+    pub const fn in_project(mut self, project: ProjectId) -> Self {
+        self.project = Some(project);
+        self
     }
 
     /// Only those after one.
@@ -229,6 +287,7 @@ pub struct CompactRow {
     pub token_closed: bool,
     pub cluster: Option<ClusterId>,
     pub references_digest: Option<ReferencesDigest>,
+    pub applied: Option<XrUid>,
     /// Only in Pending, Provisioning and Enrolling, where a manifest may have to be compared.
     pub parameters: Option<Parameters>,
     /// When the resource is due by itself; `None` leaves it to the sweep.
@@ -266,6 +325,7 @@ impl CompactRow {
             token_closed: false,
             cluster: None,
             references_digest: None,
+            applied: None,
             parameters: None,
             due_at: None,
             lease_until: None,
@@ -292,6 +352,7 @@ impl CompactRow {
             token_closed: resource.token_closed(),
             cluster: resource.substrate().cluster().cloned(),
             references_digest: resource.substrate().references_digest().copied(),
+            applied: resource.substrate().applied().cloned(),
             parameters: renders.then(|| resource.parameters().clone()),
             due_at: None,
             lease_until: None,

@@ -55,12 +55,20 @@ pub enum WriteKind {
     Substrate,
     /// [`Repository::record_deletion_intent`](crate::Repository::record_deletion_intent).
     DeletionIntent,
+    /// [`Repository::record_retry`](crate::Repository::record_retry).
+    Retry,
 }
 
 impl WriteKind {
     /// Every kind.
-    pub const ALL: &[Self] =
-        &[Self::Phase, Self::Token, Self::Closed, Self::Substrate, Self::DeletionIntent];
+    pub const ALL: &[Self] = &[
+        Self::Phase,
+        Self::Token,
+        Self::Closed,
+        Self::Substrate,
+        Self::DeletionIntent,
+        Self::Retry,
+    ];
 
     /// Whether a change may be written this way onto a row in the stored phase. Asked after version and
     /// epoch were found to be right.
@@ -75,9 +83,11 @@ impl WriteKind {
             return Err(Error::IllegalTransition { from: stored, to });
         }
         let asked_for = to == Phase::Deregistering && !stored.is_teardown();
+        let retried = stored == Phase::Failed && to == Phase::Pending;
         let (fits, allowed) = match self {
-            Self::Phase => (to != stored && !asked_for, "a decided change of phase"),
+            Self::Phase => (to != stored && !asked_for && !retried, "a decided change of phase"),
             Self::DeletionIntent => (asked_for, "a deletion request"),
+            Self::Retry => (retried, "a retry of a failure"),
             Self::Token | Self::Closed | Self::Substrate => (to == stored, "one within a phase"),
         };
         if fits {
@@ -96,6 +106,7 @@ impl WriteKind {
             Self::Closed => AuditAction::TokensClosedRecorded,
             Self::Substrate => AuditAction::SubstrateRecorded,
             Self::DeletionIntent => AuditAction::DeletionRequested,
+            Self::Retry => AuditAction::RetryRequested,
         };
         let mut entry = AuditEntry::new(action, write.by.clone())
             .in_project(resource.project_id())

@@ -16,9 +16,10 @@
 mod life;
 
 use broker_domain::{
-    ClusterId, Declaration, Error, EventId, MeshRole, ObjectReference, OnFailure, Phase, ProjectId,
-    ProvisionedResource, ProvisionedResourceId, RequestId, Stamp,
+    Change, ClusterId, Declaration, Error, EventId, MeshRole, ObjectReference, OnFailure, Phase,
+    ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId, Stamp, XrUid,
 };
+use broker_render::{ParameterSchema, ValidParameters};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -108,6 +109,15 @@ pub fn cluster(number: u32) -> ClusterId {
     ClusterId::new(format!("cluster-{number}")).expect("visible ASCII")
 }
 
+/// The uid of a composite resource.
+///
+/// # Panics
+///
+/// Never: a number makes a sound uid.
+pub fn xr_uid(number: u128) -> XrUid {
+    XrUid::new(format!("xr-{number}")).expect("visible ASCII")
+}
+
 /// A composed object.
 ///
 /// # Panics
@@ -134,7 +144,41 @@ pub fn resource() -> ResourceBuilder {
         closed: false,
         abandoned: false,
         substrate: false,
+        cluster: None,
     }
+}
+
+/// A new resource as it was declared, ready to be stored under a declaration.
+///
+/// # Panics
+///
+/// When it is not new, or its parameters are none.
+pub fn admitted_as(declared: &Change, declaration: &Declaration) -> Admitted {
+    let resource = declared.resource();
+    let event = declared.event().expect("a declaration has an event");
+    let admitted = Admitted::new(
+        resource.id(),
+        declaration,
+        resource.mesh_role(),
+        valid_parameters(resource.parameters().as_json()),
+        Stamp::new(event.id(), event.occurred_at()),
+        attribution(),
+    )
+    .expect("a declaration that the domain accepts");
+    match resource.substrate().cluster() {
+        Some(cluster) => admitted.on_cluster(cluster.clone()),
+        None => admitted,
+    }
+}
+
+/// Parameter values that a schema accepts which takes every object.
+///
+/// # Panics
+///
+/// When they are no object.
+pub fn valid_parameters(json: &str) -> ValidParameters {
+    let open = ParameterSchema::parse(br#"{"type": "object"}"#).expect("a schema");
+    open.validate(json).expect("parameters are a JSON object")
 }
 
 /// A declaration in the making.
@@ -213,9 +257,17 @@ pub struct ResourceBuilder {
     closed: bool,
     abandoned: bool,
     substrate: bool,
+    cluster: Option<ClusterId>,
 }
 
 impl ResourceBuilder {
+    /// Bound to a cluster by its declaration.
+    #[must_use]
+    pub fn bound_to(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
     /// With an id of its own, and a tenancy Resource of the same number.
     #[must_use]
     pub fn numbered(mut self, number: u128) -> Self {
@@ -352,7 +404,8 @@ impl ResourceBuilder {
     ///
     /// When the domain refuses it.
     pub fn admitted(&self) -> Admitted {
-        Admitted::new(self.life().declared, &self.declaration(), attribution())
+        let declared = self.life().declared;
+        admitted_as(&declared, &self.declaration())
     }
 
     /// Everything that happened to it, for whoever wants to have it stored.

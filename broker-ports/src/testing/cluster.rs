@@ -250,6 +250,7 @@ fn writing<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_deletion_in_an_absent_namespace_says_gone,
         a_deletion_of_an_absent_kind_says_gone,
         a_second_deletion_is_accepted,
+        a_deletion_turns_a_background_one_into_a_foreground_one,
         a_veto_is_told_in_its_words,
         a_veto_concerns_one_object,
         a_finalizer_of_others_holds,

@@ -47,6 +47,8 @@ pub trait BlueprintResolverUnderTest: Send + Sync {
 pub struct RawBlueprint {
     /// The XRD, in YAML.
     pub xrd: &'static str,
+    /// The Composition, in YAML.
+    pub composition: &'static str,
     /// The schema of the parameters, in JSON.
     pub parameter_schema: &'static str,
     /// How a bootstrap token gets into it.
@@ -168,12 +170,15 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
     /// The resolver.
     fn resolver(&self) -> &dyn LabelTagResolver;
 
-    /// A Resource, another one each time, whose labels are these; all of them propagate.
+    /// A Resource of a Project of its own, another one each time, whose labels are these; all of them propagate.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError>;
+    async fn resource(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(ProjectId, ResourceId), PortError>;
 
     /// Attaches labels to a Resource that do not propagate, beside those that it has.
     ///
@@ -200,6 +205,7 @@ pub fn blueprint_suite<W: BlueprintResolverUnderTest + 'static>() -> Suite<W> {
         a_published_version_is_found,
         a_version_that_was_not_published_is_none,
         a_version_whose_xrd_does_not_parse_is_rejected,
+        a_version_whose_composition_does_not_parse_is_rejected,
         a_version_whose_schema_does_not_parse_is_rejected,
         an_unreadable_version_concerns_nobody_else,
         a_catalog_that_is_cut_off_never_answers_with_absence,
@@ -234,6 +240,7 @@ pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
     Suite::new(suite_of!(neighbours {
         a_project_that_was_not_placed_is_none,
         a_placed_project_has_its_namespace,
+        assignment_names_its_cluster,
         readiness_is_read_anew,
         an_assignment_that_is_cut_off_is_never_absent,
     }))
@@ -244,7 +251,8 @@ pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
     Suite::new(suite_of!(neighbours {
         labels_are_found,
         a_resource_without_labels_has_none,
-        a_resource_that_does_not_exist_has_none,
+        resource_absent_is_none,
+        resource_of_another_project_is_none,
         labels_stay_with_their_resource,
         many_are_answered_as_one_is,
         labels_that_do_not_propagate_stay_here,

@@ -56,8 +56,10 @@
 
 mod audit;
 mod bench;
+mod brake;
 mod claim;
 mod create;
+mod delayed;
 mod dropping;
 mod guard;
 #[cfg(feature = "memory")]
@@ -233,6 +235,9 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         lanes_are_apart,
         what_is_at_rest_is_never_claimed,
         what_is_paused_is_never_claimed,
+        claim_of_another_cluster_gets_nothing,
+        claim_without_a_cluster_gets_every_clusters,
+        claim_even_paused_gets_a_paused_resource,
         a_pause_lets_the_pass_under_way_go_on,
         only_what_is_due_is_claimed_unless_by_name,
         no_more_is_claimed_than_was_asked_for,
@@ -247,6 +252,9 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_failure_is_counted_and_kept_until_a_success,
         failures_back_off_within_bounds_and_apart,
         a_failure_waits_as_long_as_it_was_asked_to,
+        a_wait_that_was_asked_for_is_capped,
+        a_pass_that_ended_early_backs_off_from_soon,
+        a_row_that_was_not_read_is_released_with_its_failure,
         a_release_counts_from_the_versions_of_its_own_writes,
         a_release_never_puts_off_what_somebody_changed,
         a_release_never_puts_off_a_wish_of_meanwhile,
@@ -263,10 +271,19 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         what_is_not_there_has_no_schedule,
         pause_and_resume_are_audited_once_each,
         a_resumed_resource_is_due_at_once,
+        whoever_listens_is_woken,
+    }));
+    cases.extend(suite_of!(brake {
         a_brake_holds_until_it_is_released,
         a_second_brake_keeps_the_first,
         a_brake_is_audited_where_it_changes,
-        whoever_listens_is_woken,
+        permits_stay_within_the_allowance,
+        permits_at_once_stay_within_the_allowance,
+        the_allowance_grows_with_what_was_applied,
+        a_loss_is_permitted_once_and_reused,
+        a_brake_grants_nothing_in_its_reach,
+        an_accepted_loss_is_due_and_needs_no_permit,
+        a_permit_needs_lease_and_version,
     }));
     cases.extend(suite_of!(outage {
         a_schedule_that_is_cut_off_never_answers_with_absence,
@@ -287,7 +304,7 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         of_each_resource_only_the_earliest_event_is_claimed,
         events_of_a_resource_arrive_in_order_without_a_gap,
         of_16_claims_on_one_event_one_gets_it,
-        a_claim_that_is_over_makes_room_for_the_next_attempt,
+        a_claim_that_is_over_makes_room_and_is_no_attempt,
         an_acknowledged_event_makes_room_for_the_next,
         a_lost_claim_acknowledges_nothing,
         a_late_acknowledgement_is_taken_if_nobody_claimed_since,
@@ -299,6 +316,11 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_skipped_event_is_purged_like_any_other,
         the_backlog_counts_what_waits,
     });
+    cases.extend(suite_of!(delayed {
+        a_delayed_event_holds_up_its_resource_only,
+        only_a_rejection_counts_as_an_attempt,
+        a_claim_that_was_delayed_is_lost,
+    }));
     cases.extend(suite_of!(set_aside {
         what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only,
         an_event_is_set_aside_once,
@@ -308,10 +330,12 @@ pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         taking_up_is_audited,
         taking_up_nothing_changes_nothing,
         what_was_set_aside_can_be_asked_for,
+        what_was_set_aside_can_be_asked_for_by_project,
     }));
     cases.extend(suite_of!(outage { an_outbox_that_is_cut_off_never_answers_with_absence }));
     cases.extend(suite_of!(dropping {
         an_acknowledgement_that_was_dropped_is_taken_once,
+        a_delay_that_was_dropped_counts_once,
         a_retry_that_was_dropped_is_audited_once,
     }));
     Suite::new(cases)
@@ -398,7 +422,10 @@ fn reading<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         following_the_watermark_misses_no_change,
         a_reader_beside_writers_misses_no_change,
         what_is_at_rest_is_not_swept,
+        list_pages_are_bounded_by_bytes,
         sweep_pages_visit_each_once,
+        sweep_pages_are_bounded_by_bytes,
+        sweep_pages_of_a_project_hold_its_rows_only,
         sweep_pages_do_not_drift_while_rows_come_to_rest,
         a_compact_row_says_what_its_resource_says,
         a_compact_row_shows_due_time_lease_and_pause,

@@ -78,7 +78,7 @@ fn every_event_is_pinned() {
     assert_eq!(
         text(&deleted),
         format!(
-            r#"{{"abandoned":false,"event_id":"00000000-0000-0000-0000-00000000e005","event_type":"broker.ProvisionedResourceDeleted","occurred_at":"2026-09-21T14:13:25Z",{about},"sequence":4,{name}"#
+            r#"{{"abandoned":false,"event_id":"00000000-0000-0000-0000-00000000e005","event_type":"broker.ProvisionedResourceDeleted","left_to_garbage_collection":false,"occurred_at":"2026-09-21T14:13:25Z",{about},"sequence":4,{name}"#
         )
     );
     assert!(text(&abandoned).starts_with(r#"{"abandoned":true,"#));

@@ -39,7 +39,7 @@ async fn a_shell_changes_once_under_the_hands_of_its_maker() {
 }
 
 #[tokio::test]
-async fn an_armed_resource_becomes_ready_in_generation_four() {
+async fn an_armed_resource_becomes_ready_in_generation_three() {
     let resource = Resource::standalone(Behaviour::ready_after(2));
     resource.start().await;
     assert_eq!(resource.cluster.tick(), Activity::Changed);
@@ -49,7 +49,7 @@ async fn an_armed_resource_becomes_ready_in_generation_four() {
     resource.cluster.settle(20);
     let live = resource.live().await;
     assert!(live.status.crossplane_ready(Phase::Provisioning));
-    assert_eq!((live.status.generation, live.status.ready_generation), (4, Some(4)));
+    assert_eq!((live.status.generation, live.status.ready_generation), (3, Some(3)));
     let reference = resource.reference();
     assert_eq!(resource.finalizers(&reference), ["composite.apiextensions.crossplane.io"]);
     let [part] = &resource.parts()[..] else { panic!("one part") };
@@ -64,7 +64,7 @@ async fn an_arm_of_a_node_is_one_generation_more() {
     let resource = Resource::node(InjectionStrategy::CloudInitUserData);
     resource.start().await;
     resource.cluster.settle(20);
-    assert_eq!(resource.live().await.status.generation, 5);
+    assert_eq!(resource.live().await.status.generation, 4);
 }
 
 #[tokio::test]

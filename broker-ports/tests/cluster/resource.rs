@@ -12,9 +12,9 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, Precondition,
-    Provider, ProviderConfigInput, ProviderProfile, Xr, XrInput, Xrd, inject_bootstrap, namespace,
-    provider_config, xr,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
+    Precondition, Provider, ProviderConfigInput, ProviderProfile, Xr, XrInput, Xrd,
+    inject_bootstrap, namespace, provider_config, xr,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -134,6 +134,7 @@ impl Resource {
     fn xr(&self) -> Xr<'_> {
         xr(&XrInput {
             xrd: &self.xrd,
+            composition: CompositionName::new("machine").unwrap(),
             injection_strategy: self.strategy,
             mesh_role: self.mesh_role,
             identity: self.identity,

@@ -199,6 +199,7 @@ async fn flawed_assignments_are_caught() {
     use neighbours::Flaw::*;
     let table = [
         (EveryProjectIsPlaced, "a_project_that_was_not_placed_is_none"),
+        (ClustersAreForgotten, "assignment_names_its_cluster"),
         (EveryNamespaceIsReady, "a_placed_project_has_its_namespace"),
         (ReadinessIsRemembered, "readiness_is_read_anew"),
         (NoAnswerIsNoAssignment, "an_assignment_that_is_cut_off_is_never_absent"),
@@ -212,7 +213,8 @@ async fn flawed_labels_are_caught() {
     let table = [
         (LabelsAreCutOff, "labels_are_found"),
         (EveryResourceHasALabel, "a_resource_without_labels_has_none"),
-        (MissingResourceIsAnError, "a_resource_that_does_not_exist_has_none"),
+        (MissingResourceIsAnError, "resource_absent_is_none"),
+        (ResourcesLeakAcrossProjects, "resource_of_another_project_is_none"),
         (LabelsAreShared, "labels_stay_with_their_resource"),
         (ManyAreAnsweredOnceEach, "many_are_answered_as_one_is"),
         (ManyLeaveOutTheBare, "many_are_answered_as_one_is"),

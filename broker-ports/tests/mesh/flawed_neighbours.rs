@@ -10,7 +10,7 @@ use broker_ports::testing::resolvers::{
 };
 use broker_ports::{
     AssignmentReader, CloudResolver, CloudView, FailureClass, LabelTagResolver,
-    NamespaceObservation, PortError,
+    NamespaceObservation, PortError, ResourceView,
 };
 use broker_render::Provider;
 
@@ -27,11 +27,13 @@ pub(super) enum Flaw {
     OneUnreadableCloudSpoilsAll,
     EveryProjectIsPlaced,
     EveryNamespaceIsReady,
+    ClustersAreForgotten,
     ReadinessIsRemembered,
     NoAnswerIsNoAssignment,
     LabelsAreCutOff,
     EveryResourceHasALabel,
     MissingResourceIsAnError,
+    ResourcesLeakAcrossProjects,
     LabelsAreShared,
     EveryLabelPropagates,
     NoAnswerIsNoLabel,
@@ -47,7 +49,8 @@ pub(super) struct FlawedNeighbours {
     first_cloud: Mutex<Option<CloudView>>,
     spoilt: Mutex<BTreeSet<CloudId>>,
     first_seen: Mutex<BTreeMap<ProjectId, NamespaceObservation>>,
-    first_labels: Mutex<Option<Labels>>,
+    first_labels: Mutex<Option<ResourceView>>,
+    owners: Mutex<BTreeMap<ResourceId, ProjectId>>,
 }
 
 impl FlawedNeighbours {
@@ -59,6 +62,7 @@ impl FlawedNeighbours {
             spoilt: Mutex::default(),
             first_seen: Mutex::default(),
             first_labels: Mutex::default(),
+            owners: Mutex::default(),
         }
     }
 }
@@ -130,6 +134,9 @@ impl AssignmentReader for FlawedNeighbours {
             (Flaw::EveryNamespaceIsReady, Ok(Some(found))) => {
                 Ok(Some(NamespaceObservation::new(found.namespace, true)))
             }
+            (Flaw::ClustersAreForgotten, Ok(Some(found))) => {
+                Ok(Some(NamespaceObservation::new(found.namespace, found.ready)))
+            }
             (Flaw::ReadinessIsRemembered, Ok(Some(found))) => {
                 let mut seen = self.first_seen.lock().unwrap();
                 Ok(Some(seen.entry(project).or_insert(found).clone()))
@@ -164,19 +171,29 @@ impl AssignmentReaderUnderTest for FlawedNeighbours {
 
 #[async_trait]
 impl LabelTagResolver for FlawedNeighbours {
-    async fn resolve(&self, resource: ResourceId) -> Result<Labels, PortError> {
-        let found = LabelTagResolver::resolve(&self.truth.neighbours, resource).await;
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        resource: ResourceId,
+    ) -> Result<Option<ResourceView>, PortError> {
+        let owner = self.owners.lock().unwrap().get(&resource).copied();
+        let leaks = self.flaw == Flaw::ResourcesLeakAcrossProjects;
+        let project = owner.filter(|_| leaks).unwrap_or(project);
+        let found = LabelTagResolver::resolve(&self.truth.neighbours, project, resource).await;
         match (self.flaw, found) {
-            (Flaw::NoAnswerIsNoLabel, Err(_)) => Ok(Labels::new()),
-            (Flaw::LabelsAreCutOff, Ok(found)) => Ok(found.into_iter().take(1).collect()),
-            (Flaw::EveryResourceHasALabel, Ok(found)) if found.is_empty() => {
-                Ok([("managed".to_owned(), "yes".to_owned())].into())
+            (Flaw::NoAnswerIsNoLabel, Err(_)) => Ok(Some(ResourceView::default())),
+            (Flaw::LabelsAreCutOff, Ok(Some(found))) => {
+                Ok(Some(ResourceView::new(found.labels.into_iter().take(1).collect())))
             }
-            (Flaw::MissingResourceIsAnError, Ok(found)) if found.is_empty() => {
+            (Flaw::EveryResourceHasALabel, Ok(Some(found))) if found.labels.is_empty() => {
+                let labels = [("managed".to_owned(), "yes".to_owned())].into();
+                Ok(Some(ResourceView::new(labels)))
+            }
+            (Flaw::MissingResourceIsAnError, Ok(None)) => {
                 Err(PortError::rejected("there is no such resource"))
             }
-            (Flaw::LabelsAreShared, Ok(found)) => {
-                Ok(self.first_labels.lock().unwrap().get_or_insert(found).clone())
+            (Flaw::LabelsAreShared, Ok(Some(found))) => {
+                Ok(Some(self.first_labels.lock().unwrap().get_or_insert(found).clone()))
             }
             (_, found) => found,
         }
@@ -184,17 +201,18 @@ impl LabelTagResolver for FlawedNeighbours {
 
     async fn resolve_many(
         &self,
-        resources: &[ResourceId],
-    ) -> Result<Vec<Result<Labels, PortError>>, PortError> {
+        resources: &[(ProjectId, ResourceId)],
+    ) -> Result<Vec<Result<Option<ResourceView>, PortError>>, PortError> {
         let mut asked = resources.to_vec();
         if self.flaw == Flaw::ManyAreAnsweredOnceEach {
             asked.sort();
             asked.dedup();
         }
         let mut answers = Vec::new();
-        for resource in asked {
-            let answer = LabelTagResolver::resolve(self, resource).await;
-            let is_bare = answer.as_ref().is_ok_and(Labels::is_empty);
+        for (project, resource) in asked {
+            let answer = LabelTagResolver::resolve(self, project, resource).await;
+            let bare = ResourceView::default();
+            let is_bare = answer.as_ref().is_ok_and(|found| found.as_ref() == Some(&bare));
             if !(is_bare && self.flaw == Flaw::ManyLeaveOutTheBare) {
                 answers.push(answer);
             }
@@ -209,8 +227,10 @@ impl LabelTagResolverUnderTest for FlawedNeighbours {
         self
     }
 
-    async fn resource(&self, labels: &Labels) -> Result<ResourceId, PortError> {
-        self.truth.resource(labels).await
+    async fn resource(&self, labels: &Labels) -> Result<(ProjectId, ResourceId), PortError> {
+        let (project, resource) = self.truth.resource(labels).await?;
+        self.owners.lock().unwrap().insert(resource, project);
+        Ok((project, resource))
     }
 
     async fn keep(&self, resource: ResourceId, labels: &Labels) -> Result<(), PortError> {

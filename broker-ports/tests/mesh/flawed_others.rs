@@ -288,6 +288,7 @@ impl BlueprintResolver for FlawedWorld {
                 Ok(Some(Arc::new(BlueprintVersionView::new(
                     view.id,
                     Arc::clone(&view.xrd),
+                    view.composition.clone(),
                     Arc::clone(&view.parameter_schema),
                     view.injection_strategy,
                     MeshRole::Node,

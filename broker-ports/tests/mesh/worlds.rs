@@ -221,6 +221,7 @@ impl BlueprintResolverUnderTest for Neighbourhood {
         let id = self.id();
         let documents = BlueprintDocuments {
             xrd: blueprint.xrd.into(),
+            composition: blueprint.composition.into(),
             parameter_schema: blueprint.parameter_schema.into(),
             injection_strategy: blueprint.injection_strategy,
             mesh_role: blueprint.mesh_role,
@@ -317,12 +318,16 @@ impl LabelTagResolverUnderTest for Neighbourhood {
         &self.neighbours
     }
 
-    async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError> {
-        let resource = self.id();
+    async fn resource(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(ProjectId, ResourceId), PortError> {
+        let (project, resource) = (self.id(), self.id());
+        self.neighbours.add_resource(project, resource);
         for (key, value) in labels {
             self.neighbours.label(resource, key, value);
         }
-        Ok(resource)
+        Ok((project, resource))
     }
 
     async fn keep(

@@ -52,6 +52,8 @@ struct Notes {
     /// What was written and is not committed.
     open: BTreeSet<ProvisionedResourceId>,
     skipped: u64,
+    /// How many permits were asked for.
+    permits: u128,
     /// A row cannot be read.
     spoilt: bool,
 }

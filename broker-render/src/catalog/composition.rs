@@ -1,11 +1,14 @@
 //! `composition.yaml`: what a composite resource is turned into.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use broker_domain::Error;
 use serde_json::Value;
 
 use super::ComposedKind;
+use super::field_path::FieldPath;
+use crate::canonical::{self, Digest};
+use crate::composition_ref::CompositionName;
 use crate::document;
 use crate::fields::Field;
 
@@ -16,7 +19,9 @@ const PATCH_AND_TRANSFORM: &str = "pt.fn.crossplane.io/";
 const AUTO_READY: &str = "function-auto-ready";
 
 pub(super) struct Composition {
-    pub(super) name: String,
+    pub(super) name: CompositionName,
+    /// Over its `spec`.
+    pub(super) spec: Digest,
     /// The composite resource that it is for.
     pub(super) api_version: String,
     pub(super) kind: String,
@@ -25,22 +30,16 @@ pub(super) struct Composition {
     /// The steps from which it cannot be read.
     pub(super) opaque_steps: Vec<String>,
     /// Every path of the composite resource that a patch reads.
-    pub(super) patched_from: BTreeSet<String>,
+    patched_from: Vec<FieldPath>,
+    /// Paths of patches that Crossplane refuses.
+    pub(super) bad_paths: Vec<String>,
 }
 
 impl Composition {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let document = document::read("composition", bytes)?;
         let root = Field::new("composition", &document);
-        root.object()?;
-        let api_version = root.get("apiVersion");
-        if api_version.text()? != "apiextensions.crossplane.io/v1" {
-            return Err(api_version.invalid("is another API; use apiextensions.crossplane.io/v1"));
-        }
-        let kind = root.get("kind");
-        if kind.text()? != "Composition" {
-            return Err(kind.invalid("is another kind; use Composition"));
-        }
+        let name = name_of(&root)?;
         let spec = root.get("spec");
         let mode = spec.get("mode");
         if mode.optional_text()?.is_some_and(|mode| mode != "Pipeline") {
@@ -48,12 +47,14 @@ impl Composition {
         }
         let composite = spec.get("compositeTypeRef");
         let mut composition = Self {
-            name: root.get("metadata").get("name").text()?.to_owned(),
+            name,
+            spec: Digest::of(canonical::text(spec.value.unwrap_or(&Value::Null)).as_bytes()),
             api_version: composite.get("apiVersion").text()?.to_owned(),
             kind: composite.get("kind").text()?.to_owned(),
             composed_kinds: Vec::new(),
             opaque_steps: Vec::new(),
-            patched_from: BTreeSet::new(),
+            patched_from: Vec::new(),
+            bad_paths: Vec::new(),
         };
         let pipeline = spec.get("pipeline");
         let steps = pipeline.items()?;
@@ -83,24 +84,83 @@ impl Composition {
                     });
                 }
             }
-            collect_sources(input.value.unwrap_or(&Value::Null), &mut self.patched_from);
+            self.patches(&input);
         } else if !function.ends_with(AUTO_READY) {
             self.opaque_steps.push(name.to_owned());
         }
         Ok(())
     }
+
+    /// Whether a patch reads the field of the composite resource at `path`, or a part of it. Never known of a
+    /// step that cannot be read.
+    pub(super) fn reads(&self, path: &[&str]) -> bool {
+        !self.opaque_steps.is_empty() || self.patched_from.iter().any(|source| source.reads(path))
+    }
+
+    fn patches(&mut self, input: &Field<'_>) {
+        let list = |value: &Value, key: &str| {
+            value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
+        };
+        let input = input.value.unwrap_or(&Value::Null);
+        let sets: BTreeMap<_, _> = list(input, "patchSets")
+            .into_iter()
+            .filter_map(|set| Some((set.get("name")?.as_str()?.to_owned(), list(&set, "patches"))))
+            .collect();
+        let environment = input.get("environment").unwrap_or(&Value::Null);
+        let resources = list(input, "resources");
+        let patches = resources.iter().flat_map(|resource| list(resource, "patches"));
+        for patch in patches.chain(list(environment, "patches")) {
+            let set = patch.get("patchSetName").and_then(Value::as_str);
+            let set = set.filter(|_| type_of(&patch) == "PatchSet").and_then(|name| sets.get(name));
+            let one = [patch];
+            for source in set.map_or(&one[..], Vec::as_slice).iter().flat_map(sources) {
+                match FieldPath::parse(source) {
+                    Some(path) => self.patched_from.push(path),
+                    None => self.bad_paths.push(source.to_owned()),
+                }
+            }
+        }
+    }
 }
 
-/// Every `fromFieldPath`, however deep: in patches, in sets of them, and in combinations of variables.
-fn collect_sources(value: &Value, sources: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(object) => {
-            if let Some(Value::String(path)) = object.get("fromFieldPath") {
-                sources.insert(path.clone());
-            }
-            object.values().for_each(|value| collect_sources(value, sources));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_sources(item, sources)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+/// The name of the Composition in a document.
+pub(super) fn name(bytes: &[u8]) -> Result<CompositionName, Error> {
+    let document = document::read("composition", bytes)?;
+    name_of(&Field::new("composition", &document))
+}
+
+fn name_of(root: &Field<'_>) -> Result<CompositionName, Error> {
+    root.object()?;
+    let api_version = root.get("apiVersion");
+    if api_version.text()? != "apiextensions.crossplane.io/v1" {
+        return Err(api_version.invalid("is another API; use apiextensions.crossplane.io/v1"));
     }
+    let kind = root.get("kind");
+    if kind.text()? != "Composition" {
+        return Err(kind.invalid("is another kind; use Composition"));
+    }
+    let name = root.get("metadata").get("name");
+    CompositionName::new(name.text()?)
+        .map_err(|_| name.invalid("is no name for an object; use a DNS subdomain"))
+}
+
+/// The paths of the composite resource that a patch reads. Patches in the other direction read a composed
+/// object, or the environment.
+fn sources(patch: &Value) -> Vec<&str> {
+    match type_of(patch) {
+        "FromCompositeFieldPath" => path_of(patch).into_iter().collect(),
+        "CombineFromComposite" => {
+            let variables = patch.get("combine").and_then(|it| it.get("variables")?.as_array());
+            variables.into_iter().flatten().filter_map(path_of).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn type_of(patch: &Value) -> &str {
+    patch.get("type").and_then(Value::as_str).unwrap_or("FromCompositeFieldPath")
+}
+
+fn path_of(patch: &Value) -> Option<&str> {
+    patch.get("fromFieldPath")?.as_str()
 }

@@ -29,6 +29,7 @@ pub(super) fn check(
         check_site(metadata.injection_strategy, xrd, report);
     }
     check_parameters(metadata, xrd, report, injected);
+    check_patches(metadata, composition, report);
     check_tags(xrd, report);
 }
 
@@ -48,12 +49,17 @@ fn check_versions(
         let message = format!("spec.compositeTypeRef: is {}; use {expected}", quoted(&found));
         report.error(File::Composition, message);
     }
-    if composition.name != report.slug {
-        let message = format!(
-            "metadata.name: is {}; by convention it is the slug",
-            quoted(&composition.name)
-        );
+    let name = composition.name.as_str();
+    if name != report.slug {
+        let message = format!("metadata.name: is {}; by convention it is the slug", quoted(name));
         report.warning(File::Composition, message);
+    }
+    if let Some(enforced) = xrd.enforced_composition().filter(|enforced| *enforced != name) {
+        let message = format!(
+            "spec.enforcedCompositionRef.name: is {}; the blueprint's Composition is {name}",
+            quoted(enforced)
+        );
+        report.error(File::Xrd, message);
     }
 }
 
@@ -95,8 +101,7 @@ fn check_injection(
     }
     let Some(token) = injected.first() else { return };
     let path = format!("spec.{}", token.join("."));
-    let reads = |source: &String| path == *source || path.starts_with(&format!("{source}."));
-    if composition.opaque_steps.is_empty() && !composition.patched_from.iter().any(reads) {
+    if !composition.reads(&[&["spec"], *token].concat()) {
         let message = format!("spec.pipeline: no patch reads {path}; the token would go nowhere");
         report.warning(File::Composition, message);
     }
@@ -173,6 +178,21 @@ fn check_parameters(metadata: &Metadata, xrd: &Xrd, report: &mut Report<'_>, inj
                 let message = format!("{path}: is required, and no parameter of that name exists");
                 report.error(File::Xrd, message);
             }
+        }
+    }
+}
+
+fn check_patches(metadata: &Metadata, composition: &Composition, report: &mut Report<'_>) {
+    for path in &composition.bad_paths {
+        let message = format!("spec.pipeline: {} is no field path", quoted(path));
+        report.error(File::Composition, message);
+    }
+    for name in metadata.parameter_schema.parameters().keys() {
+        if !composition.reads(&["spec", "parameters", name]) {
+            let path = join("spec.parameters", name);
+            let message =
+                format!("spec.pipeline: no patch reads {path}; the parameter does nothing");
+            report.warning(File::Composition, message);
         }
     }
 }

@@ -6,14 +6,14 @@ use broker_render::{InjectionStrategy, Scope};
 use serde_json::{Value, json};
 
 /// The three files of a blueprint, before somebody breaks one.
-struct Draft {
-    metadata: Value,
-    xrd: Value,
-    composition: Value,
+pub(crate) struct Draft {
+    pub(crate) metadata: Value,
+    pub(crate) xrd: Value,
+    pub(crate) composition: Value,
 }
 
 impl Draft {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let string = json!({"type": "string"});
         let xrd_spec = json!({
             "type": "object",
@@ -72,6 +72,11 @@ impl Draft {
                                     {
                                         "name": "disk",
                                         "base": {"apiVersion": "hcloud.crossplane.io/v1", "kind": "Volume"},
+                                        "patches": [
+                                            {"fromFieldPath": "spec.parameters.size"},
+                                            {"fromFieldPath": "spec.parameters.count"},
+                                            {"fromFieldPath": "spec.parameters.database.secretRef.name"},
+                                        ],
                                     },
                                     {
                                         "name": "second-disk",
@@ -87,7 +92,7 @@ impl Draft {
         }
     }
 
-    fn check(&self) -> (Option<Blueprint>, Vec<String>) {
+    pub(crate) fn check(&self) -> (Option<Blueprint>, Vec<String>) {
         let [metadata, xrd, composition] =
             [&self.metadata, &self.xrd, &self.composition].map(ToString::to_string);
         let files = Files {
@@ -100,7 +105,7 @@ impl Draft {
     }
 }
 
-fn xrd_spec(draft: &mut Draft) -> &mut Value {
+pub(crate) fn xrd_spec(draft: &mut Draft) -> &mut Value {
     &mut draft.xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 }
 
@@ -110,6 +115,7 @@ fn a_good_blueprint_is_read_without_a_word() {
     assert_eq!(problems, [""; 0]);
     let blueprint = blueprint.unwrap();
     assert_eq!(blueprint.slug, "vm");
+    assert_eq!(blueprint.composition.as_str(), "vm");
     assert_eq!(blueprint.version, "v1");
     assert_eq!(blueprint.provider_kinds, ["hcloud"]);
     assert_eq!(blueprint.injection_strategy, InjectionStrategy::CloudInitUserData);
@@ -215,6 +221,12 @@ const COMPOSITION_CASES: &[Case] = &[
         |draft| draft.composition["metadata"]["name"] = json!("machine"),
         &["warning: vm/composition.yaml: metadata.name: is \"machine\"; by convention it is \
              the slug"],
+    ),
+    (
+        "a Composition whose name no object can have",
+        |draft| draft.composition["metadata"]["name"] = json!("The VM"),
+        &["error: vm/composition.yaml: metadata.name: is no name for an object; use a DNS \
+             subdomain"],
     ),
     (
         "a base without a kind",
@@ -397,6 +409,17 @@ const XRD_CASES: &[Case] = &[
         &[
             "error: vm/xrd.yaml: spec.parameters.zone: is required, and no parameter of that name exists",
         ],
+    ),
+    (
+        "another Composition is enforced",
+        |draft| draft.xrd["spec"]["enforcedCompositionRef"] = json!({"name": "other"}),
+        &["error: vm/xrd.yaml: spec.enforcedCompositionRef.name: is \"other\"; the blueprint's \
+             Composition is vm"],
+    ),
+    (
+        "its own Composition is enforced",
+        |draft| draft.xrd["spec"]["enforcedCompositionRef"] = json!({"name": "vm"}),
+        &[],
     ),
     (
         "no place for tags",

@@ -60,6 +60,12 @@ fn a_scope_that_is_left_out_depends_on_the_api_version() {
     }
 }
 
+/// What the usual input comes to, without an injection.
+fn pinned_spec() -> Value {
+    let pinned = json!({"compositionRef": {"name": "sample-machine"}});
+    json!({"crossplane": pinned, "parameters": {"size": "small"}})
+}
+
 #[test]
 fn a_shell_is_paused_and_says_nothing_of_a_token() {
     for strategy in InjectionStrategy::ALL {
@@ -71,7 +77,7 @@ fn a_shell_is_paused_and_says_nothing_of_a_token() {
             json!({"crossplane.io/paused": "true", "plexsphere.io/epoch": "41"})
         );
         assert_eq!(armed(&shell), None);
-        assert_eq!(shell["spec"], json!({"parameters": {"size": "small"}}), "no site, {strategy}");
+        assert_eq!(shell["spec"], pinned_spec(), "no site, {strategy}");
         assert_ne!(
             rendered.shell(41).to_bytes(),
             rendered.shell(42).to_bytes(),
@@ -98,7 +104,7 @@ fn arming_names_the_token_and_drops_pause_and_epoch() {
     let rendered = xr(&standalone.input()).unwrap();
     let live = value(&rendered.armed(&Armed::Standalone).to_bytes());
     assert_eq!(armed(&live), Some("standalone"));
-    assert_eq!(live["spec"], json!({"parameters": {"size": "small"}}));
+    assert_eq!(live["spec"], pinned_spec());
 }
 
 #[test]
@@ -245,4 +251,62 @@ fn each_reason_for_a_skipped_label() {
     let aws = cloud_tags(&Provider::new("aws").unwrap(), &many.into_iter().collect());
     assert_eq!(aws.tags.len(), 50);
     assert_eq!((aws.skipped[0].key.as_str(), aws.skipped[0].reason), ("k50", TagSkip::TooMany));
+}
+
+#[test]
+fn skipped_tags_hold_the_reasons_of_the_provider_and_of_the_xrd() {
+    let given_labels = labels(&[("team", "Blue"), ("tier", "1")]);
+    let mut given = Given::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd_for(&json!({
+        "type": "object",
+        "properties": {
+            "userData": {"type": "string"},
+            "parameters": {"type": "object", "properties": {"size": {"type": "string"}}},
+        },
+    })));
+    given.tags = cloud_tags(&Provider::new("gcp").unwrap(), &given_labels);
+    let rendered = xr(&given.input()).unwrap();
+    let skipped: Vec<_> = rendered.skipped_tags().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        skipped,
+        [
+            "label \"team\" is no cloud tag: value_invalid",
+            "label \"plexsphere-tier\" is no cloud tag: undeclared",
+        ]
+    );
+}
+
+#[test]
+fn composition_is_pinned_where_the_scope_keeps_it_and_kept_as_it_stands() {
+    for (api, scope, path) in [
+        ("v2", "Namespaced", "/spec/crossplane/compositionRef"),
+        ("v2", "Cluster", "/spec/crossplane/compositionRef"),
+        ("v1", "LegacyCluster", "/spec/compositionRef"),
+    ] {
+        let mut document = xrd_document(&json!({
+            "type": "object",
+            "properties": {
+                "userData": {"type": "string"},
+                "parameters": {"type": "object", "properties": {"size": {"type": "string"}}},
+            },
+        }));
+        document["apiVersion"] = json!(format!("apiextensions.crossplane.io/{api}"));
+        document["spec"]["scope"] = json!(scope);
+        let xrd = Xrd::parse(document.to_string().as_bytes()).unwrap();
+        let given = Given::node(InjectionStrategy::CloudInitUserData).with_xrd(xrd);
+        let rendered = xr(&given.input()).unwrap();
+        let injected = inject_bootstrap(&rendered, &Injected::token("t").bootstrap()).unwrap();
+        let armed = rendered.armed(&Armed::Standalone);
+        let pinned = json!({"name": "sample-machine"});
+        for sent in [rendered.shell(1).to_bytes(), armed.to_bytes(), injected.expose_for_apply()] {
+            assert_eq!(value(&sent).pointer(path), Some(&pinned), "{scope}");
+        }
+        let mut live = value(&armed.to_bytes());
+        *live.pointer_mut(path).unwrap() = json!({"name": "another"});
+        let kept = rendered.kept(&live, &Armed::Standalone);
+        assert_eq!(value(&kept.to_bytes()), live, "{scope}");
+        assert_eq!(kept.digest(), armed.digest(), "{scope}: it is no drift");
+        live["spec"] = json!({});
+        let kept = value(&rendered.kept(&live, &Armed::Standalone).to_bytes());
+        assert_eq!(kept.pointer(path), None, "{scope}");
+    }
 }

@@ -13,7 +13,7 @@ use broker_render::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Injected, data, identity, labels, read_yaml, write_yaml};
+use crate::support::{Injected, composition, data, identity, labels, read_yaml, write_yaml};
 
 #[test]
 fn every_strategy_in_every_scope() {
@@ -112,7 +112,7 @@ fn valid_parameters() -> Parameters {
         "zones": ["a", "b"],
         "database": {"secretRef": {"name": "database", "key": "password"}},
     });
-    ParameterSchema::from_value(&schema).unwrap().validate(&values.to_string()).unwrap()
+    ParameterSchema::from_value(&schema).unwrap().validate(&values.to_string()).unwrap().into()
 }
 
 fn xrd_document(name: &str, scope: Scope) -> Value {
@@ -189,7 +189,15 @@ fn input<'a>(
     parameters: &'a Parameters,
 ) -> XrInput<'a> {
     static NO_TAGS: std::sync::LazyLock<CloudTags> = std::sync::LazyLock::new(CloudTags::default);
-    XrInput { xrd, injection_strategy, mesh_role, identity: identity(), parameters, tags: &NO_TAGS }
+    XrInput {
+        xrd,
+        composition: composition(),
+        injection_strategy,
+        mesh_role,
+        identity: identity(),
+        parameters,
+        tags: &NO_TAGS,
+    }
 }
 
 fn armed(

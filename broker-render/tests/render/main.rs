@@ -7,6 +7,7 @@ mod bounds;
 mod catalog;
 mod cloud_init;
 mod composite;
+mod definitions;
 mod found;
 mod fuzz;
 mod goldens;

@@ -7,7 +7,7 @@ use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, MeshRole, Parameters, ProjectId, ProvisionedResourceId,
 };
 use broker_render::{
-    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, XrInput, Xrd,
+    Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, XrInput, Xrd,
 };
 use secrecy::SecretString;
 use serde_json::Value;
@@ -68,6 +68,11 @@ pub(crate) fn lenient_xrd() -> Xrd {
     }))
 }
 
+/// The blueprint's Composition.
+pub(crate) fn composition() -> CompositionName {
+    CompositionName::new("sample-machine").unwrap()
+}
+
 /// The input that most tests start from.
 pub(crate) struct Given {
     pub(crate) xrd: Xrd,
@@ -101,6 +106,7 @@ impl Given {
     pub(crate) fn input(&self) -> XrInput<'_> {
         XrInput {
             xrd: &self.xrd,
+            composition: composition(),
             injection_strategy: self.strategy,
             mesh_role: self.mesh_role,
             identity: identity(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::Version;
-use broker_pg::{PgStore, ask_after_rest};
+use broker_pg::{PgStore, resilient};
 use broker_ports::testing::builders::{rows, worker};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, PassOutcome, Schedule};
 use sqlx::postgres::PgPoolOptions;
@@ -50,7 +50,7 @@ pub(super) async fn run(lab: Lab) {
     let stand = Stand::new().await;
     let many = lab.many(500);
     stand.world.furnish_rows(many).await;
-    let connect = ask_after_rest(PgPoolOptions::new());
+    let connect = resilient(PgPoolOptions::new());
     let connect = connect.max_connections(CONNECTIONS).min_connections(CONNECTIONS);
     let pool = connect.connect_with(stand.world.database().options()).await.unwrap();
     for (name, workers) in [("1 worker", 1), ("4 workers", 4), ("16 workers", 16)] {

@@ -10,8 +10,8 @@ use broker_app::Passed;
 use broker_domain::{MeshRole, ObjectReference, Parameters, ProvisionedResourceId};
 use broker_ports::{ApplyRequest, IdSource};
 use broker_render::{
-    Agent, ApiUrl, Bootstrap, CloudTags, FIELD_MANAGER, InjectionStrategy, Precondition, Xr,
-    XrInput, Xrd, inject_bootstrap, xr,
+    Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, FIELD_MANAGER, InjectionStrategy,
+    Precondition, Xr, XrInput, Xrd, inject_bootstrap, xr,
 };
 use broker_tests::real::{RealWorld, SystemIds};
 use broker_tests::world::NODE;
@@ -171,6 +171,7 @@ impl Writes {
         let (parameters, tags) = (Parameters::default(), CloudTags::default());
         let rendered = xr(&XrInput {
             xrd,
+            composition: CompositionName::new(xrd.plural()).unwrap(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,
             identity: world.identity_of(id),

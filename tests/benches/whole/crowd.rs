@@ -176,6 +176,10 @@ impl Repository for Crowd {
         not_played()
     }
 
+    async fn record_retry(&self, _: &Write<'_>) -> Result<Written, PortError> {
+        not_played()
+    }
+
     async fn history(&self, _: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
         not_played()
     }

@@ -32,7 +32,7 @@ const STORE: &str = "WITH written AS (
     INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
     SELECT id, 'broker.ProvisionedResourceRequested', 1 FROM written
 ), event AS (
-    INSERT INTO plexsphere.outbox_events
+    INSERT INTO plexsphere.provisioning_outbox
         (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
     SELECT id, id, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), $7 FROM written
 )
@@ -63,7 +63,7 @@ VALUES ($1, $2, $3, $4, $5, 'Pending', 'pr-' || $1, '{}', 'node', clock_timestam
 const TOKEN: &str = "INSERT INTO plexsphere.provisioned_resource_outbox_token
     (provisioned_resource_id, event_type, version)
 VALUES ($1, 'broker.ProvisionedResourceRequested', 1)";
-const EVENT: &str = "INSERT INTO plexsphere.outbox_events
+const EVENT: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
 VALUES ($1, $1, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(), $2)";
 const LINE: &str = "INSERT INTO plexsphere.provisioned_resource_audit
@@ -118,7 +118,7 @@ async fn declare(case: &Case<'_>, stand: &Stand, repeatable: Repeatable) {
 async fn forget(pool: &PgPool) {
     let tables = "SET session_replication_role = replica;
         TRUNCATE plexsphere.provisioned_resources, plexsphere.provisioned_resource_schedule,
-            plexsphere.provisioned_resource_outbox_token, plexsphere.outbox_events,
+            plexsphere.provisioned_resource_outbox_token, plexsphere.provisioning_outbox,
             plexsphere.provisioned_resource_audit;
         SET session_replication_role = origin";
     pool.execute(tables).await.unwrap();

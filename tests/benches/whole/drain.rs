@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::lab::{Lab, Way};
 use super::stand::{BATCH, Stand, relay};
 
-const FILL: &str = "INSERT INTO plexsphere.outbox_events
+const FILL: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
 SELECT gen_random_uuid(), id, 1, 'broker.ProvisionedResourceRequested', clock_timestamp(),
     json_build_object('event_type', 'broker.ProvisionedResourceRequested', 'provisioned_resource_id', id,
@@ -20,19 +20,18 @@ SELECT gen_random_uuid(), id, 1, 'broker.ProvisionedResourceRequested', clock_ti
         'occurred_at', clock_timestamp(), 'sequence', 1, 'xr_name', 'pr-' || id)::text
 FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, $1)) AS fresh";
 
-const CLAIM: &str = "UPDATE plexsphere.outbox_events
-SET claimed_by = 'bare', claimed_until = clock_timestamp() + interval '1 minute', claims = claims + 1,
-    attempts = attempts + 1
+const CLAIM: &str = "UPDATE plexsphere.provisioning_outbox
+SET claimed_by = 'bare', held_until = clock_timestamp() + interval '1 minute', claims = claims + 1
 WHERE event_id = ANY (ARRAY(
-    SELECT event_id FROM plexsphere.outbox_events
+    SELECT event_id FROM plexsphere.provisioning_outbox
     WHERE settled_at IS NULL AND set_aside_reason IS NULL
-        AND (claimed_until IS NULL OR claimed_until <= statement_timestamp())
+        AND (held_until IS NULL OR held_until <= statement_timestamp())
     ORDER BY position LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
 ))
 RETURNING event_id, payload";
 
-const ACKNOWLEDGE: &str = "UPDATE plexsphere.outbox_events
-SET settled_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL
+const ACKNOWLEDGE: &str = "UPDATE plexsphere.provisioning_outbox
+SET settled_at = clock_timestamp(), claimed_by = NULL, held_until = NULL
 WHERE event_id = $1 AND claimed_by = 'bare' AND settled_at IS NULL";
 
 pub(super) async fn run(lab: Lab) {
@@ -72,9 +71,9 @@ impl EventSink for Taken {
 }
 
 async fn fill(pool: &PgPool, many: usize) {
-    pool.execute("TRUNCATE plexsphere.outbox_events").await.unwrap();
+    pool.execute("TRUNCATE plexsphere.provisioning_outbox").await.unwrap();
     sqlx::query(FILL).bind(i32::try_from(many).unwrap()).execute(pool).await.unwrap();
-    pool.execute("VACUUM (ANALYZE) plexsphere.outbox_events").await.unwrap();
+    pool.execute("VACUUM (ANALYZE) plexsphere.provisioning_outbox").await.unwrap();
 }
 
 async fn deliver(relay: &Relay, many: usize) {

@@ -70,7 +70,7 @@ const TABLES: [&str; 9] = [
     "provisioned_resource_outbox_token",
     "provisioned_resource_audit",
     "provisioning_turns",
-    "outbox_events",
+    "provisioning_outbox",
     "bootstrap_token_ledgers",
     "bootstrap_tokens",
     "nodes",
@@ -154,19 +154,19 @@ pub(super) async fn at_once<T, F>(
     workers.join_all().await;
 }
 
-/// The relay as an embedder gets it if nothing else is said, but for how many events it claims at a time.
+/// The relay as an embedder gets it if nothing else is said, but for how many events it delivers at once.
 pub(super) fn relay(ports: &ServicePorts, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
     let ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
     let config = RelayConfig {
         worker: worker("relay"),
-        batch: rows(batch),
-        claim_for: Duration::from_mins(1),
+        concurrency: rows(batch),
+        claim_for: RelayConfig::shortest_claim(PATIENCE, PATIENCE),
         store_deadline: PATIENCE,
         deliver_deadline: PATIENCE,
         most_attempts: 3,
         source: "/provisioning-broker".to_owned(),
     };
-    Relay::new(ports, config)
+    Relay::new(ports, config).unwrap()
 }
 
 /// The runner as it is shipped, and the cache that hints to it, until the answer is dropped.

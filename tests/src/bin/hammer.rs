@@ -11,15 +11,15 @@
 use std::{process::ExitCode, time::Duration};
 
 use broker_domain::{
-    Change, Error, EventId, FailureReason, MeshRole, ObservedXr, Parameters, Phase,
-    ProvisionedResource, ProvisionedResourceId, ReferencesDigest, Stamp, next,
+    Change, Error, EventId, FailureReason, MeshRole, ObservedXr, Phase, ProvisionedResource,
+    ProvisionedResourceId, ReferencesDigest, Stamp, next,
 };
 use broker_pg::PgStore;
 use broker_ports::{
-    Actor, Admitted, Attribution, ClaimEvents, ClaimRequest, ClaimTarget, CorrelationId, Due,
-    FailureClass, Lane, Lease, ListQuery, Outbox, PassOutcome, PortError, Repository, Resume,
-    Schedule, SweepQuery, WorkerId, Write, WriteKind, Written,
-    testing::builders::{cluster, composed, declaration, project, rows, second},
+    Actor, Admitted, Attribution, ClaimEvents, ClaimRequest, ClaimTarget, CorrelationId,
+    DeliveryFailure, Due, FailureClass, Lane, Lease, ListQuery, Outbox, PassOutcome, PortError,
+    Repository, Resume, Schedule, SweepQuery, WorkerId, Write, WriteKind, Written,
+    testing::builders::{cluster, composed, declaration, project, rows, second, valid_parameters},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use sqlx::postgres::PgPoolOptions;
@@ -116,10 +116,9 @@ impl Hammer {
         let declaration = builder.build();
         let role = if self.chance(30) { MeshRole::Standalone } else { MeshRole::Node };
         let id = ProvisionedResourceId::new(self.uuid())?;
-        let parameters = Parameters::from_canonical_json("{}")?;
-        let stamp = self.stamp(1)?;
-        let change = ProvisionedResource::new(id, &declaration, role, parameters, stamp)?;
-        let admitted = Admitted::new(change, &declaration, self.by.clone());
+        let (parameters, stamp) = (valid_parameters("{}"), self.stamp(1)?);
+        let by = self.by.clone();
+        let admitted = Admitted::new(id, &declaration, role, parameters, stamp, by)?;
         self.store.create(&admitted).await.map(drop)
     }
 
@@ -228,6 +227,7 @@ impl Hammer {
             WriteKind::Closed => self.store.record_closed(write).await,
             WriteKind::Substrate => self.store.record_substrate(write).await,
             WriteKind::DeletionIntent => self.store.record_deletion_intent(write).await,
+            WriteKind::Retry => self.store.record_retry(write).await,
         }
     }
 
@@ -247,6 +247,11 @@ impl Hammer {
                 0..80 => drop(self.store.acknowledge_event(&event.claim).await?),
                 80..85 => drop(self.store.set_aside_event(&event.claim, "nobody takes it").await?),
                 85..90 => tokio::time::sleep(claim_for).await,
+                90..95 => {
+                    let wait = self.moment(200);
+                    let failure = DeliveryFailure::Rejected;
+                    let _ = self.store.delay_event(&event.claim, wait, failure).await?;
+                }
                 _ => {}
             }
         }

@@ -74,6 +74,9 @@ async fn run(arguments: Arguments) -> Outcome<()> {
     config.lease_margin = lease / 10;
     config.runner.sweep_interval = sweep;
     config.runner.poll_interval = poll;
+    // Replicas that are killed on purpose meet one loss after the other.
+    config.allowance.least = 1_000;
+    config.allowance.most = 1_000;
     let broker = Broker::new(adapters.of_service(), Arc::new(LogEventSink), config)?;
     println!("running");
     tokio::select! {

@@ -186,6 +186,7 @@ impl Requests {
     fn rendered(&self) -> Xr<'_> {
         xr(&XrInput {
             xrd: &self.xrd,
+            composition: self.checked.composition.clone(),
             injection_strategy: self.checked.injection_strategy,
             mesh_role: self.checked.mesh_role,
             identity: self.identity,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_pg::ask_after_rest;
+use broker_pg::resilient;
 use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -50,7 +50,7 @@ impl TestDatabase {
     /// Another one as the shipped binary's: of twenty, and it trusts a connection that it has just used. Not for a test
     /// that throws connections out.
     pub fn trusting_pool(&self) -> PgPool {
-        let pool = ask_after_rest(PgPoolOptions::new()).max_connections(20);
+        let pool = resilient(PgPoolOptions::new()).max_connections(20);
         pool.connect_lazy_with(self.options())
     }
 

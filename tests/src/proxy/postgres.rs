@@ -4,10 +4,13 @@
 mod connection;
 mod message;
 
+use std::sync::Arc;
+
 use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+use tokio::sync::Notify;
 
 use super::{Listener, script::Script};
 use crate::postgres::TestDatabase;
@@ -21,6 +24,7 @@ pub enum NoAnswer {}
 pub struct PgProxy {
     listener: Listener,
     script: Script<NoAnswer>,
+    silence: Arc<Notify>,
     options: PgConnectOptions,
     url: String,
 }
@@ -34,21 +38,29 @@ impl PgProxy {
     pub async fn to(database: &TestDatabase) -> Self {
         let script = Script::default();
         let rules = script.clone();
+        let silence = Arc::new(Notify::new());
+        let silenced = Arc::clone(&silence);
         let server = (database.options().get_host().to_owned(), database.options().get_port());
         let listener = Listener::start(move |client| {
-            let (server, rules) = (server.clone(), rules.clone());
+            let (server, rules, silence) = (server.clone(), rules.clone(), Arc::clone(&silenced));
             // An error is a cut connection, by the script or by either side.
-            async move { drop(connection::serve(client, &server, &rules).await) }
+            async move { drop(connection::serve(client, &server, &rules, &silence).await) }
         })
         .await;
         let options = database.options().host("127.0.0.1").port(listener.port);
         let url = database.url_at(listener.port);
-        Self { listener, script, options, url }
+        Self { listener, script, silence, options, url }
     }
 
     /// What is to happen to which request.
     pub fn script(&self) -> &Script<NoAnswer> {
         &self.script
+    }
+
+    /// Stops carrying anything on the connections of now, without closing them, as a network that drops packets does.
+    /// New connections pass.
+    pub fn go_silent(&self) {
+        self.silence.notify_waiters();
     }
 
     /// The port it listens on.

@@ -7,8 +7,8 @@ use broker_domain::{
     BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProvisionedResourceId, XrName,
 };
 use broker_render::{
-    Armed, CloudTags, FIELD_MANAGER, Identity, InjectionStrategy, Manifest, Provider,
-    ProviderConfigInput, ProviderProfiles, XrInput, Xrd, provider_config, references,
+    Armed, CloudTags, CompositionName, FIELD_MANAGER, Identity, InjectionStrategy, Manifest,
+    Provider, ProviderConfigInput, ProviderProfiles, XrInput, Xrd, provider_config, references,
     references_digest, secret_name, xr,
 };
 use futures::{StreamExt, stream};
@@ -121,20 +121,29 @@ impl RealWorld {
         let composites = self.composites_of(&self.admin, &xrd);
         let configs = self.configs(&self.admin);
         let ours = PatchParams::apply(FIELD_MANAGER).force();
-        stream::iter(machines)
-            .for_each_concurrent(AT_ONCE, |machine| async {
+        let (composites, configs, ours, xrd) = (&composites, &configs, &ours, &xrd);
+        let applied: Vec<(Uuid, String)> = stream::iter(machines)
+            .map(|machine| async move {
                 let name = XrName::of(machine.id).to_string();
                 let config = self.config_of(machine.id);
                 let config = Patch::Apply(config.as_object());
-                configs.patch(&name, &ours, &config).await.or_fail("a ProviderConfig");
-                let composite = Patch::Apply(self.composite_of(&xrd, machine));
-                let applied = composites.patch(&name, &ours, &composite).await;
-                let applied = applied.or_fail("a composite resource");
-                let status = Patch::Merge(json!({"status": Crossplane::ready_status(&applied)}));
+                configs.patch(&name, ours, &config).await.or_fail("a ProviderConfig");
+                let composite = Patch::Apply(self.composite_of(xrd, machine));
+                let stands = composites.patch(&name, ours, &composite).await;
+                let stands = stands.or_fail("a composite resource");
+                let status = Patch::Merge(json!({"status": Crossplane::ready_status(&stands)}));
                 let said = composites.patch_status(&name, &PatchParams::default(), &status).await;
                 said.or_fail("a composite resource's status");
+                (machine.id.as_uuid(), stands.metadata.uid.unwrap_or_default())
             })
+            .buffer_unordered(AT_ONCE)
+            .collect()
             .await;
+        let (ids, uids): (Vec<_>, Vec<_>) = applied.into_iter().unzip();
+        let recorded = "UPDATE plexsphere.provisioned_resources AS r SET xr_uid = a.uid, version = r.version + 1
+            FROM unnest($1::uuid[], $2::text[]) AS a (id, uid) WHERE r.id = a.id";
+        let recorded = sqlx::query(recorded).bind(ids).bind(uids);
+        recorded.execute(self.pool()).await.or_fail("uids cannot be recorded");
     }
 
     /// Nothing is due, and the planner and the vacuum have seen what was furnished.
@@ -183,6 +192,7 @@ impl RealWorld {
         let tags = CloudTags::default();
         let rendered = xr(&XrInput {
             xrd,
+            composition: CompositionName::new(xrd.plural()).or_fail("a name"),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,
             identity: self.identity_of(machine.id),
@@ -196,7 +206,7 @@ impl RealWorld {
             "name": format!("{}-part", XrName::of(machine.id)),
         });
         composite["spec"]["userData"] = "#cloud-config\n".into();
-        composite["spec"]["crossplane"] = json!({"resourceRefs": [part]});
+        composite["spec"]["crossplane"]["resourceRefs"] = json!([part]);
         composite
     }
 

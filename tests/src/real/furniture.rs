@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 use broker_domain::{MeshRole, ProjectId};
 use broker_pg::migrate;
+use broker_ports::memory::BlueprintDocuments;
 use broker_render::{InjectionStrategy, Xrd, namespace};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -75,7 +76,7 @@ VALUES ($1, $6, 'Ready')";
 const PUBLISH: &str = "INSERT INTO plexsphere.blueprint_versions
     (id, slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
      parameter_schema, composed_kinds, metadata, xrd, composition)
-VALUES ($1, $2, 'v1', '', '', '{}', $3, $4, $5::text::json, $6, '', $7, '')";
+VALUES ($1, $2, 'v1', '', '', '{}', $3, $4, $5::text::json, $6, '', $7, $8)";
 
 impl Kinds {
     /// Those that worlds share which do not count what everybody does.
@@ -186,6 +187,7 @@ impl Kinds {
                 .bind(schema)
                 .bind(composed)
                 .bind(self.xrd(kind, plural).to_string().into_bytes())
+                .bind(BlueprintDocuments::composition_named(plural))
                 .execute(pool)
                 .await
                 .or_fail("a blueprint cannot be published");
@@ -253,8 +255,8 @@ impl super::RealWorld {
         let leases = "UPDATE plexsphere.provisioned_resource_schedule
             SET due_at = due_at - $1::interval, lease_until = lease_until - $1::interval";
         self.execute(leases, &by).await;
-        let claims = "UPDATE plexsphere.outbox_events
-            SET claimed_until = claimed_until - $1::interval WHERE claimed_until IS NOT NULL";
+        let claims = "UPDATE plexsphere.provisioning_outbox
+            SET held_until = held_until - $1::interval WHERE held_until IS NOT NULL";
         self.execute(claims, &by).await;
     }
 

@@ -49,7 +49,7 @@ pub fn runner_config() -> RunnerConfig {
 pub(crate) fn relay_config() -> RelayConfig {
     RelayConfig {
         worker: worker("relay"),
-        batch: rows(10),
+        concurrency: rows(10),
         claim_for: Duration::from_secs(30),
         store_deadline: Duration::from_secs(5),
         deliver_deadline: Duration::from_secs(5),
@@ -68,6 +68,8 @@ pub fn service_config() -> ServiceConfig {
     ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
+        api_url: Some(ApiUrl::new("https://mesh.example.org").expect("a URL")),
+        agent: Agent::default(),
         worker: worker("service"),
         lease: LEASE,
         poll: Duration::from_millis(50),
@@ -86,6 +88,7 @@ pub(super) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
         api_url: ApiUrl::new("https://mesh.example.org").expect("a URL"),
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),
+        allowance: broker_ports::Allowance::default(),
         mode,
     }
 }

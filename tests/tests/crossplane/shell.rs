@@ -8,6 +8,7 @@ use broker_tests::crossplane::{Blueprint, Requests, TestCrossplane};
 use broker_tests::{TestCluster, TestNamespace, until};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
+use serde_json::json;
 use uuid::Uuid;
 
 /// A namespace in which somebody sends requests.
@@ -64,7 +65,10 @@ async fn a_shell_composes_nothing_and_deletes_freely() {
     scene.requests.shell(&scene.port, 1).await;
     let xr = scene.seen().await;
     assert_eq!(xr.finalizers(), [] as [String; 0], "nobody holds a shell");
-    assert_eq!(xr.data.pointer("/spec/crossplane"), None, "no Composition is chosen for it");
+    let chosen = xr.data.pointer("/spec/crossplane/compositionRef/name");
+    assert_eq!(chosen, Some(&json!("sample-machine")), "the broker pins its Composition");
+    let revision = xr.data.pointer("/spec/crossplane/compositionRevisionRef");
+    assert_eq!(revision, None, "Crossplane selects nothing for a shell");
     assert!(scene.composed().await.is_empty());
 
     let deleted = scene.requests.delete(&scene.port, &xr.uid().unwrap()).await;

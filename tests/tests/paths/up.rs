@@ -58,8 +58,17 @@ pub(crate) async fn required_parameters_are_kept_and_rendered(stage: &impl Stage
     stage.check(ready.id()).await;
 }
 
+pub(crate) async fn a_node_whose_composite_resource_is_deleted_is_made_again(stage: &impl Stage) {
+    made_again(stage, NODE).await;
+}
+
 pub(crate) async fn a_composite_resource_deleted_by_hand_is_made_again(stage: &impl Stage) {
-    for (blueprint, phase) in WAYS_UP {
+    made_again(stage, STANDALONE).await;
+}
+
+/// One kind at a time: each loss takes one of the few permits.
+async fn made_again(stage: &impl Stage, kind: u128) {
+    for (blueprint, phase) in WAYS_UP.into_iter().filter(|(blueprint, _)| *blueprint == kind) {
         let resource = stage.brought_to(phase, &stage.declaration(blueprint)).await;
         let id = resource.id();
         if phase == Phase::Pending {

@@ -2,8 +2,8 @@
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
-    Agent, AgentSource, ApiUrl, Bootstrap, CloudTags, DebianPackage, Download, Identity,
-    ImageReference, InjectionStrategy, XrInput, Xrd, inject_bootstrap, xr,
+    Agent, AgentSource, ApiUrl, Bootstrap, CloudTags, CompositionName, DebianPackage, Download,
+    Identity, ImageReference, InjectionStrategy, XrInput, Xrd, inject_bootstrap, xr,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -73,6 +73,7 @@ fn document(token: &str, source: AgentSource) -> String {
     let (parameters, tags) = (Parameters::default(), CloudTags::default());
     let rendered = xr(&XrInput {
         xrd: &xrd,
+        composition: CompositionName::new("machine").unwrap(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         identity: Identity {

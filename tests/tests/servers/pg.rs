@@ -8,6 +8,7 @@ mod hammer;
 mod migrations;
 pub(crate) mod neighbours;
 mod plans;
+mod pool;
 mod statements;
 pub(crate) mod store;
 

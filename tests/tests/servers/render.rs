@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, FIELD_MANAGER, Identity, InjectionStrategy,
-    Manifest, Precondition, Xr, XrInput, Xrd, inject_bootstrap, is_applied, owned_digest,
-    preserve_injection, xr,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, FIELD_MANAGER, Identity,
+    InjectionStrategy, Manifest, Precondition, Xr, XrInput, Xrd, inject_bootstrap, is_applied,
+    owned_digest, preserve_injection, xr,
 };
 use broker_tests::{TestCluster, crd};
 use futures::{StreamExt, stream};
@@ -277,6 +277,7 @@ async fn what_stands_has_the_digest_of_what_was_sent_until_somebody_changes_it()
         };
         let rendered = xr(&XrInput {
             xrd: &xrd,
+            composition: CompositionName::new("machine").unwrap(),
             injection_strategy: strategy,
             mesh_role: MeshRole::Node,
             identity,
@@ -356,4 +357,26 @@ async fn drift(objects: &Api<DynamicObject>, rendered: &Xr<'_>, armed: &Value) {
         assert_eq!(mended["spec"]["parameters"][site], armed["spec"]["parameters"][site]);
     }
     assert_eq!(mended["metadata"]["labels"]["theirs"], "x", "fields of others stay");
+    recompose(objects, rendered, &mended).await;
+}
+
+/// A `compositionRef` that another changed is no drift, and a re-apply leaves it as it stands: with another name,
+/// or without one.
+async fn recompose(objects: &Api<DynamicObject>, rendered: &Xr<'_>, live: &Value) {
+    let token_id = ID.parse().unwrap();
+    let desired = rendered.armed(&Armed::Token(token_id));
+    assert_eq!(live["spec"]["crossplane"]["compositionRef"], json!({"name": "machine"}));
+    let mut live = live.clone();
+    for reference in [json!({"name": "another"}), Value::Null] {
+        let change = json!({"spec": {"crossplane": {"compositionRef": reference}}});
+        let changed = edit(objects, &live, change).await;
+        assert_applied(&changed, &desired, "with another Composition");
+        let again = preserve_injection(&changed, rendered, token_id)
+            .unwrap()
+            .with_precondition(&seen(&changed))
+            .expose_for_apply();
+        live = apply(objects, &value(&again)).await.unwrap();
+        assert_eq!(live["spec"]["crossplane"]["compositionRef"], reference);
+        assert_applied(&live, &desired, "applied again");
+    }
 }

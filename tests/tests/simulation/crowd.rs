@@ -172,7 +172,7 @@ async fn expect_costs_nothing(world: &World, phase: Phase, why: &str) {
         .filter(|(port, _)| matches!(port, PortName::Repository | PortName::Schedule))
         .map(|(_, method)| *method)
         .collect();
-    assert_eq!(asked_of_store, BTreeSet::from(["brake", "list", "sweep_page"]), "{why}");
+    assert_eq!(asked_of_store, BTreeSet::from(["brakes", "list", "sweep_page"]), "{why}");
     let others = [PortName::TokenIssuer, PortName::AuditSink];
     assert!(calls.keys().all(|(port, _)| !others.contains(port)), "{why}: {calls:?}");
 }

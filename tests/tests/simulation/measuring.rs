@@ -9,7 +9,7 @@ use broker_app::{METRICS, MetricKind};
 use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
 use broker_ports::memory::{Behaviour, Verb};
 use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
-use broker_ports::{IdSource, PortName};
+use broker_ports::{FailureClass, IdSource, PortName};
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::sync::oneshot;
@@ -123,14 +123,21 @@ async fn a_full_life() {
     world.sink.set_reachable(false);
     world.agents_boot.store(false, Ordering::Relaxed);
     run(&world, 16).await;
+    // Delayed so far; from here on the receiver rejects them.
+    world.sink.set_reachable(true);
+    for id in [node.id(), failing.id()] {
+        world.sink.refuse(id, Some(FailureClass::Rejected));
+    }
     assert_eq!(world.get(node.id()).await.phase(), Phase::Enrolling);
     world.agents_boot.store(true, Ordering::Relaxed);
-    // Claims on events end, until the first events are set aside.
+    // Delays end, until the first events are set aside.
     for _ in 0..3 {
         world.clock.advance(Duration::from_secs(31));
         run(&world, 4).await;
     }
-    world.sink.set_reachable(true);
+    for id in [node.id(), failing.id()] {
+        world.sink.refuse(id, None);
+    }
     assert_eq!(world.get(node.id()).await.phase(), Phase::Ready);
     world.service.deprovision(&operator(), node.id()).await.unwrap();
     run(&world, 16).await;
@@ -144,9 +151,22 @@ async fn a_full_life() {
     run(&world, 16).await;
 }
 
-/// A race is lost, a sweep fails, another runs out of time, a pass breaks down.
+/// Losses are made good until the budget is spent, a rollback is braked, a race is lost, a sweep fails, another runs out of time, a pass breaks down.
 async fn mishaps() {
     let world = World::new();
+    let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
+    let failing = world.brought_to(Phase::Ready, &rolling_back).await;
+    world.cluster.behave_for(failing.id(), Behaviour::failing_after(0, "quota exceeded"));
+    world.until(failing.id(), Phase::Failed).await;
+    let here = world.service.set_brake(&operator(), None).await.unwrap();
+    world.reconciler.reconcile(failing.id()).await.unwrap();
+    world.service.release_brake(&operator(), &here, None).await.unwrap();
+    for _ in 0..5 {
+        let lost = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+        world.cluster.delete_in_background(&world.xr(&lost));
+        world.cluster.settle(5);
+        world.reconciler.reconcile(lost.id()).await.unwrap();
+    }
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let armed = serde_json::json!({"metadata": {"annotations": {"plexsphere.io/armed": "odd"}}});
     world.cluster.behave_for(ready.id(), Behaviour::never_ready());

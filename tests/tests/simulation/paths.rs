@@ -146,16 +146,19 @@ async fn a_mass_disappearance_pulls_the_brake() {
     world.cluster.settle(5);
     let (work, report) = world.sweep().await;
     assert_eq!(work, [], "{report:?}");
-    assert_eq!(report.brake.as_ref().unwrap().absent, 8);
+    let brakes: Vec<_> = report.brakes.iter().map(|it| (it.project, it.absent)).collect();
+    assert_eq!(brakes, [(Some(project()), 8)]);
 
     // A pass that is asked for by hand obeys, too.
     let first = &resources[0];
-    world.round(first.id()).await.unwrap();
+    let passed = world.round(first.id()).await.unwrap();
+    assert!(matches!(passed, Passed::Through { .. }), "{passed:?}");
     assert_eq!(world.get(first.id()).await.phase(), Phase::Ready);
     assert!(!world.cluster.stands(&world.xr(first)));
 
     let cluster = first.substrate().cluster().unwrap().clone();
-    world.service.release_brake(&operator(), &cluster).await.unwrap();
+    let released = world.service.release_brake(&operator(), &cluster, Some(project())).await;
+    assert_eq!(released.unwrap().len(), 8, "every loss is accepted");
     world.round(first.id()).await.unwrap();
     world.until(first.id(), Phase::Ready).await;
     assert!(world.cluster.stands(&world.xr(first)));

@@ -4,15 +4,22 @@ use std::time::Duration;
 
 use broker_app::{ConfigError, RunnerConfig};
 use broker_domain::{Phase, RequestId};
-use broker_ports::testing::builders::rows;
-use broker_ports::{AuditAction, Outbox, Repository};
-use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
+use broker_ports::testing::builders::{id, rows};
+use broker_ports::{Actor, AuditAction, CorrelationId, Outbox, Repository, RequestContext, Scope};
+use broker_tests::world::{
+    LEASE, NODE, STANDALONE, World, declaration, operator, project, runner_config,
+};
 use tokio::sync::oneshot;
 
 const DAY: Duration = Duration::from_hours(24);
 
 fn kept_for(retention: Duration) -> RunnerConfig {
     RunnerConfig { retention: Some(retention), ..runner_config() }
+}
+
+fn within(scope: Scope) -> RequestContext {
+    let actor = Actor::new("user:ann").unwrap();
+    RequestContext::new(actor, scope, CorrelationId::new("test").unwrap())
 }
 
 /// Runs for so many sweeps.
@@ -51,6 +58,12 @@ async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
     assert_eq!(world.get(other.id()).await.phase(), Phase::Ready, "a living one stays");
     let history = world.store.history(first.id()).await.unwrap();
     assert_eq!(history.last().unwrap().entry.action, AuditAction::Purged, "its audit stays");
+    for scope in [Scope::All, Scope::Project(project())] {
+        let shown = world.service.history(&within(scope), first.id()).await.unwrap();
+        assert_eq!(shown, history, "{scope:?}");
+    }
+    let hidden = world.service.history(&within(Scope::Project(id(0xbad))), first.id()).await;
+    assert_eq!(hidden.unwrap_err().reason(), "provisioned_resource_not_found");
     assert_eq!(
         world.store.purge_events(Duration::ZERO, rows(10)).await.unwrap(),
         0,

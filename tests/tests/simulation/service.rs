@@ -48,8 +48,11 @@ async fn calls(
         ("resume_events", told(service.resume_events(context, id, Resume::Skip).await)),
         ("deprovision", told(service.deprovision(context, id).await)),
         ("abandon", told(service.abandon(context, id, "why not").await)),
+        ("brake_status", told(service.brake_status(context).await)),
+        ("set_brake", told(service.set_brake(context, None).await)),
+        ("retry", told(service.retry(context, id).await)),
         ("scrub_audit", told(service.scrub_audit(context, id).await)),
-        ("release_brake", told(service.release_brake(context, &here).await)),
+        ("release_brake", told(service.release_brake(context, &here, None).await)),
     ])
 }
 
@@ -60,7 +63,7 @@ async fn a_caller_of_another_project_sees_and_touches_nothing() {
     let (entry, lines) = (world.store.entry(resource.id()).await.unwrap(), trail(&world));
     let stranger = caller_of(0xbad);
     let mut told = calls(&world.service, &stranger, resource.id()).await;
-    for for_operators in ["abandon", "scrub_audit", "release_brake"] {
+    for for_operators in ["abandon", "scrub_audit", "brake_status", "set_brake", "release_brake"] {
         assert_eq!(told.remove(for_operators), Some("invalid_input"), "{for_operators}");
     }
     for (call, reason) in told {
@@ -82,7 +85,8 @@ async fn a_caller_of_another_project_sees_and_touches_nothing() {
     }
 
     // The same calls of somebody who may.
-    let told = calls(&world.service, &operator(), resource.id()).await;
+    let mut told = calls(&world.service, &operator(), resource.id()).await;
+    assert_eq!(told.remove("retry"), Some("illegal_transition"), "nothing has failed");
     assert!(told.values().all(|reason| reason.is_empty()), "{told:?}");
 }
 
@@ -190,7 +194,7 @@ async fn a_caller_is_not_kept_waiting_by_a_collaborator_that_hangs_or_is_dead() 
         (PortName::Repository, "scrub_audit", "scrub_audit"),
         (PortName::Schedule, "set_paused", "pause"),
         (PortName::Schedule, "schedule", "reconcile_now"),
-        (PortName::Schedule, "set_brake", "release_brake"),
+        (PortName::Schedule, "release_brake", "release_brake"),
         (PortName::Schedule, "claim", "abandon"),
         (PortName::TokenIssuer, "close", "abandon"),
         (PortName::Repository, "record_closed", "abandon"),

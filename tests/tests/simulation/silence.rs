@@ -30,7 +30,7 @@ enum At {
 const CALLS: &[(PortName, &str, At)] = &[
     (PortName::Schedule, "claim", At::Declared),
     (PortName::Schedule, "release", At::Declared),
-    (PortName::Schedule, "brake", At::Declared),
+    (PortName::Schedule, "brakes", At::Declared),
     (PortName::Repository, "get_by_id", At::Declared),
     (PortName::Repository, "record_substrate", At::Declared),
     (PortName::Repository, "record_token", At::Declared),
@@ -179,7 +179,7 @@ async fn probe_or_report_say_which() {
         (PortName::Repository, "list", 3),
         (PortName::Repository, "get_by_id", 1),
         (PortName::Schedule, "claim", 1),
-        (PortName::Schedule, "brake", 2),
+        (PortName::Schedule, "brakes", 2),
         (PortName::Cluster, "identity", 2),
         (PortName::Cluster, "observe_many", 2),
         (PortName::Cluster, "list_owned", 3),

@@ -53,7 +53,9 @@ mod tests {
         for metric in METRICS {
             assert!(page.contains(&format!("\n| `{}` | ", metric.name)), "{}", metric.name);
         }
-        assert!(page.contains("| `provisioning_broker_brake` | gauge |  | 1 while the brake"));
+        assert!(
+            page.contains("| `provisioning_broker_brake` | gauge | `reach` | Brakes that are set")
+        );
         assert!(page.contains("`cluster_transient`") && page.contains("`lease_ran_out`"));
     }
 }

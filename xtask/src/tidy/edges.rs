@@ -55,7 +55,7 @@ const MAP: &[Row] = &[
     },
     Row {
         member: "broker-pg",
-        may_use: &["broker-domain", "broker-ports", "broker-render", "rand", "sqlx"],
+        may_use: &["broker-domain", "broker-ports", "broker-render", "rand", "sqlx", "tokio"],
         behind_features: &[],
         beyond: Beyond::SmallCrates,
     },

@@ -1,5 +1,5 @@
-//! Rule `proof`: docs/proof.md has what each way came to, with its share and in full, and what it calls a run in full is
-//! no less than one by night.
+//! Rule `proof`: docs/proof.md has what each way came to, with its share and in full. What it calls a run in full is no less
+//! than one by night, and the share of every test run fits the tree.
 //!
 //! Whether a row is older than the code it speaks of is not for this rule to know.
 
@@ -35,6 +35,11 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
     for row in rows(&page.text, Table::InFull) {
         let least = LEAST.iter().filter(|(what, ..)| *what == row.what);
         problems.extend(least.filter_map(|(_, unit, least)| too_few(&row, unit, *least)));
+        let found = format!("{} found {}, and is not mended", row.what, row.found);
+        problems.extend((row.found != "0").then_some(found));
+    }
+    // A run in full tells of the tree that it ran on; the share of every test run has to fit this one.
+    for row in rows(&page.text, Table::Share) {
         match row.what.as_str() {
             "fault matrix" => problems.extend(too_few(&row, "cells", cells_by_day(tree))),
             "sabotage" => {
@@ -45,8 +50,6 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
             }
             _ => {}
         }
-        let found = format!("{} found {}, and is not mended", row.what, row.found);
-        problems.extend((row.found != "0").then_some(found));
     }
     let finding = |problem| Finding {
         path: PATH.to_owned(),
@@ -96,8 +99,17 @@ mod tests {
         "| sabotage | 2 broken variants, each caught | 0 |",
     ];
 
-    /// What is wrong with a page that has these rows of runs in full, and every row of shares.
-    fn problems(in_full: &[&str]) -> Vec<String> {
+    const SHARES: [&str; 6] = [
+        "| model check | 1 case | 0 |",
+        "| simulation | 1 case | 0 |",
+        "| fault matrix | 30 worlds, 7 cells | 0 |",
+        "| differential oracle | 1 case | 0 |",
+        "| canaries | 1 case | 0 |",
+        "| sabotage | 2 broken variants, of which each fits | 0 |",
+    ];
+
+    /// What is wrong with a page that has these rows of runs in full, and these shares.
+    fn problems(in_full: &[&str], shares: &[&str]) -> Vec<String> {
         let table = |table: Table, rows: &[&str]| {
             format!(
                 "{}\n| what | cases | found |\n|---|---|---|\n{}\n{END}\n",
@@ -105,13 +117,10 @@ mod tests {
                 rows.join("\n")
             )
         };
-        let shares = titles().map(|title| format!("| {title} | 1 case | 0 |"));
-        let shares: Vec<_> = shares.collect();
-        let shares: Vec<_> = shares.iter().map(String::as_str).collect();
         let page = format!(
             "# Proof\n\n{}\n{}\n| a fault | found by | its test |\n",
             table(Table::InFull, in_full),
-            table(Table::Share, &shares)
+            table(Table::Share, shares)
         );
         let tree = Tree::of_files(&[
             (PATH, &page),
@@ -124,8 +133,9 @@ mod tests {
 
     #[test]
     fn a_row_for_each_way_is_wanted() {
-        assert_eq!(problems(&IN_FULL), Vec::<String>::new());
-        assert_eq!(problems(&IN_FULL[1..]), ["model check was never run in full"]);
+        assert_eq!(problems(&IN_FULL, &SHARES), Vec::<String>::new());
+        assert_eq!(problems(&IN_FULL[1..], &SHARES), ["model check was never run in full"]);
+        assert_eq!(problems(&IN_FULL, &SHARES[1..]), ["model check was never run with its share"]);
     }
 
     #[test]
@@ -141,13 +151,24 @@ mod tests {
                 "| canaries | 10000 secrets in memory, 200 secrets in Postgres | 0 |",
                 "canaries tried 0 secrets in a process",
             ),
-            ("| fault matrix | 30 worlds, 6 cells | 0 |", "fault matrix tried 6 cells, not 7"),
-            ("| sabotage | 3 broken variants | 0 |", "sabotage tried 3 variants, and there are 2"),
             ("| simulation | 10000 seeds | 2 |", "simulation found 2"),
         ] {
             let way = row.split(" | ").next().unwrap_or_default();
             let others = IN_FULL.into_iter().filter(|other| !other.starts_with(way));
-            let found = problems(&others.chain([row]).collect::<Vec<_>>());
+            let found = problems(&others.chain([row]).collect::<Vec<_>>(), &SHARES);
+            assert!(found.len() == 1 && found[0].starts_with(problem), "{row}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn shares_that_do_not_fit_the_tree_are_found() {
+        for (row, problem) in [
+            ("| fault matrix | 30 worlds, 6 cells | 0 |", "fault matrix tried 6 cells, not 7"),
+            ("| sabotage | 3 broken variants | 0 |", "sabotage tried 3 variants, and there are 2"),
+        ] {
+            let way = row.split(" | ").next().unwrap_or_default();
+            let others = SHARES.into_iter().filter(|other| !other.starts_with(way));
+            let found = problems(&IN_FULL, &others.chain([row]).collect::<Vec<_>>());
             assert!(found.len() == 1 && found[0].starts_with(problem), "{row}: {found:?}");
         }
     }

@@ -22,9 +22,24 @@ const EXHAUSTIVE: [&[&str]; 4] = [
         "Issue",
         "Retired",
         "FailureClass",
+        "Permit",
+        "DeliveryFailure",
     ],
     &["XrReading", "Standing", "Arming", "CachedXr", "ConditionStatus", "OwnedRole"],
-    &["ClaimTarget", "PassOutcome", "Due", "Resume", "Lane", "Scope", "WriteKind", "PortName"],
+    &[
+        "ClaimTarget",
+        "PassOutcome",
+        "Due",
+        "Resume",
+        "Lane",
+        "Scope",
+        "WriteKind",
+        "PortName",
+        "EventsOf",
+        "Lost",
+        "Loss",
+        "Allowance",
+    ],
 ];
 
 /// A public type that others can build or take apart.

@@ -53,6 +53,7 @@ spec:
       resources:
       - name: bucket
         base: {apiVersion: nop.crossplane.io/v1alpha1, kind: NopResource}
+        patches: [{fromFieldPath: 'spec.parameters[\"size\"]', toFieldPath: spec.forProvider.fields.size}]
 ";
 
 /// A directory with files in it.
@@ -128,7 +129,7 @@ fn every_problem_is_a_line_and_errors_are_a_failure() {
         [
             "error: vm/metadata.json: is missing",
             "error: vm/composition.yaml: is missing",
-            "0 blueprints can be published",
+            "no blueprint can be published: there are 3 errors",
         ]
     );
     assert!(lines[0].starts_with("error: bucket/metadata.json: "), "{}", lines[0]);
@@ -147,10 +148,48 @@ fn every_problem_is_a_line_and_errors_are_a_failure() {
 }
 
 #[test]
+fn blueprints_that_contradict_each_other_cannot_be_published() {
+    let metadata = METADATA.replace(r#""slug": "bucket""#, r#""slug": "store""#);
+    let xrd = XRD.replace("parameters: {", "note: {type: string}\n              parameters: {");
+    let composition = COMPOSITION.replace("{name: bucket}", "{name: store}");
+    let mut files = sound();
+    files.extend([
+        ("store/metadata.json", metadata.as_str()),
+        ("store/xrd.yaml", xrd.as_str()),
+        ("store/composition.yaml", composition.as_str()),
+    ]);
+    let line = "error: store/xrd.yaml: spec.versions: blueprint \"bucket\" has another schema for v1 \
+                of Bucket of example.org; use the same, or a new version name\n";
+    let catalog = directory(&files);
+    let said = on(catalog.path(), &["catalog", "check"]);
+    let last = "no blueprint can be published: there is 1 error\n";
+    assert_eq!((said.exit, said.out), (Exit::Error, format!("{line}{last}")));
+    let said = on(catalog.path(), &["catalog", "import"]);
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Error, ""));
+    assert!(said.err.starts_with(line), "{}", said.err);
+    files[6].1 = XRD;
+    let said = on(directory(&files).path(), &["catalog", "check"]);
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "2 blueprints can be published\n"));
+}
+
+#[test]
+fn a_warning_leaves_the_last_line_and_the_exit_code_alone() {
+    let composition = COMPOSITION.replace("spec.parameters[\"size\"]", "spec.parameters.zone");
+    let mut files = sound();
+    files[2].1 = &composition;
+    let said = on(directory(&files).path(), &["catalog", "check"]);
+    let warning = "warning: bucket/composition.yaml: spec.pipeline: no patch reads \
+                   spec.parameters.size; the parameter does nothing\n";
+    let last = "1 blueprint can be published\n";
+    assert_eq!((said.exit, said.out), (Exit::Done, format!("{warning}{last}")));
+}
+
+#[test]
 fn what_is_no_catalog_is_named() {
     let empty = directory(&[("README.md", "nothing here")]);
     let path = empty.path().display().to_string();
     let said = on(empty.path(), &["catalog", "check"]);
+    assert_eq!(said.out, "there is no blueprint to publish\n");
     assert_eq!(
         (said.exit, said.err),
         (

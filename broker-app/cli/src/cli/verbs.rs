@@ -37,6 +37,10 @@ pub(crate) enum Verb {
     /// Shows every step, with the manifests and the fields that would change, without secrets. The API
     /// server is asked by a dry run, so that a refusal is known with its field. Nothing is written.
     Plan(Box<PlanArguments>),
+    /// Show the audit of a resource: what was done to it, when and by whom.
+    ///
+    /// The audit outlives the resource, so this also works after it was purged.
+    History(OneArguments),
     /// Let a resource be: no pass looks at it until it is resumed.
     Pause(OneArguments),
     /// Take a paused resource up again.
@@ -48,9 +52,17 @@ pub(crate) enum Verb {
     /// Only while its deletion is under way. What is left on the cluster is not touched any more,
     /// and has to be removed by hand.
     Abandon(AbandonArguments),
-    /// Release the brake of a cluster: what is absent there is believed again.
-    ReleaseBrake(ReleaseBrakeArguments),
-    /// Deliver again, or skip, an event of a resource that was set aside after too many attempts.
+    /// Show, set or release the brake on automatic destruction.
+    ///
+    /// Under a brake nothing is re-created, issued, deregistered by itself, rolled back or failed.
+    #[command(subcommand)]
+    Brake(BrakeCommand),
+    /// Send a failed resource on its way again, once the cause of its failure is fixed.
+    Retry(OneArguments),
+    /// Deliver again, or skip, events that the receiver rejected too often: of one resource, a Project, or all.
+    ///
+    /// Only a rejection (400, 413, 415 or 422) sets an event aside. Events that wait for a receiver in trouble are
+    /// delivered without this command.
     ResumeEvents(ResumeEventsArguments),
     /// Blank what people wrote in the audit of a resource.
     ScrubAudit(OneArguments),
@@ -77,15 +89,17 @@ impl Verb {
             Self::Provision(arguments) => &arguments.common,
             Self::Deprovision(arguments) => &arguments.common,
             Self::Get(arguments)
+            | Self::History(arguments)
             | Self::Pause(arguments)
             | Self::Resume(arguments)
             | Self::ReconcileNow(arguments)
+            | Self::Retry(arguments)
             | Self::ScrubAudit(arguments) => &arguments.common,
             Self::List(arguments) => &arguments.common,
             Self::Explain(arguments) => &arguments.common,
             Self::Plan(arguments) => &arguments.common,
             Self::Abandon(arguments) => &arguments.common,
-            Self::ReleaseBrake(arguments) => &arguments.common,
+            Self::Brake(command) => command.common(),
             Self::ResumeEvents(arguments) => &arguments.common,
         }
     }
@@ -270,22 +284,64 @@ pub(crate) struct AbandonArguments {
     pub(crate) common: Common,
 }
 
-/// Which brake.
-#[derive(Args, Debug)]
-pub(crate) struct ReleaseBrakeArguments {
-    /// The cluster: the uid of its namespace kube-system, as `get` shows it.
-    #[arg(value_name = "CLUSTER", value_parser = cluster_id)]
-    pub(crate) cluster: ClusterId,
-    #[command(flatten)]
-    pub(crate) common: Common,
+/// What is done with the brake.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrakeCommand {
+    /// Show which brakes are set, and every composite resource that is absent, each by a direct read.
+    Show {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Set the brake of the cluster, or of one Project on it.
+    Set {
+        #[command(flatten)]
+        reach: BrakeReach,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Release a brake and accept what is absent in its reach: it is created again, without a permit.
+    Release {
+        /// The cluster: the uid of its namespace kube-system, as `brake show` names it.
+        #[arg(value_name = "CLUSTER", value_parser = cluster_id)]
+        cluster: ClusterId,
+        #[command(flatten)]
+        reach: BrakeReach,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What a brake holds.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct BrakeReach {
+    /// One Project; the whole cluster if left out.
+    #[arg(long, value_name = "ID", value_parser = values::id::<ProjectId>)]
+    pub(crate) project: Option<ProjectId>,
+}
+
+impl BrakeCommand {
+    const fn common(&self) -> &Common {
+        match self {
+            Self::Show { common } | Self::Set { common, .. } | Self::Release { common, .. } => {
+                common
+            }
+        }
+    }
 }
 
 /// Whose events.
 #[derive(Args, Debug)]
 pub(crate) struct ResumeEventsArguments {
     /// The resource.
-    #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
-    pub(crate) id: ProvisionedResourceId,
+    #[arg(value_name = "ID", required_unless_present_any = ["project", "all"],
+        value_parser = values::id::<ProvisionedResourceId>)]
+    pub(crate) id: Option<ProvisionedResourceId>,
+    /// Every resource of a Project, instead of one.
+    #[arg(long, value_name = "ID", conflicts_with = "id", value_parser = values::id::<ProjectId>)]
+    pub(crate) project: Option<ProjectId>,
+    /// Every resource of every Project.
+    #[arg(long, conflicts_with_all = ["id", "project"])]
+    pub(crate) all: bool,
     /// Never delivers the event, and goes on with the next one.
     #[arg(long)]
     pub(crate) skip: bool,

@@ -11,7 +11,7 @@ use broker_ports::{ListQuery, PageSize, PortError, PortName, Repository};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use super::DEADLINES;
+use super::{DEADLINES, asked};
 use crate::failure::{Failure, in_one_line};
 use crate::settings::Settings;
 
@@ -106,8 +106,7 @@ pub(super) async fn expect_home(
     let mut elsewhere: Option<ClusterId> = None;
     for phase in [Phase::Ready, Phase::Enrolling, Phase::Provisioning] {
         let query = ListQuery::new(PageSize::new(SAMPLE)?).in_phase(phase);
-        let page = repository.list(&query).await;
-        let page = page.map_err(|source| Error::Port { port: PortName::Repository, source })?;
+        let page = asked(PortName::Repository, DEADLINES.store, repository.list(&query)).await?;
         for resource in &page.resources {
             match resource.substrate().cluster() {
                 Some(own) if own == cluster => return Ok(()),

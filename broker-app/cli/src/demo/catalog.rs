@@ -35,6 +35,7 @@ impl Blueprint {
         let (api_version, kind) = COMPOSED;
         BlueprintDocuments {
             xrd: self.xrd().into_bytes(),
+            composition: BlueprintDocuments::composition_named(self.slug()),
             parameter_schema: self.parameter_schema().as_bytes().to_vec(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: self.mesh_role(),
@@ -42,6 +43,14 @@ impl Blueprint {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
             }],
+        }
+    }
+
+    const fn slug(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Bucket => "bucket",
+            Self::Database => "database",
         }
     }
 

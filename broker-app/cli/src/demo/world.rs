@@ -161,6 +161,7 @@ impl World {
             }
         };
         let resource = ResourceId::new(self.ids.uuid())?;
+        self.neighbours.add_resource(project, resource);
         self.neighbours.label(resource, "name", part.name.as_str());
         let declaration = Declaration::new(
             project,
@@ -252,6 +253,8 @@ fn service_config() -> Result<ServiceConfig, DomainError> {
     Ok(ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
+        api_url: Some(ApiUrl::new("https://mesh.example.org")?),
+        agent: Agent::default(),
         worker: WorkerId::new("demo-service")?,
         lease: LEASE,
         poll: Duration::from_millis(50),
@@ -270,6 +273,7 @@ fn reconciler_config() -> Result<ReconcilerConfig, DomainError> {
         api_url: ApiUrl::new("https://mesh.example.org")?,
         agent: Agent::default(),
         profiles: ProviderProfiles::default(),
+        allowance: broker_ports::Allowance::default(),
         mode: Mode::Live,
     })
 }

@@ -124,14 +124,23 @@ async fn answering(answer: Option<&'static str>) -> (HttpEventSink, JoinSet<()>)
 }
 
 #[tokio::test]
-async fn an_answer_decides_whether_it_is_tried_again() {
+async fn only_400_413_415_and_422_reject_the_event() {
     let rows = [
         ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None),
         ("HTTP/1.1 204 No Content\r\n\r\n", None),
         ("HTTP/1.1 400 Bad Request\r\n\r\n", Some(FailureClass::Rejected)),
-        ("HTTP/1.1 404 Not Found\r\n\r\n", Some(FailureClass::Rejected)),
-        ("HTTP/1.1 410 Gone\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 413 Content Too Large\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 415 Unsupported Media Type\r\n\r\n", Some(FailureClass::Rejected)),
+        ("HTTP/1.1 422 Unprocessable Content\r\n\r\n", Some(FailureClass::Rejected)),
+        // About the receiver, its address or our permission, and not about the event.
+        ("HTTP/1.1 401 Unauthorized\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 404 Not Found\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 405 Method Not Allowed\r\n\r\n", Some(FailureClass::Transient)),
         ("HTTP/1.1 408 Request Timeout\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 409 Conflict\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 410 Gone\r\n\r\n", Some(FailureClass::Transient)),
+        ("HTTP/1.1 425 Too Early\r\n\r\n", Some(FailureClass::Transient)),
         ("HTTP/1.1 429 Too Many Requests\r\n\r\n", Some(FailureClass::Transient)),
         ("HTTP/1.1 500 Internal Server Error\r\n\r\n", Some(FailureClass::Transient)),
         ("HTTP/1.1 503 Service Unavailable\r\n\r\n", Some(FailureClass::Transient)),

@@ -144,10 +144,26 @@ fn operators_steer_and_are_told_what_was_done() {
     assert_eq!(done(&["pause", &text]), json!({"id": text, "done": "paused"}));
     assert_eq!(done(&["resume", &text]), json!({"id": text, "done": "resumed"}));
     assert_eq!(done(&["reconcile-now", &text]), json!({"id": text, "done": "reconcile_requested"}));
+    let status = done(&["brake", "show"]);
+    assert_eq!((&status["brakes"], &status["absent"]), (&json!([]), &json!([])));
+    let cluster = status["cluster_id"].as_str().unwrap();
     assert_eq!(
-        done(&["release-brake", "cluster-1"]),
-        json!({"cluster_id": "cluster-1", "done": "brake_released"})
+        done(&["brake", "set"]),
+        json!({"cluster_id": cluster, "project_id": null, "done": "brake_set"})
     );
+    assert_eq!(done(&["brake", "show"])["brakes"][0]["absent"], json!(0));
+    assert_eq!(
+        done(&["brake", "release", cluster]),
+        json!({"cluster_id": cluster, "project_id": null, "done": "brake_released", "accepted": []})
+    );
+    let elsewhere = world.broker(&["brake", "release", "cluster-9"]);
+    assert!(
+        elsewhere.err.contains("cluster-9 is not the cluster of this broker"),
+        "{}",
+        elsewhere.err
+    );
+    let untimely = world.broker(&["retry", &text]);
+    assert!(untimely.err.starts_with("error[illegal_transition]"), "{}", untimely.err);
     assert_eq!(
         done(&["resume-events", &text]),
         json!({"id": text, "done": "nothing_set_aside", "event": null})
@@ -160,6 +176,28 @@ fn operators_steer_and_are_told_what_was_done() {
         json!({"id": text, "done": "audit_scrubbed", "lines": 1})
     );
     assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
+}
+
+#[test]
+fn history_shows_the_audit_oldest_first() {
+    let world = world();
+    let text = world.declare().to_string();
+    world.broker(&["pause", &text, "--actor=user:7f3a", "--correlation-id=ticket-9"]);
+    let shown = world.broker(&["history", &text, "--output=json"]).json();
+    assert_eq!(shown["id"], json!(text));
+    let lines = shown["history"].as_array().unwrap();
+    let actions: Vec<_> = lines.iter().map(|line| &line["action"]).collect();
+    assert_eq!(actions, ["declared", "paused"]);
+    assert_eq!(lines[1]["actor"], json!("user:7f3a"));
+    assert_eq!(lines[1]["correlation_id"], json!("ticket-9"));
+    let table = world.broker(&["history", &text]).out;
+    assert!(table.lines().next().unwrap().trim().starts_with("AT"), "{table}");
+    assert_eq!(table.lines().count(), 3, "{table}");
+
+    let nobodys = "00000000-0000-0000-0000-00000000dead";
+    let said = world.broker(&["history", nobodys]);
+    assert_eq!(said.exit, Exit::Error);
+    assert!(said.err.starts_with("error[provisioned_resource_not_found]: "), "{}", said.err);
 }
 
 #[test]
@@ -180,6 +218,35 @@ fn an_event_that_was_set_aside_is_taken_up_by_its_id() {
             },
         })
     );
+}
+
+#[test]
+fn resume_events_of_all_or_a_project_names_each() {
+    let world = world();
+    let id = world.declare();
+    let event = set_aside(&world);
+    let run = |arguments: &[&str]| {
+        world.broker(&[&["resume-events", "--output=json"], arguments].concat()).json()
+    };
+    let project = format!("--project={}", id_of_another_project());
+    assert_eq!(run(&[&project]), json!({"done": "events_resumed", "events": []}));
+    let expected = json!({
+        "done": "events_resumed",
+        "events": [{
+            "id": id.to_string(),
+            "event_id": event,
+            "event_type": "broker.ProvisionedResourceRequested",
+            "reason": "410 Gone",
+        }],
+    });
+    assert_eq!(run(&["--all"]), expected);
+    assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": []}));
+    assert_eq!(set_aside(&world), event);
+    assert_eq!(world.broker(&["resume-events", "--all", "--skip"]).out, "events skipped: 1\n");
+}
+
+fn id_of_another_project() -> broker_domain::ProjectId {
+    broker_ports::testing::builders::id(0x77)
 }
 
 /// Sets the world's first event aside, as a relay would; answers its id.
@@ -229,6 +296,15 @@ fn migrations_are_shown_after_each_command() {
         world.broker(&["migrate", "status"]).out,
         " VERSION  NAME    APPLIED\n 1        first   2023-11-14T22:13:21Z\n 2        second  pending\n"
     );
+}
+
+#[test]
+fn migrate_sql_prints_the_schema_without_an_environment() {
+    let world = world();
+    let own = world.broker_in(&[], "", &["migrate", "sql"]);
+    assert_eq!((own.exit, own.out), (Exit::Done, broker_pg::migrate::plain_sql()));
+    let reference = world.broker_in(&[], "", &["migrate", "sql", "--reference"]);
+    assert_eq!(reference.out, broker_pg::migrate::plain_sql_of_reference());
 }
 
 /// Every bad flag, file and environment: the exact line, and exit code 1 or 2.
@@ -287,7 +363,7 @@ fn what_is_wrong_is_said_in_one_line() {
             bad(
                 "--correlation-id <ID>",
                 "a b",
-                "correlation_id: holds ' '; use 1 to 128 visible ASCII characters",
+                "correlation_id: holds ' '; use 1 to 128 visible ASCII characters without @",
             ),
         ),
         (
@@ -341,7 +417,7 @@ fn what_is_wrong_is_said_in_one_line() {
             usage("a value is required for '--reason <TEXT>' but none was supplied"),
         ),
         (
-            vec!["release-brake", ""],
+            vec!["brake", "release", ""],
             bad("<CLUSTER>", "", "cluster_id: is not a uid; use 1 to 128 visible ASCII characters"),
         ),
         (vec!["migrate", "sideways"], usage("unrecognized subcommand 'sideways'")),
@@ -462,7 +538,7 @@ fn what_is_wrong_is_said_in_one_line() {
             bad(
                 "--request-id <ID>",
                 "a b",
-                "request_id: holds ' '; use 1 to 128 visible ASCII characters",
+                "request_id: holds ' '; use 1 to 128 visible ASCII characters without @",
             ),
         ),
         (

@@ -5,9 +5,52 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 use super::*;
+
+const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nhost: broker\r\n\r\n";
+
+/// A server that runs until the test ends.
+async fn serving() -> (JoinSet<std::io::Result<()>>, std::net::SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    let mut server = JoinSet::new();
+    server.spawn(serve(listener, Health::starting(), metrics, std::future::pending()));
+    (server, address)
+}
+
+/// The clock runs ahead whenever all wait: a connection that nothing ended would keep its client waiting.
+#[tokio::test(start_paused = true)]
+async fn client_that_sends_no_whole_request_is_disconnected() {
+    let (_server, address) = serving().await;
+    for sent in [&b""[..], b"GET /livez HTTP/1.1\r\nhost: ", REQUEST] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(sent).await.unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer.starts_with(b"HTTP/1.1 200"), sent == REQUEST);
+    }
+}
+
+#[tokio::test]
+async fn connection_beyond_the_limit_waits_for_a_place() {
+    let (_server, address) = serving().await;
+    let mut idle = Vec::new();
+    for _ in 0..MOST_CONNECTIONS {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(REQUEST).await.unwrap();
+    let mut first = [0; 12];
+    // Shorter than the idle clients may stay.
+    timeout(Duration::from_secs(2), client.read_exact(&mut first)).await.unwrap_err();
+    idle.pop();
+    client.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+}
 
 async fn ask(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();

@@ -1,10 +1,11 @@
 //! What operators do by hand. The answer says what was done, and names what it was done to.
 
-use broker_ports::Resume;
-use serde_json::json;
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{Resume, SetAside};
+use serde_json::{Map, Value, json};
 
 use super::Desk;
-use crate::cli::{AbandonArguments, OneArguments, ReleaseBrakeArguments, ResumeEventsArguments};
+use crate::cli::{AbandonArguments, OneArguments, ResumeEventsArguments};
 use crate::failure::Failure;
 
 /// Lets a resource be.
@@ -44,46 +45,51 @@ pub(crate) async fn abandon(
     Ok(desk.output.resource(&resource)?)
 }
 
-/// Releases the brake of a cluster.
-pub(crate) async fn release_brake(
-    desk: &mut Desk<'_>,
-    arguments: &ReleaseBrakeArguments,
-) -> Result<(), Failure> {
-    let cluster = &arguments.cluster;
-    desk.service.release_brake(&desk.context, cluster).await?;
-    let object = json!({"cluster_id": cluster.as_str(), "done": "brake_released"});
-    let sentence = format!("the brake of {} is released", cluster.as_str());
-    Ok(desk.output.done(&sentence, &object)?)
+/// Sends a failed resource on its way again.
+pub(crate) async fn retry(desk: &mut Desk<'_>, arguments: &OneArguments) -> Result<(), Failure> {
+    let resource = desk.service.retry(&desk.context, arguments.id).await?;
+    Ok(desk.output.resource(&resource)?)
 }
 
-/// Takes up an event that was set aside.
+/// Resumes events that were set aside.
 pub(crate) async fn resume_events(
     desk: &mut Desk<'_>,
     arguments: &ResumeEventsArguments,
 ) -> Result<(), Failure> {
-    let id = arguments.id;
     let (how, done, verb) = if arguments.skip {
         (Resume::Skip, "events_skipped", "skipped")
     } else {
         (Resume::Retry, "events_resumed", "delivered again")
     };
-    let taken_up = desk.service.resume_events(&desk.context, id, how).await?;
-    let Some(event) = taken_up else {
+    let Some(id) = arguments.id else {
+        let resumed = desk.service.resume_all_events(&desk.context, arguments.project, how);
+        let resumed = resumed.await?;
+        let events: Vec<_> = resumed.iter().map(|one| told(one.resource, &one.event)).collect();
+        let sentence = format!("events {verb}: {}", events.len());
+        return Ok(desk.output.done(&sentence, &json!({"done": done, "events": events}))?);
+    };
+    let resumed = desk.service.resume_events(&desk.context, id, how).await?;
+    let Some(event) = resumed else {
         let object = json!({"id": id.to_string(), "done": "nothing_set_aside", "event": null});
         return Ok(desk.output.done(&format!("no event of {id} was set aside"), &object)?);
     };
-    let object = json!({
-        "id": id.to_string(),
-        "done": done,
-        "event": {
-            "event_id": event.event_id.to_string(),
-            "event_type": event.event_type.as_str(),
-            "reason": event.reason,
-        },
-    });
+    let mut about = told(id, &event);
+    about.remove("id");
+    let object = json!({"id": id.to_string(), "done": done, "event": about});
     let (event_type, event_id, reason) = (event.event_type, event.event_id, event.reason);
     let sentence = format!("{event_type} {event_id} is {verb}; it was set aside for: {reason}");
     Ok(desk.output.done(&sentence, &object)?)
+}
+
+/// An event that was set aside, and whose it is.
+fn told(resource: ProvisionedResourceId, event: &SetAside) -> Map<String, Value> {
+    let SetAside { event_id, event_type, reason, .. } = event;
+    Map::from_iter([
+        ("id".to_owned(), resource.to_string().into()),
+        ("event_id".to_owned(), event_id.to_string().into()),
+        ("event_type".to_owned(), event_type.as_str().into()),
+        ("reason".to_owned(), reason.as_str().into()),
+    ])
 }
 
 /// Blanks what people wrote in an audit.

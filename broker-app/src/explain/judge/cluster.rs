@@ -8,6 +8,9 @@ use crate::explain::facts::{LastError, Reference};
 use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
 
+/// The generated role that lets the broker read.
+const READER: &str = "plexsphere-provisioning-broker-reader";
+
 impl Judge<'_> {
     /// Whether the cluster answers, knows us, and is the right one.
     pub(super) fn cluster_itself(&mut self) -> Option<Judgement> {
@@ -87,9 +90,14 @@ impl Judge<'_> {
         let facts = self.facts;
         let brake = self.take("brake", &facts.brake)?.as_ref()?;
         let cluster = facts.cluster.identity.known()?.clone();
-        let found = Judgement::new(Verdict::Brake, Remedy::ReleaseBrake(cluster));
-        let (absent, expected) = (brake.absent, brake.expected);
-        let words = format!("{absent} of {expected} composite resources were missing at once");
+        let found = Judgement::new(Verdict::Brake, Remedy::ReleaseBrake(cluster, brake.project));
+        let reach = if brake.project.is_some() { "in this Project" } else { "on this cluster" };
+        let words = match (brake.absent, brake.expected) {
+            (0, 0) => format!("an operator set it {reach}"),
+            (absent, expected) => {
+                format!("{absent} of {expected} composite resources were lost {reach} at once")
+            }
+        };
         Some(found.saying(words).since(Some(brake.since)))
     }
 
@@ -106,13 +114,28 @@ impl Judge<'_> {
         found.about(object).saying(message)
     }
 
+    /// A right is missing. For a kind that the blueprint does not list, no generated role has it.
+    fn forbidden(&self, message: &str) -> Judgement {
+        let found = Judgement::new(Verdict::Forbidden, Remedy::GrantRight);
+        let mut unlisted = self.facts.unlisted.iter();
+        let Some(object) = unlisted.find(|it| message.contains(it.name())) else {
+            return found.saying(message);
+        };
+        let (kind, api_version) = (object.kind(), object.api_version());
+        let words = format!(
+            "the composedKinds of the blueprint do not list {kind} ({api_version}), so the role {READER} does not \
+             grant get and list on it: {message}"
+        );
+        found.about(Some(object)).saying(words)
+    }
+
     /// What stopped the last pass, unless what is known now says that it is gone.
     pub(super) fn last_pass(&mut self) -> Option<Judgement> {
         let facts = self.facts;
         let LastError { reason, refusal, message } = facts.last_error()?;
         let found = |verdict, remedy| Some(Judgement::new(verdict, remedy).saying(message));
         match refusal {
-            Some(Refusal::Forbidden) => return found(Verdict::Forbidden, Remedy::GrantRight),
+            Some(Refusal::Forbidden) => return Some(self.forbidden(message)),
             Some(Refusal::Schema) => return found(Verdict::SchemaRefused, Remedy::AlignSchema),
             Some(Refusal::Vetoed) => return Some(self.vetoed(message)),
             // The kind of the composite resource was looked at; what is left is the ProviderConfig's.
@@ -146,6 +169,8 @@ impl Judge<'_> {
             "credential_not_found",
             "cloud_not_found",
             "assignment_not_found",
+            "resource_not_found",
+            "cluster_mismatch",
         ];
         let neighbours = ["_resolver_", "assignment_reader_", "node_deregistrar_"];
         let is_past = asked_just_now.contains(&reason)

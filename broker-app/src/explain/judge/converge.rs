@@ -22,6 +22,11 @@ impl Judge<'_> {
             };
             return Judgement::new(Verdict::KindMissing, remedy).about(Some(reference));
         }
+        if xr.is_some_and(|xr| self.decides_to_apply(xr.as_ref()))
+            && let Some(missing) = self.rendering()
+        {
+            return missing;
+        }
         match xr {
             None => self.last_pass().unwrap_or_else(|| self.progress()),
             Some(None) => self.without_composite(),
@@ -73,6 +78,9 @@ impl Judge<'_> {
         if let Some(found) = self.rivals(xr) {
             return found;
         }
+        if let Some(found) = self.foreign_composition(xr) {
+            return found;
+        }
         if self.is_ready(xr) {
             return self.with_substrate(xr);
         }
@@ -86,6 +94,14 @@ impl Judge<'_> {
             MeshRole::Node => resource.bootstrap_token_id().map(Armed::Token),
         };
         own.is_some_and(|own| xr.armed.as_deref() == Some(own.to_string().as_str()))
+    }
+
+    /// Whether `next` answers Apply, so that the pass resolves what the objects are rendered from.
+    fn decides_to_apply(&self, xr: Option<&ObjectReport>) -> bool {
+        let Some(xr) = xr else { return true };
+        let failed = condition(xr, "ProvisioningFailed");
+        failed.is_none_or(|it| it.status != ConditionStatus::True)
+            && !(self.is_ready(xr) && self.node_is_settled())
     }
 
     /// As a pass decides it: not once everything stands.
@@ -124,6 +140,24 @@ impl Judge<'_> {
         let remedy = Remedy::StopRivals { object: object.clone(), managers };
         let found = Judgement::new(Verdict::OwnershipConflict, remedy);
         Some(found.about(Some(&object)).saying(words))
+    }
+
+    /// Someone let it use another Composition, or none. A pass leaves that alone: to change it back deletes
+    /// what stands.
+    fn foreign_composition(&self, xr: &ObjectReport) -> Option<Judgement> {
+        let cluster = &self.facts.cluster;
+        let (composition, object) =
+            (self.facts.composition.clone()?, cluster.xr_reference.clone()?);
+        if xr.composition.as_deref() == Some(composition.as_str()) {
+            return None;
+        }
+        let words = match &xr.composition {
+            Some(other) => format!("it uses {other}, the blueprint has {composition}"),
+            None => format!("it names no Composition, the blueprint has {composition}"),
+        };
+        let remedy = Remedy::PinComposition { object, composition };
+        let found = Judgement::new(Verdict::CompositionForeign, remedy);
+        Some(found.about(cluster.xr_reference.as_ref()).saying(words))
     }
 
     /// The substrate is up. What is left is the Node, if there is to be one.

@@ -22,7 +22,12 @@ impl Judge<'_> {
                 Some(self.events(over))
             }
             Phase::Deleted => {
-                let over = Judgement::calm(Verdict::Deleted);
+                let left: Vec<_> =
+                    resource.substrate().plain_data().map(ToString::to_string).collect();
+                let mut over = Judgement::calm(Verdict::Deleted);
+                if !left.is_empty() {
+                    over = over.saying(format!("left to garbage collection: {}", left.join(", ")));
+                }
                 Some(self.events(over.since(Some(resource.phase_entered_at()))))
             }
             Phase::Failed if resource.on_failure() == OnFailure::Retain => {
@@ -62,10 +67,24 @@ impl Judge<'_> {
         }
     }
 
-    /// A pass resolves all of these before it looks at anything else.
-    pub(super) fn references(&mut self) -> Option<Judgement> {
+    /// A pass resolves its blueprint before it looks at anything else: which kind to read follows from it.
+    pub(super) fn blueprint(&mut self) -> Option<Judgement> {
+        self.unresolved(|kind| kind == ReferenceKind::Blueprint)
+    }
+
+    /// What an apply is rendered from. Any other pass goes on without it.
+    pub(super) fn rendering(&mut self) -> Option<Judgement> {
+        if let Some(missing) = self.unresolved(|kind| kind != ReferenceKind::Blueprint) {
+            return Some(missing);
+        }
+        let Some(Err(message)) = &self.facts.desired else { return None };
+        let remedy = Remedy::MendPass;
+        Some(Judgement::new(Verdict::CannotRender, remedy).saying(message.as_str()))
+    }
+
+    fn unresolved(&mut self, among: impl Fn(ReferenceKind) -> bool) -> Option<Judgement> {
         let facts = self.facts;
-        for (kind, reference) in &facts.references {
+        for (kind, reference) in facts.references.iter().filter(|(kind, _)| among(*kind)) {
             match reference {
                 Reference::Found(()) => {}
                 Reference::Missing => return Some(missing(*kind, facts)),
@@ -77,9 +96,7 @@ impl Judge<'_> {
                 Reference::NotAsked => self.doubt("references", "nobody could be asked for them"),
             }
         }
-        let Some(Err(message)) = &facts.desired else { return None };
-        let remedy = Remedy::MendPass;
-        Some(Judgement::new(Verdict::CannotRender, remedy).saying(message.as_str()))
+        None
     }
 
     /// Whether its Node is there: a pass that has to know and cannot is over.
@@ -124,9 +141,13 @@ fn missing(kind: ReferenceKind, facts: &crate::explain::facts::Facts) -> Judgeme
             let what = format!("credential {id} and its assignment to project {project}");
             (Verdict::CredentialMissing, what)
         }
-        ReferenceKind::Cloud | ReferenceKind::Labels => {
+        ReferenceKind::Cloud => {
             let id = resource.cloud_credential_id();
             (Verdict::CloudMissing, format!("the cloud of credential {id}"))
+        }
+        ReferenceKind::Labels => {
+            let (id, project) = (resource.resource_id(), resource.project_id());
+            (Verdict::ResourceMissing, format!("resource {id} of project {project}"))
         }
     };
     Judgement::new(verdict, Remedy::RestoreReference { what })

@@ -1,7 +1,7 @@
 //! On the way down: the Node first, then the composite resource with what it composed, the ProviderConfig last.
 
 use broker_domain::{ObjectReference, Phase};
-use broker_ports::ObjectReport;
+use broker_ports::{FOREGROUND, ObjectReport};
 
 use super::substrate::{complaint, with_provider};
 use super::{Judge, Judgement};
@@ -13,12 +13,8 @@ use crate::explain::verdict::Verdict;
 const CROSSPLANE_FINALIZER: &str = "composite.apiextensions.crossplane.io";
 
 /// Finalizers that go by themselves when what they wait for is done.
-const OWN_FINALIZERS: [&str; 4] = [
-    "foregroundDeletion",
-    CROSSPLANE_FINALIZER,
-    "finalizer.managedresource.crossplane.io",
-    "orphan",
-];
+const OWN_FINALIZERS: [&str; 4] =
+    [FOREGROUND, CROSSPLANE_FINALIZER, "finalizer.managedresource.crossplane.io", "orphan"];
 
 impl Judge<'_> {
     pub(super) fn tearing_down(&mut self) -> Judgement {

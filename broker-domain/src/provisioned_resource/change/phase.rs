@@ -36,8 +36,8 @@ impl ProvisionedResource {
         let asks_for_more = match to {
             Phase::Failed => true,
             Phase::Deregistering => !self.phase.is_teardown(),
-            Phase::Pending
-            | Phase::Provisioning
+            Phase::Pending => self.phase == Phase::Failed,
+            Phase::Provisioning
             | Phase::Enrolling
             | Phase::Ready
             | Phase::Deprovisioning
@@ -48,7 +48,10 @@ impl ProvisionedResource {
         }
         let detail = match to {
             Phase::Ready => Some(EventDetail::Ready),
-            Phase::Deleted => Some(EventDetail::Deleted { abandoned: false }),
+            Phase::Deleted => Some(EventDetail::Deleted {
+                abandoned: false,
+                left_to_garbage_collection: self.substrate.plain_data().next().is_some(),
+            }),
             Phase::Pending
             | Phase::Provisioning
             | Phase::Enrolling
@@ -110,6 +113,32 @@ impl ProvisionedResource {
         Some(change)
     }
 
+    /// Sends a failed resource on its way again, because a person says that the cause is fixed. The next passes
+    /// decide from the facts as they are then. Carries no event: the next one is Ready, or Failed again.
+    ///
+    /// ```
+    #[doc = include_str!("../example.md")]
+    /// let failed = pending.fail(FailureReason::from_message("out of quota"), stamp)?.unwrap();
+    /// let retried = failed.resource().retry(stamp)?;
+    /// assert_eq!(retried.resource().phase(), Phase::Pending);
+    /// assert!(pending.retry(stamp).is_err(), "only a failure is retried");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IllegalTransition`] in any phase but Failed.
+    pub fn retry(&self, stamp: Stamp) -> Result<Change, Error> {
+        if self.phase != Phase::Failed {
+            return Err(Error::IllegalTransition { from: self.phase, to: Phase::Pending });
+        }
+        self.changed(stamp, None, |resource, at| {
+            resource.enter(Phase::Pending, at);
+            resource.failure = None;
+        })
+        .checked()
+    }
+
     /// Gives up a teardown: into Deleted without proof that everything is gone. The event says so.
     ///
     /// ```
@@ -130,7 +159,7 @@ impl ProvisionedResource {
         if !matches!(self.phase, Phase::Deregistering | Phase::Deprovisioning) {
             return Err(Error::IllegalTransition { from: self.phase, to: Phase::Deleted });
         }
-        let detail = EventDetail::Deleted { abandoned: true };
+        let detail = EventDetail::Deleted { abandoned: true, left_to_garbage_collection: false };
         self.changed(stamp, Some(detail), |resource, at| {
             resource.enter(Phase::Deleted, at);
             resource.abandoned = true;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::ids::BootstrapTokenId;
 use crate::phase::Phase;
 use crate::provisioned_resource::ProvisionedResource;
-use crate::substrate::Substrate;
+use crate::substrate::{Substrate, XrUid};
 use crate::token::TokenOrdinal;
 
 impl ProvisionedResource {
@@ -52,6 +52,24 @@ impl ProvisionedResource {
             resource.token_ordinal = ordinal;
         })
         .checked()
+    }
+
+    /// The same, for the composite resource that is about to be armed with the token. Its uid is on record before
+    /// the arm is sent: a loss after that is told from a first creation, even if the arm's answer never comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`record_token`](Self::record_token).
+    pub fn record_token_for(
+        &self,
+        xr: XrUid,
+        token: BootstrapTokenId,
+        ordinal: TokenOrdinal,
+        at: OffsetDateTime,
+    ) -> Result<Change, Error> {
+        let mut change = self.record_token(token, ordinal, at)?;
+        change.resource.substrate = change.resource.substrate.armed(xr);
+        change.checked()
     }
 
     /// Records that the issuer confirmed: no token of it is live, and none will ever be issued again.
@@ -112,13 +130,12 @@ impl ProvisionedResource {
                 format!("cannot change; the objects of this resource stand on {recorded}"),
             ));
         }
-        if let (Some(recorded), Some(other)) =
-            (self.substrate.provider_config(), substrate.provider_config())
-            && recorded != other
+        if let Some(recorded) = self.substrate.provider_config()
+            && substrate.provider_config() != Some(recorded)
         {
             return Err(Error::invalid(
                 "substrate",
-                format!("cannot replace {recorded}; it is forgotten once it is gone"),
+                format!("cannot replace {recorded}; the name of a ProviderConfig stays on record"),
             ));
         }
         self.changed_quietly(at, |resource| resource.substrate = substrate).checked().map(Some)

@@ -17,8 +17,9 @@ fn advancing_follows_the_legal_edges() {
                 continue;
             }
             let result = standing.advance(to, stamp(20));
-            let needs_more =
-                to == Phase::Failed || (to == Phase::Deregistering && !from.is_teardown());
+            let needs_more = to == Phase::Failed
+                || (to == Phase::Deregistering && !from.is_teardown())
+                || (to == Phase::Pending && from == Phase::Failed);
             if from.can_become(to) && !needs_more {
                 let change = result.unwrap().unwrap();
                 assert_eq!(change.resource().phase(), to);
@@ -65,7 +66,10 @@ fn crossings_carry_events_and_other_steps_are_quiet() {
     let deleting = ready.resource().request_deletion(stamp(10)).unwrap();
     assert_eq!(deleting.event().unwrap().event_type(), EventType::Deleting);
     let deleted = resource().deprovisioning().advance(Phase::Deleted, stamp(11)).unwrap().unwrap();
-    assert_eq!(deleted.event().unwrap().detail(), &EventDetail::Deleted { abandoned: false });
+    assert_eq!(
+        deleted.event().unwrap().detail(),
+        &EventDetail::Deleted { abandoned: false, left_to_garbage_collection: false }
+    );
 }
 
 #[test]
@@ -155,7 +159,10 @@ fn giving_up_is_for_a_teardown_under_way_and_is_told() {
         let result = resource().in_phase(phase).abandon(stamp(20));
         if matches!(phase, Phase::Deregistering | Phase::Deprovisioning) {
             let change = result.unwrap();
-            assert_eq!(change.event().unwrap().detail(), &EventDetail::Deleted { abandoned: true });
+            assert_eq!(
+                change.event().unwrap().detail(),
+                &EventDetail::Deleted { abandoned: true, left_to_garbage_collection: false }
+            );
             assert!(change.resource().abandoned());
             assert_eq!(change.resource().phase(), Phase::Deleted);
         } else {
@@ -240,20 +247,26 @@ fn substrate_is_recorded_in_every_phase_but_the_last_and_stays_on_its_cluster() 
     }
 }
 
-/// Invariant: when Deleted is written nothing of ours is left, except by giving up (S7).
+/// Invariant: when Deleted is written no composed object is left, except by giving up (S7). The name of the
+/// ProviderConfig stays.
 #[test]
 fn deleted_leaves_nothing_on_record() {
     let leaving = resource().deprovisioning();
     let here = ClusterId::new("here").unwrap();
     let substrate = leaving.substrate().clone().about_to_apply(here, composed("config"));
+    let substrate = substrate.found([composed("vm")]);
     let standing = leaving.record_substrate(substrate, second(9)).unwrap().unwrap().into_resource();
     let error = standing.advance(Phase::Deleted, stamp(10)).unwrap_err();
-    assert!(error.to_string().starts_with("substrate: names objects in Deleted"), "{error}");
+    assert!(
+        error.to_string().starts_with("substrate: names composed objects in Deleted"),
+        "{error}"
+    );
     assert!(standing.abandon(stamp(10)).is_ok(), "a person may take that on");
 
-    let cleared = standing.substrate().clone().without(&[composed("config")].into());
+    let cleared = standing.substrate().clone().without(&[composed("vm")].into());
     let cleared = standing.record_substrate(cleared, second(10)).unwrap().unwrap();
-    assert!(cleared.resource().advance(Phase::Deleted, stamp(11)).is_ok());
+    let deleted = cleared.resource().advance(Phase::Deleted, stamp(11)).unwrap().unwrap();
+    assert_eq!(deleted.resource().substrate().provider_config(), Some(&composed("config")));
 }
 
 /// Invariant: a change names the version that it was made from, and raises it by one.

@@ -208,7 +208,7 @@ fn mixes() -> Vec<Case> {
             "Deleted with objects on record",
             resource().deleted(),
             |row| row.substrate = something_standing(),
-            "substrate: names objects in Deleted; they are proven gone before, or the resource is abandoned",
+            "substrate: names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
         ),
         (
             "objects on no cluster",

@@ -56,25 +56,27 @@ fn version_of(index: &Index, number: u32) -> Option<String> {
 fn events_follow_the_list() {
     let mut index = index_of(&[object(1, 3)], 5);
     assert_eq!(version_of(&index, 1).as_deref(), Some("3"));
-    assert_eq!(index.apply(Event::Applied(&object(2, 6))), Some(resource(2)));
-    assert_eq!(index.apply(Event::Applied(&object(1, 7))), Some(resource(1)));
-    assert_eq!(index.apply(Event::Deleted(&object(2, 8))), Some(resource(2)));
+    assert_eq!(index.apply(Event::Applied(&object(2, 6))), Ok(Some(resource(2))));
+    assert_eq!(index.apply(Event::Applied(&object(1, 7))), Ok(Some(resource(1))));
+    assert_eq!(index.apply(Event::Deleted(&object(2, 8))), Ok(Some(resource(2))));
     assert_eq!(version_of(&index, 1).as_deref(), Some("7"));
     assert_eq!((index.len(), index.version()), (1, Some("8")));
 }
 
 #[test]
-fn invariant_what_the_index_shows_never_goes_back() {
+fn invariant_no_event_takes_the_index_back() {
     let mut index = index_of(&[object(1, 3)], 5);
-    index.apply(Event::Deleted(&object(1, 6)));
-    index.apply(Event::Applied(&object(2, 9)));
+    index.apply(Event::Deleted(&object(1, 6))).unwrap();
+    index.apply(Event::Applied(&object(2, 9))).unwrap();
+    let bookmark = json!({"metadata": {"resourceVersion": "7"}});
     let rows = [
-        ("doubled", Event::Applied(&object(2, 9))),
-        ("late, of what is gone", Event::Applied(&object(1, 4))),
-        ("late, of what is newer", Event::Deleted(&object(2, 8))),
+        ("doubled", Event::Applied(&object(2, 9)), Ok(None)),
+        ("of a time when it stood", Event::Applied(&object(1, 4)), Err(WentBack)),
+        ("of another deletion", Event::Deleted(&object(2, 8)), Err(WentBack)),
+        ("an older bookmark", Event::Bookmark(&bookmark), Err(WentBack)),
     ];
-    for (why, event) in rows {
-        assert_eq!(index.apply(event), None, "{why}");
+    for (why, event, expected) in rows {
+        assert_eq!(index.apply(event), expected, "{why}");
         assert_eq!(version_of(&index, 1), None, "{why}");
         assert_eq!(version_of(&index, 2).as_deref(), Some("9"), "{why}");
         assert_eq!(index.version(), Some("9"), "{why}");
@@ -85,7 +87,7 @@ fn invariant_what_the_index_shows_never_goes_back() {
 fn a_bookmark_moves_only_the_version() {
     let mut index = index_of(&[object(1, 3)], 5);
     let bookmark = json!({"metadata": {"resourceVersion": "40"}});
-    assert_eq!(index.apply(Event::Bookmark(&bookmark)), None);
+    assert_eq!(index.apply(Event::Bookmark(&bookmark)), Ok(None));
     assert_eq!((index.len(), index.version()), (1, Some("40")));
 }
 
@@ -138,13 +140,13 @@ fn ours(number: u32, deleting: bool) -> (String, String, String, bool) {
 #[test]
 fn strangers_are_kept_to_be_named_and_not_hinted_at() {
     let mut index = index_of(&[], 5);
-    assert_eq!(index.apply(Event::Applied(&stranger(6))), None);
+    assert_eq!(index.apply(Event::Applied(&stranger(6))), Ok(None));
     assert_eq!(index.version(), Some("6"));
     let web = ("web".to_owned(), "a".to_owned(), "u".to_owned(), false);
     assert_eq!(owned(&index), std::slice::from_ref(&web));
     assert_eq!(relist(&mut index, &[stranger(7), object(1, 7)], 8), [resource(1)]);
     assert_eq!(owned(&index), [ours(1, false), web]);
-    assert_eq!(index.apply(Event::Deleted(&stranger(9))), None);
+    assert_eq!(index.apply(Event::Deleted(&stranger(9))), Ok(None));
     assert_eq!(owned(&index), [ours(1, false)]);
 }
 
@@ -158,11 +160,11 @@ fn whatever_is_kept_is_listed_as_it_stands() {
         relist(&mut index, &[object(1, 3), object(2, 4)], 5);
         let mut going = object(2, 6);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-        index.apply(Event::Applied(&going));
+        index.apply(Event::Applied(&going)).unwrap();
         assert_eq!(owned(&index), [ours(1, false), ours(2, true)]);
         let objects = index.owned(("example.org/v1", "Thing"), &ResourceIds::default());
         assert!(objects.iter().all(|object| object.role == role && object.resource.is_some()));
-        index.apply(Event::Deleted(&object(1, 7)));
+        index.apply(Event::Deleted(&object(1, 7))).unwrap();
         assert_eq!(owned(&index), [ours(2, true)]);
     }
 }
@@ -180,10 +182,10 @@ fn what_stands_in_no_namespace_is_listed_without_one() {
 fn a_provider_config_gives_hints_as_anything_else_does() {
     let mut index = Index::new(Keep::Names);
     assert_eq!(relist(&mut index, &[object(1, 3), object(2, 3)], 5), []);
-    assert_eq!(index.apply(Event::Applied(&object(1, 6))), Some(resource(1)));
+    assert_eq!(index.apply(Event::Applied(&object(1, 6))), Ok(Some(resource(1))));
     index.expire();
     assert_eq!(relist(&mut index, &[object(1, 6), object(2, 7)], 8), [resource(2)], "it changed");
-    assert_eq!(index.apply(Event::Deleted(&object(1, 9))), Some(resource(1)));
+    assert_eq!(index.apply(Event::Deleted(&object(1, 9))), Ok(Some(resource(1))));
     assert_eq!(index.len(), 1);
 }
 
@@ -192,8 +194,8 @@ fn versions_that_are_no_numbers_are_believed_in_their_order() {
     let mut index = index_of(&[], 5);
     let mut odd = object(1, 1);
     odd["metadata"]["resourceVersion"] = json!("later");
-    assert_eq!(index.apply(Event::Applied(&odd)), Some(resource(1)));
+    assert_eq!(index.apply(Event::Applied(&odd)), Ok(Some(resource(1))));
     assert_eq!(index.version(), Some("later"));
-    assert_eq!(index.apply(Event::Applied(&object(1, 4))), Some(resource(1)));
+    assert_eq!(index.apply(Event::Applied(&object(1, 4))), Ok(Some(resource(1))));
     assert_eq!(version_of(&index, 1).as_deref(), Some("4"));
 }

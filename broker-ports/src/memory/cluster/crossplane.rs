@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
-use broker_render::{PAUSED_ANNOTATION, Scope, references};
+use broker_render::{PAUSED_ANNOTATION, Scope, composition_ref, references};
 use serde_json::{Map, Value, json};
 
 use super::behaviour::{Behaviour, Outcome};
@@ -120,10 +120,14 @@ impl State {
             .collect()
     }
 
-    /// Crossplane picks the Composition and then its revision: two writes of `spec`, two generations.
+    /// Crossplane picks a Composition where the XR names none, and then its revision: a write of `spec` and a
+    /// generation each. The real one picks at random; this one, a Composition that no blueprint has.
     fn select_composition(&mut self, xr: &ObjectReference) {
         let scope = self.scope_of(xr);
-        let composition = format!("{}-composition", xr.kind().to_lowercase());
+        let Some(object) = self.objects.get(xr) else { return };
+        let live = json!({"spec": object.spec()});
+        let picked = || format!("{}-composition", xr.kind().to_lowercase());
+        let composition = composition_ref(&live, scope).map_or_else(picked, str::to_owned);
         for (key, name) in [
             ("compositionRef", composition.clone()),
             ("compositionRevisionRef", format!("{composition}-0000001")),
@@ -167,7 +171,10 @@ impl State {
         self.crossplane.composed_at.entry(composite.uid.clone()).or_insert(tick);
         for (position, (slot, name)) in composed.iter().enumerate() {
             self.put_composed(xr, &composite, slot, name);
-            let Some(object) = self.objects.get(name) else { continue };
+            let Some(object) = self.objects.get(name).filter(|_| !name.is_plain_data()) else {
+                // No provider looks after plain data.
+                continue;
+            };
             let uid = object.uid.clone();
             let before = self.crossplane.managed.remove(&uid);
             let managed = Managed {
@@ -252,7 +259,7 @@ impl State {
         let Some(uid) = self.objects.get(xr).map(|object| object.uid.clone()) else { return };
         let composed = self.composed_of(xr).into_iter();
         let mut unready: Vec<_> = composed
-            .filter(|(_, object)| !is_ready(object))
+            .filter(|(name, object)| !name.is_plain_data() && !is_ready(object))
             .filter_map(|(_, object)| object.annotation(SLOT_ANNOTATION))
             .collect();
         unready.sort_unstable();

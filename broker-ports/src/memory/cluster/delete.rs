@@ -6,11 +6,8 @@ use broker_domain::ObjectReference;
 
 use super::object::Object;
 use super::state::{Caller, Namespace, State, Verb};
-use crate::cluster::{DeleteRequest, Deleted};
+use crate::cluster::{DeleteRequest, Deleted, FOREGROUND};
 use crate::error::PortError;
-
-/// Holds an object that is deleted in the foreground until its dependents are gone.
-const FOREGROUND: &str = "foregroundDeletion";
 
 /// What happens to the dependents of an object that is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]

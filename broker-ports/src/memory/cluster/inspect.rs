@@ -35,8 +35,15 @@ impl State {
             kind_installed: self
                 .get(caller, &reference)
                 .map(|found| !matches!(found, Lookup::NoKind)),
-            xr: report(live),
-            provider_config: report(self.live(caller, &target.provider_config)),
+            xr: live.and_then(|live| {
+                let scope = target.xr.xrd.scope();
+                let report = |json| ObjectReport::of_composite(&json, scope, &hidden);
+                live.map(report).transpose()
+            }),
+            provider_config: match &target.provider_config {
+                Some(config) => report(self.live(caller, config)),
+                None => Ok(None),
+            },
             composed: names
                 .into_iter()
                 .map(|name| {
@@ -65,7 +72,7 @@ impl State {
             names.extend(broker_render::references(&json, target.xr.xrd.scope()));
         }
         names.extend(self.labelled(caller, target).unwrap_or_default());
-        names.remove(&target.provider_config);
+        names.retain(|name| target.provider_config.as_ref() != Some(name) && !name.is_plain_data());
         names
     }
 

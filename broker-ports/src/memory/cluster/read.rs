@@ -26,11 +26,13 @@ impl State {
     pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Result<Reading, PortError> {
         let cluster = self.identify(caller)?;
         let xr = self.read_xr(caller, &target.xr)?;
-        let provider_config = self
-            .get(caller, &target.provider_config)?
-            .object()
-            .map(|object| LiveObject::from_json(object.to_json(&target.provider_config)))
-            .transpose()?;
+        let provider_config = match &target.provider_config {
+            Some(reference) => {
+                self.get(caller, reference)?.object().map(|it| it.to_json(reference))
+            }
+            None => None,
+        };
+        let provider_config = provider_config.map(LiveObject::from_json).transpose()?;
         let mut recorded = BTreeMap::new();
         for reference in &target.recorded {
             let standing = match self.get(caller, reference)? {

@@ -11,8 +11,8 @@ use crate::audit::{AuditAction, AuditEntry};
 use crate::context::Attribution;
 use crate::error::PortError;
 use crate::outbox::{
-    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, EventClaim, Outbox, Resume, SetAside,
-    SetAsideOf,
+    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
+    Outbox, Resume, SetAside, SetAsideOf,
 };
 use crate::repository::PageSize;
 
@@ -27,8 +27,8 @@ impl State {
             if resource.replace(key.0) == Some(key.0) {
                 continue;
             }
-            let claimed = event.claim.as_ref().is_some_and(|(_, until)| *until > self.now);
-            if event.set_aside.is_none() && !claimed {
+            let held = event.held_until.is_some_and(|until| until > self.now);
+            if event.set_aside.is_none() && !held {
                 chosen.push((event.position, *key));
             }
         }
@@ -38,8 +38,8 @@ impl State {
         for (_, key) in chosen {
             let Some(event) = self.waiting.get_mut(&key) else { continue };
             event.claims += 1;
-            event.attempts = event.attempts.saturating_add(1);
-            event.claim = Some((request.worker.clone(), until));
+            event.claimed_by = Some(request.worker.clone());
+            event.held_until = Some(until);
             claimed.push(event.handed_out(key, request));
         }
         claimed
@@ -49,7 +49,7 @@ impl State {
     fn claimed(&mut self, claim: &EventClaim) -> Option<(EventKey, &mut Waiting)> {
         let key = *self.event_keys.get(&claim.event_id)?;
         let event = self.waiting.get_mut(&key)?;
-        let held = event.claim.as_ref().is_some_and(|(worker, _)| *worker == claim.worker);
+        let held = event.claimed_by.as_ref() == Some(&claim.worker);
         (held && event.claims == claim.number).then_some((key, event))
     }
 
@@ -59,9 +59,27 @@ impl State {
         Acknowledged::Done
     }
 
+    fn delay(
+        &mut self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Acknowledged {
+        let until = self.after(wait);
+        let Some((_, event)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
+        event.claimed_by = None;
+        event.held_until = Some(until);
+        match failure {
+            DeliveryFailure::Rejected => event.attempts = event.attempts.saturating_add(1),
+            DeliveryFailure::Unavailable => {}
+        }
+        Acknowledged::Done
+    }
+
     fn set_aside(&mut self, claim: &EventClaim, reason: &str) -> Acknowledged {
         let Some((_, event)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
-        event.claim = None;
+        event.claimed_by = None;
+        event.held_until = None;
         event.set_aside = Some(reason.to_owned());
         Acknowledged::Done
     }
@@ -105,12 +123,14 @@ impl State {
         purged
     }
 
-    fn set_aside_events(
-        &self,
-        of: Option<ProvisionedResourceId>,
-        limit: PageSize,
-    ) -> Vec<SetAsideOf> {
-        let asked_for = |key: &EventKey| of.is_none_or(|id| id == key.0);
+    fn set_aside_events(&self, of: EventsOf, limit: PageSize) -> Vec<SetAsideOf> {
+        let asked_for = |key: &EventKey| match of {
+            EventsOf::All => true,
+            EventsOf::Project(project) => {
+                self.rows.get(&key.0).is_some_and(|row| row.resource.project_id() == project)
+            }
+            EventsOf::Resource(id) => id == key.0,
+        };
         let events = self.waiting.iter().filter(|(key, _)| asked_for(key));
         let aside = events.filter_map(|(key, event)| {
             let reason = event.set_aside.clone()?;
@@ -136,7 +156,7 @@ impl Waiting {
         let worker = request.worker.clone();
         ClaimedEvent {
             claim: EventClaim { event_id: self.event_id, worker, number: self.claims },
-            attempt: self.attempts,
+            attempts: self.attempts,
             resource,
             sequence,
             event_type: self.event_type,
@@ -154,6 +174,15 @@ impl Outbox for MemoryStore {
 
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
         self.transact(|state| Ok(state.acknowledge(claim)))
+    }
+
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        self.transact(|state| Ok(state.delay(claim, wait, failure)))
     }
 
     async fn set_aside_event(
@@ -183,7 +212,7 @@ impl Outbox for MemoryStore {
 
     async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
         self.transact(|state| Ok(state.set_aside_events(of, limit)))

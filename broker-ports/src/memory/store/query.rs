@@ -7,13 +7,15 @@ use broker_domain::ProvisionedResourceId;
 use super::state::{Row, State};
 use crate::error::PortError;
 use crate::repository::{
-    CompactRow, ListPage, ListQuery, PageSize, SweepPage, SweepQuery, UnreadableRow, Watermark,
+    CompactRow, ListPage, ListQuery, PageBytes, PageSize, SweepPage, SweepQuery, UnreadableRow,
+    Watermark,
 };
 
 impl State {
     pub(super) fn list(&self, query: &ListQuery) -> ListPage {
-        let ListQuery { project, phase, updated_since, after, limit } = *query;
-        let (rows, next) = self.page(after, limit, |row| {
+        let ListQuery { project, phase, updated_since, after, limit, bytes } = *query;
+        let weight = |row: &Row| row.resource.parameters().as_json().len();
+        let (rows, next) = self.page(after, (limit, bytes), weight, |row| {
             let resource = &row.resource;
             let wanted = project.is_none_or(|project| resource.project_id() == project)
                 && phase.is_none_or(|phase| resource.phase() == phase)
@@ -27,30 +29,40 @@ impl State {
     }
 
     pub(super) fn sweep_page(&self, query: &SweepQuery) -> SweepPage {
-        let SweepQuery { after, limit } = *query;
-        let (rows, next) = self.page(after, limit, |row| {
-            (!row.resource.at_rest()).then(|| row.read().map(|_| compact(row)))
+        let SweepQuery { project, after, limit, bytes } = *query;
+        let weight = |row: &Row| {
+            CompactRow::of(&row.resource).parameters.map_or(0, |text| text.as_json().len())
+        };
+        let (rows, next) = self.page(after, (limit, bytes), weight, |row| {
+            let wanted = project.is_none_or(|project| row.resource.project_id() == project);
+            (wanted && !row.resource.at_rest()).then(|| row.read().map(|_| compact(row)))
         });
         let (rows, unreadable) = apart(rows);
         SweepPage::new(rows, next, self.now).beside(unreadable)
     }
 
-    /// What `pick` makes of the rows after one, up to a limit, and the id to go on from if there are more.
+    /// What `pick` makes of the rows after one, up to the bounds of a page, and the id to go on from if there are
+    /// more.
     fn page<T>(
         &self,
         after: Option<ProvisionedResourceId>,
-        limit: PageSize,
+        (limit, bytes): (PageSize, PageBytes),
+        weight: impl Fn(&Row) -> usize,
         pick: impl Fn(&Row) -> Option<T>,
     ) -> (Vec<(ProvisionedResourceId, T)>, Option<ProvisionedResourceId>) {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut picked = self
-            .rows
-            .range((start, Bound::Unbounded))
-            .filter_map(|(id, row)| Some((*id, pick(row)?)));
-        let page: Vec<_> = picked.by_ref().take(usize::from(limit.get())).collect();
-        let last = page.last().map(|(id, _)| *id);
-        let next = picked.next().and(last);
-        (page, next)
+        let (mut page, mut held) = (Vec::new(), 0);
+        for (id, row) in self.rows.range((start, Bound::Unbounded)) {
+            let Some(picked) = pick(row) else { continue };
+            held += weight(row);
+            let over = held > bytes.get() as usize && !page.is_empty();
+            if page.len() == usize::from(limit.get()) || over {
+                let next = page.last().map(|(id, _)| *id);
+                return (page, next);
+            }
+            page.push((*id, picked));
+        }
+        (page, None)
     }
 }
 

@@ -77,7 +77,7 @@ impl State {
             }
             row.resource = resource;
         }
-        if kind == WriteKind::DeletionIntent {
+        if matches!(kind, WriteKind::DeletionIntent | WriteKind::Retry) {
             self.wake(id);
         }
         Ok(Written::Committed)
@@ -139,6 +139,10 @@ impl Repository for MemoryStore {
 
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
         self.transact(|state| state.write(WriteKind::DeletionIntent, write))
+    }
+
+    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(WriteKind::Retry, write))
     }
 
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {

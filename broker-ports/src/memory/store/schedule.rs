@@ -1,6 +1,6 @@
 //! Stage 2 in memory: who works on what, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -19,35 +19,48 @@ use crate::error::PortError;
 use crate::lease::{Lane, Lease};
 use crate::repository::PageSize;
 use crate::schedule::{
-    Brake, ClaimRequest, ClaimTarget, Due, PassOutcome, Released, Schedule, ScheduleEntry, Wakeups,
+    Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, PassOutcome, Permit,
+    PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
 };
 
 impl State {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let chosen = match request.target {
             ClaimTarget::One(id) => {
-                let free = self.rows.get(&id).is_some_and(|row| self.is_free(row));
-                Vec::from_iter(free.then_some(id))
+                let row = self.rows.get(&id).filter(|row| !row.slot.paused);
+                Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
             }
-            ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit),
+            ClaimTarget::EvenPaused(id) => {
+                let row = self.rows.get(&id);
+                Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
+            }
+            ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit, request),
         };
         chosen.into_iter().filter_map(|id| self.lease(id, request)).collect()
     }
 
-    fn is_free(&self, row: &Row) -> bool {
-        row.lane().is_some() && !row.slot.paused && !row.slot.is_held(self.now)
+    fn is_free(&self, row: &Row, request: &ClaimRequest) -> bool {
+        let (bound, own) = (row.resource.substrate().cluster(), request.cluster.as_ref());
+        let elsewhere = bound.zip(own).is_some_and(|(bound, own)| bound != own);
+        row.lane().is_some() && !elsewhere && !row.slot.is_held(self.now)
     }
 
     /// What is due in a lane: one of each Project, then a second of each, and so on. The Project that was
     /// served longest ago begins.
-    fn take_turns(&mut self, lane: Lane, limit: PageSize) -> Vec<ProvisionedResourceId> {
+    fn take_turns(
+        &mut self,
+        lane: Lane,
+        limit: PageSize,
+        request: &ClaimRequest,
+    ) -> Vec<ProvisionedResourceId> {
         let mut due: BTreeMap<ProjectId, Vec<(OffsetDateTime, ProvisionedResourceId)>> =
             BTreeMap::new();
         for (id, row) in &self.rows {
             if let Some(due_at) = row.slot.due_at
                 && due_at <= self.now
                 && row.lane() == Some(lane)
-                && self.is_free(row)
+                && !row.slot.paused
+                && self.is_free(row, request)
             {
                 due.entry(row.resource.project_id()).or_default().push((due_at, *id));
             }
@@ -93,13 +106,18 @@ impl State {
         if row.slot.epoch != lease.epoch || row.slot.lease.is_none() {
             return Released::LeaseLost;
         }
-        let unchanged = row.resource.version() == seen;
+        let unchanged = seen == Version::UNSTORED || row.resource.version() == seen;
         let attempts = row.slot.attempts.saturating_add(u32::from(unchanged));
         let due_at = match outcome {
             PassOutcome::Succeeded { due_in } => due_in.map(|wait| self.after(wait)),
             PassOutcome::Failed { retry_after, .. } => {
                 let wait = self.backoff.ceiling(attempts).mul_f64(drawn);
-                Some(self.after(wait.max(retry_after.unwrap_or_default())))
+                let asked_for = retry_after.unwrap_or_default().min(self.backoff.longest);
+                Some(self.after(wait.max(asked_for)))
+            }
+            PassOutcome::Ended { .. } => {
+                let backoff = Backoff { first: Backoff::SOON, ..self.backoff };
+                Some(self.after(backoff.ceiling(attempts).mul_f64(drawn)))
             }
         };
         let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
@@ -112,11 +130,14 @@ impl State {
         }
         match outcome {
             PassOutcome::Succeeded { .. } => slot.forget_failures(),
-            PassOutcome::Failed { reason, message, .. } if unchanged => {
+            PassOutcome::Failed { reason, message, .. }
+            | PassOutcome::Ended { reason, message }
+                if unchanged =>
+            {
                 slot.attempts = attempts;
                 slot.last_error = Some((reason.clone(), message.clone()));
             }
-            PassOutcome::Failed { .. } => {}
+            PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
         }
         Released::Done
     }
@@ -154,19 +175,6 @@ impl State {
             self.wake(id);
         }
         true
-    }
-
-    fn set_brake(&mut self, cluster: &ClusterId, brake: Option<&Brake>, by: &Attribution) {
-        let action = match brake {
-            Some(_) if self.brakes.contains_key(cluster) => return,
-            Some(brake) => {
-                self.brakes.insert(cluster.clone(), brake.clone());
-                AuditAction::BrakeSet
-            }
-            None if self.brakes.remove(cluster).is_none() => return,
-            None => AuditAction::BrakeReleased,
-        };
-        self.append_audit(AuditEntry::new(action, by.clone()), None, None);
     }
 
     fn entry(&self, id: ProvisionedResourceId) -> Option<ScheduleEntry> {
@@ -215,20 +223,32 @@ impl Schedule for MemoryStore {
         self.transact(|state| Ok(state.set_paused(id, paused, by)))
     }
 
-    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
-        self.transact(|state| Ok(state.brakes.get(cluster).cloned()))
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+        self.transact(|state| Ok(state.brakes_of(cluster)))
     }
 
     async fn set_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
         self.transact(|state| {
             state.set_brake(cluster, brake, by);
             Ok(())
         })
+    }
+
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.release_brake(release)))
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        self.transact(|state| Ok(state.permit(request)))
+    }
+
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+        self.transact(|state| Ok(state.accepted_losses(cluster)))
     }
 
     async fn wakeups(&self) -> Result<Wakeups, PortError> {

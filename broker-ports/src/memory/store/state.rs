@@ -15,12 +15,13 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
+use super::brake::Taken;
 use crate::admitted::RequestHash;
 use crate::audit::AuditEntry;
 use crate::error::PortError;
 use crate::lease::{Lane, LeaseEpoch, WorkerId};
 use crate::repository::AuditRecord;
-use crate::schedule::{Backoff, Brake};
+use crate::schedule::{Backoff, Brake, Loss};
 use crate::wire;
 
 pub(super) struct State {
@@ -31,7 +32,9 @@ pub(super) struct State {
     pub(super) requests: BTreeMap<(ProjectId, RequestId), ProvisionedResourceId>,
     /// `None`: every reference is believed.
     pub(super) references: Option<References>,
-    pub(super) brakes: BTreeMap<ClusterId, Brake>,
+    /// By cluster, and by the Project that is held; the cluster's own first.
+    pub(super) brakes: BTreeMap<(ClusterId, Option<ProjectId>), Brake>,
+    pub(super) permits: BTreeMap<Loss, Taken>,
     /// Events that were neither acknowledged nor skipped, in their order per resource.
     pub(super) waiting: BTreeMap<EventKey, Waiting>,
     /// When the others were, oldest first.
@@ -82,9 +85,11 @@ pub(super) struct Waiting {
     pub(super) payload: Vec<u8>,
     /// How often it was claimed, ever.
     pub(super) claims: u64,
-    /// How often since it was committed or taken up.
+    /// How often it was rejected since it was committed or resumed.
     pub(super) attempts: u32,
-    pub(super) claim: Option<(WorkerId, OffsetDateTime)>,
+    pub(super) claimed_by: Option<WorkerId>,
+    /// The end of its claim, or of the delay after a failed delivery.
+    pub(super) held_until: Option<OffsetDateTime>,
     pub(super) set_aside: Option<String>,
 }
 
@@ -109,6 +114,7 @@ impl State {
             requests: BTreeMap::new(),
             references: None,
             brakes: BTreeMap::new(),
+            permits: BTreeMap::new(),
             waiting: BTreeMap::new(),
             delivered: VecDeque::new(),
             event_keys: BTreeMap::new(),
@@ -170,7 +176,8 @@ impl State {
             payload: wire::encode(event),
             claims: 0,
             attempts: 0,
-            claim: None,
+            claimed_by: None,
+            held_until: None,
             set_aside: None,
         };
         self.event_keys.insert(event.id(), key);

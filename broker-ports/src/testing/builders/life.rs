@@ -5,7 +5,7 @@ use broker_domain::{
     Stamp, TokenOrdinal,
 };
 
-use super::{ResourceBuilder, cluster, composed, id, second, stamp};
+use super::{ResourceBuilder, cluster, composed, id, second, stamp, xr_uid};
 use crate::repository::WriteKind;
 
 /// Everything that happened to a resource, in order.
@@ -40,6 +40,10 @@ impl Life {
             first,
         )
         .expect("a declaration that the domain accepts");
+        let declared = match &builder.cluster {
+            Some(cluster) => declared.on_cluster(cluster.clone()),
+            None => declared,
+        };
         let mut walk = Walk {
             number: builder.number,
             resource: declared.resource().clone(),
@@ -137,7 +141,8 @@ impl Walk {
             .substrate()
             .clone()
             .about_to_apply(cluster(1), composed("config"))
-            .observed([composed("vm")], ReferencesDigest::new([7; 32]));
+            .observed([composed("vm")], ReferencesDigest::new([7; 32]))
+            .armed(xr_uid(self.number));
         let change = self.resource.record_substrate(substrate, self.stamp().at);
         self.step(WriteKind::Substrate, change.expect("one cluster").expect("something new"));
     }

@@ -59,7 +59,7 @@ pub(super) async fn a_deletion_spares_the_neighbours(world: &dyn ClusterUnderTes
     done(scene.apply(neighbour.provider_config()?, Precondition::Absent).await?)?;
     let _ = delete(&scene, &subject).await?;
     scene.until_gone(&subject.reference()?).await?;
-    for target in [part, neighbour.reference()?, neighbour.target()?.provider_config] {
+    for target in [part, neighbour.reference()?, neighbour.config_reference()?] {
         let object = scene.object(&target).await?;
         let deleting = at(&object, &["metadata", "deletionTimestamp"]).is_some();
         require(!deleting, "the deletion of one resource reached another")?;
@@ -131,6 +131,27 @@ pub(super) async fn a_second_deletion_is_accepted(world: &dyn ClusterUnderTest) 
     require(scene.live(&subject).await?.status.deleting, "the composite resource does not go")
 }
 
+/// An object that another party deletes in the background would vanish before what it composed.
+pub(super) async fn a_deletion_turns_a_background_one_into_a_foreground_one(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let part = scene.composed(&subject).await?;
+    let reference = subject.reference()?;
+    scene.hold(&reference).await?;
+    world.delete_in_background(&reference).await?;
+    scene.until_deleting(&reference).await?;
+    let status = scene.live(&subject).await?.status;
+    require(status.deleting && !status.foreground, "a background deletion is read as another")?;
+    let answer = delete(&scene, &subject).await?;
+    require(answer == Deleted::Accepted, "a deletion that is under way is not accepted again")?;
+    let status = scene.live(&subject).await?.status;
+    require(status.foreground, "an accepted deletion does not wait for what was composed")?;
+    scene.until_deleting(&part).await?;
+    scene.let_go(&reference).await
+}
+
 pub(super) async fn a_veto_is_told_in_its_words(world: &dyn ClusterUnderTest) -> Outcome {
     let scene = Scene::new(world).await?;
     let subject = scene.machine()?;
@@ -179,7 +200,7 @@ pub(super) async fn a_provider_config_goes_by_itself(world: &dyn ClusterUnderTes
     let subject = scene.machine()?;
     scene.shell(&subject).await?;
     let config = done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-    let target = subject.target()?.provider_config;
+    let target = subject.config_reference()?;
     let answer = scene.delete(&target, &config.uid).await?;
     require(answer == Deleted::Accepted, "the deletion of a ProviderConfig is not accepted")?;
     scene.until_gone(&target).await?;

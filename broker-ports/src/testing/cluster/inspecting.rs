@@ -45,6 +45,8 @@ pub(super) async fn every_fact_is_reported(world: &dyn ClusterUnderTest) -> Outc
     require(xr.finalizers == [FINALIZER], "the finalizers are not reported")?;
     require(!xr.paused && xr.deleting_since.is_none(), "it is neither paused nor going")?;
     require(xr.armed == Some(subject.token_id.to_string()), "it is armed with something else")?;
+    let composition = xr.composition.as_deref();
+    require(composition == Some("machine"), "another Composition is reported")?;
     let [synced] = &xr.conditions[..] else {
         return Err(Violation::new("the conditions are not reported"));
     };

@@ -160,7 +160,7 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
         let version = scene.shell(&subject).await?;
         wanted.push((subject.reference()?, version.uid, OwnedRole::Xr, subject.identity.resource));
         let version = done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-        let config = subject.target()?.provider_config;
+        let config = subject.config_reference()?;
         wanted.push((config, version.uid, OwnedRole::ProviderConfig, subject.identity.resource));
     }
     let going = &wanted[0].0;
@@ -193,7 +193,7 @@ pub(super) async fn what_is_excepted_hides_nothing_else(world: &dyn ClusterUnder
     let name = format!("of-somebody-{}", world.fresh_id().simple());
     let stranger = ObjectReference::new(xr.api_version(), xr.kind(), &name, xr.namespace())?;
     world.create(&stranger, &labelled(&stranger)).await?;
-    let expected = [xr, wanted.target()?.provider_config, stranger];
+    let expected = [xr, wanted.config_reference()?, stranger];
     let ids: ResourceIds = [excepted.identity.resource].into_iter().collect();
     for _ in 0..ROUNDS {
         let query = owned(&scene)?.except(ids.clone());
@@ -211,7 +211,7 @@ pub(super) async fn what_carries_our_label_is_listed_whatever_its_name(
     world: &dyn ClusterUnderTest,
 ) -> Outcome {
     let scene = Scene::new(world).await?;
-    let (xr, config) = (scene.machine()?.reference()?, scene.machine()?.target()?.provider_config);
+    let (xr, config) = (scene.machine()?.reference()?, scene.machine()?.config_reference()?);
     let named = |like: &ObjectReference| {
         let name = format!("of-somebody-{}", world.fresh_id().simple());
         ObjectReference::new(like.api_version(), like.kind(), &name, like.namespace())
@@ -356,6 +356,6 @@ pub(super) async fn a_provider_config_gives_a_hint(world: &dyn ClusterUnderTest)
     hint(&mut hints, subject.identity.resource).await?;
     drop(hints);
     let mut hints = scene.cluster.hints().await?;
-    world.delete_in_background(&subject.target()?.provider_config).await?;
+    world.delete_in_background(&subject.config_reference()?).await?;
     hint(&mut hints, subject.identity.resource).await
 }

@@ -152,7 +152,7 @@ pub(super) async fn a_cluster_that_is_cut_off_changes_nothing(
     }
     let targets = [
         (stands.reference()?, version.uid.as_str()),
-        (stands.target()?.provider_config, config.uid.as_str()),
+        (stands.config_reference()?, config.uid.as_str()),
         (missing.reference()?, "nobody's"),
     ];
     for (target, uid) in &targets {

@@ -101,7 +101,7 @@ pub(super) async fn an_object_without_our_label_is_read(world: &dyn ClusterUnder
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
     world.patch("kubectl", &subject.reference()?, &strip).await?;
-    world.patch("kubectl", &subject.target()?.provider_config, &strip).await?;
+    world.patch("kubectl", &subject.config_reference()?, &strip).await?;
     scene.live(&subject).await?;
     let reading = scene.read(&subject).await?;
     require(reading.provider_config.is_some(), "a ProviderConfig without our label is not read")

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
 use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest, Provider,
-    ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd, inject_bootstrap,
-    namespace, preserve_injection, provider_config, xr,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
+    Manifest, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    inject_bootstrap, namespace, preserve_injection, provider_config, xr,
 };
 use secrecy::SecretString;
 use serde_json::Value;
@@ -72,10 +72,14 @@ impl Subject {
         let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
         Ok(Target {
             xr: self.xr_target(),
-            provider_config: self.provider_config()?.reference().clone(),
+            provider_config: Some(self.config_reference()?),
             composed_kinds: Arc::new([kind]),
             recorded: BTreeSet::new(),
         })
+    }
+
+    pub(super) fn config_reference(&self) -> Result<ObjectReference, Violation> {
+        Ok(self.provider_config()?.reference().clone())
     }
 
     pub(super) fn reference(&self) -> Result<ObjectReference, Violation> {
@@ -95,6 +99,7 @@ impl Subject {
     pub(super) fn xr(&self) -> Result<Xr<'_>, Violation> {
         Ok(xr(&XrInput {
             xrd: &self.xrd,
+            composition: CompositionName::new("machine")?,
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: self.mesh_role,
             identity: self.identity,

@@ -7,7 +7,7 @@
 //!
 //! `about` is what tells a call from others of its method, for whoever counts them apart.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,13 +22,14 @@ use super::answers::{self, KeptDelete, KeptWrite};
 use super::mechanism::{Faulty, FaultyPort, Method, sealed};
 use crate::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
-    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, CachedXr,
-    ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Consumer, Created,
-    CredentialResolver, CredentialView, DeleteRequest, Deleted, DryRun, Due, Envelope, EventClaim,
-    EventSink, Hints, Inspection, Issue, IssueRequest, LabelTagResolver, Lease, ListPage,
-    ListQuery, NamespaceObservation, NodeDeregistrar, NodeId, Outbox, OwnedPage, OwnedQuery,
-    PageSize, PassOutcome, PeerCommander, PeerId, PeerResolver, PortError, PortName, PurgeRequest,
-    Reading, Released, Repository, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
+    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Consumer,
+    Created, CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure, DryRun,
+    Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
+    LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
+    NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId,
+    PeerResolver, Permit, PermitRequest, PortError, PortName, PurgeRequest, Reading, Released,
+    Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
     StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
     Wakeups, Write, Written, XrTarget,
 };
@@ -165,6 +166,7 @@ faulty_port!(Repository as Repository {
     write record_deletion_intent(
         write: &Write<'_> = KeptWrite::of(write) => &write.lend()
     ) -> Written;
+    write record_retry(write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
     read history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     write scrub_audit(id: ProvisionedResourceId, by: &Attribution = by.clone() => &by) -> u64;
     write purge_deleted(
@@ -186,18 +188,26 @@ faulty_port!(Schedule as Schedule {
         paused: bool,
         by: &Attribution = by.clone() => &by
     ) -> bool;
-    read brake(cluster: &ClusterId) -> Option<Brake>;
+    read brakes(cluster: &ClusterId) -> Vec<Brake>;
     write set_brake(
         cluster: &ClusterId = cluster.clone() => &cluster,
-        brake: Option<&Brake> = brake.cloned() => brake.as_ref(),
+        brake: &Brake = brake.clone() => &brake,
         by: &Attribution = by.clone() => &by
     ) -> ();
+    write release_brake(release: &BrakeRelease = release.clone() => &release) -> bool;
+    write permit(request: &PermitRequest = request.clone() => &request) -> Permit;
+    read accepted_losses(cluster: &ClusterId) -> BTreeSet<Loss>;
     ask wakeups() -> Wakeups;
 });
 
 faulty_port!(Outbox as Outbox {
     write claim_events(request: &ClaimEvents = request.clone() => &request) -> Vec<ClaimedEvent>;
     write acknowledge_event(claim: &EventClaim = claim.clone() => &claim) -> Acknowledged;
+    write delay_event(
+        claim: &EventClaim = claim.clone() => &claim,
+        wait: Duration,
+        failure: DeliveryFailure
+    ) -> Acknowledged;
     write set_aside_event(
         claim: &EventClaim = claim.clone() => &claim,
         reason: &str = reason.to_owned() => &reason
@@ -209,7 +219,7 @@ faulty_port!(Outbox as Outbox {
     ) -> Option<SetAside>;
     write purge_events(retention: Duration, limit: PageSize) -> u64;
     read backlog() -> Backlog;
-    read set_aside_events(of: Option<ProvisionedResourceId>, limit: PageSize) -> Vec<SetAsideOf>;
+    read set_aside_events(of: EventsOf, limit: PageSize) -> Vec<SetAsideOf>;
 });
 
 faulty_port!(Cluster as Cluster {
@@ -274,10 +284,10 @@ faulty_port!(AssignmentReader as AssignmentReader {
 });
 
 faulty_port!(LabelTagResolver as LabelTagResolver {
-    read resolve(resource: ResourceId) -> BTreeMap<String, String>;
+    read resolve(project: ProjectId, resource: ResourceId) -> Option<ResourceView>;
     read resolve_many(
-        resources: &[ResourceId]
-    ) -> Vec<Result<BTreeMap<String, String>, PortError>>, copied by answers::batch;
+        resources: &[(ProjectId, ResourceId)]
+    ) -> Vec<Result<Option<ResourceView>, PortError>>, copied by answers::batch;
 });
 
 faulty_port!(AuditSink as AuditSink {

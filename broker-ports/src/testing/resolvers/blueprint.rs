@@ -37,6 +37,10 @@ spec:
                   properties:
                     size: {type: string}
 ",
+    composition: "apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: contract-machine}
+",
     parameter_schema: r#"{"parameters":[{"name":"size","type":"string","default":"small"}]}"#,
     injection_strategy: InjectionStrategy::CloudInitUserData,
     mesh_role: MeshRole::Node,
@@ -46,6 +50,9 @@ const UNREADABLE_XRD: RawBlueprint = RawBlueprint {
     xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
     ..READABLE
 };
+
+const UNREADABLE_COMPOSITION: RawBlueprint =
+    RawBlueprint { composition: "kind: Composition\nmetadata: {name: Not A Name}\n", ..READABLE };
 
 const UNREADABLE_SCHEMA: RawBlueprint =
     RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE };
@@ -69,6 +76,10 @@ pub(super) async fn a_published_version_is_found(
             (xrd.group(), xrd.kind(), xrd.version())
                 == ("contract.example.org", "Machine", "v1alpha1"),
             "the XRD is not the one that was published",
+        )?;
+        require(
+            view.composition.as_str() == "contract-machine",
+            "the Composition is not the one that was published",
         )?;
         let parameters = parameter_schema.validate("{}")?;
         require(
@@ -95,6 +106,12 @@ pub(super) async fn a_version_whose_xrd_does_not_parse_is_rejected(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     refused(world, &UNREADABLE_XRD).await
+}
+
+pub(super) async fn a_version_whose_composition_does_not_parse_is_rejected(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    refused(world, &UNREADABLE_COMPOSITION).await
 }
 
 pub(super) async fn a_version_whose_schema_does_not_parse_is_rejected(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use broker_domain::{ClusterId, ProjectId, ResourceId};
 use broker_render::Provider;
 
 use super::blueprint::rejected;
@@ -9,7 +10,7 @@ use super::{
     AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
     LabelTagResolverUnderTest, nobodys,
 };
-use crate::resolvers::NamespaceObservation;
+use crate::resolvers::{NamespaceObservation, ResourceView};
 use crate::testing::Violation;
 use crate::testing::cases::{require, require_outage};
 
@@ -177,6 +178,22 @@ pub(super) async fn a_placed_project_has_its_namespace(
     Ok(())
 }
 
+/// A Project moves to another cluster, and to a platform that names none.
+pub(super) async fn assignment_names_its_cluster(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+    let project = world.project().await?;
+    let unnamed = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
+    let named = |uid| ClusterId::new(uid).map(|cluster| unnamed.clone().on_cluster(cluster));
+    for namespace in [named("uid-1")?, named("uid-2")?, unnamed.clone()] {
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found.as_ref() == Some(&namespace),
+            &format!("instead of {namespace:?}, {found:?} is read"),
+        )?;
+    }
+    Ok(())
+}
+
 pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     let project = world.project().await?;
     for ready in [false, true, false] {
@@ -204,23 +221,38 @@ pub(super) async fn an_assignment_that_is_cut_off_is_never_absent(
 pub(super) async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let labels = labels(&[("team", "payments"), ("tier", "gold")]);
     let resource = world.resource(&labels).await?;
-    let found = world.resolver().resolve(resource).await?;
-    require(found == labels, &format!("instead of {labels:?}, {found:?} are found"))
+    require_labels(world, resource, labels).await
 }
 
 pub(super) async fn a_resource_without_labels_has_none(
     world: &dyn LabelTagResolverUnderTest,
 ) -> Outcome {
     let resource = world.resource(&BTreeMap::new()).await?;
-    let found = world.resolver().resolve(resource).await?;
-    require(found.is_empty(), &format!("a resource without labels has {found:?}"))
+    require_labels(world, resource, BTreeMap::new()).await
 }
 
-pub(super) async fn a_resource_that_does_not_exist_has_none(
+pub(super) async fn resource_absent_is_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let (project, _) = world.resource(&labels(&[("team", "payments")])).await?;
+    let found = world.resolver().resolve(project, nobodys()?).await?;
+    require(found.is_none(), &format!("a resource that does not exist is {found:?}"))
+}
+
+/// The answers are those for a Resource that does not exist, alone and among many.
+pub(super) async fn resource_of_another_project_is_none(
     world: &dyn LabelTagResolverUnderTest,
 ) -> Outcome {
-    let found = world.resolver().resolve(nobodys()?).await?;
-    require(found.is_empty(), &format!("a resource that does not exist has {found:?}"))
+    let (own, bare) = world.resource(&BTreeMap::new()).await?;
+    let (other, labelled) = world.resource(&labels(&[("team", "payments")])).await?;
+    let foreign = [(own, labelled), (other, bare), (nobodys()?, labelled)];
+    for (project, resource) in foreign {
+        let found = world.resolver().resolve(project, resource).await?;
+        require(found.is_none(), &format!("another project finds {found:?}"))?;
+    }
+    for found in world.resolver().resolve_many(&foreign).await? {
+        let found = found?;
+        require(found.is_none(), &format!("another project finds {found:?} among many"))?;
+    }
+    Ok(())
 }
 
 pub(super) async fn labels_stay_with_their_resource(
@@ -229,23 +261,23 @@ pub(super) async fn labels_stay_with_their_resource(
     let (one, other) = (labels(&[("team", "payments")]), labels(&[("team", "search")]));
     let resources = [(world.resource(&one).await?, one), (world.resource(&other).await?, other)];
     for (resource, labels) in resources {
-        let found = world.resolver().resolve(resource).await?;
-        require(found == labels, &format!("instead of {labels:?}, {found:?} are found"))?;
+        require_labels(world, resource, labels).await?;
     }
     Ok(())
 }
 
-/// Many questions are as many answers, in their order, whoever is asked about twice, has none or does not exist.
+/// Many questions get one answer each, in their order, also for a Resource that occurs twice, has no labels, belongs
+/// to another Project or does not exist.
 pub(super) async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let one = world.resource(&labels(&[("team", "payments"), ("tier", "gold")])).await?;
     let other = world.resource(&labels(&[("team", "search")])).await?;
     let bare = world.resource(&BTreeMap::new()).await?;
-    world.keep(other, &labels(&[("cost-centre", "4711")])).await?;
-    let asked = [other, bare, one, nobodys()?, other];
+    world.keep(other.1, &labels(&[("cost-centre", "4711")])).await?;
+    let asked = [other, bare, one, (one.0, nobodys()?), (one.0, other.1), other];
     let answers = world.resolver().resolve_many(&asked).await?;
-    require(answers.len() == asked.len(), &format!("{} answers to five questions", answers.len()))?;
-    for (resource, answer) in asked.into_iter().zip(answers) {
-        let (alone, answer) = (world.resolver().resolve(resource).await?, answer?);
+    require(answers.len() == asked.len(), &format!("{} answers to six questions", answers.len()))?;
+    for ((project, resource), answer) in asked.into_iter().zip(answers) {
+        let (alone, answer) = (world.resolver().resolve(project, resource).await?, answer?);
         require(answer == alone, &format!("{answer:?} among many, {alone:?} alone"))?;
     }
     let none = world.resolver().resolve_many(&[]).await?;
@@ -257,22 +289,20 @@ pub(super) async fn labels_that_do_not_propagate_stay_here(
 ) -> Outcome {
     let follow = labels(&[("team", "payments")]);
     let resource = world.resource(&follow).await?;
-    world.keep(resource, &labels(&[("cost-centre", "4711")])).await?;
-    let found = world.resolver().resolve(resource).await?;
-    require(found == follow, &format!("instead of {follow:?}, {found:?} are found"))?;
+    world.keep(resource.1, &labels(&[("cost-centre", "4711")])).await?;
+    require_labels(world, resource, follow).await?;
     let quiet = world.resource(&BTreeMap::new()).await?;
-    world.keep(quiet, &labels(&[("cost-centre", "4711")])).await?;
-    let found = world.resolver().resolve(quiet).await?;
-    require(found.is_empty(), &format!("a resource whose labels stay here has {found:?}"))
+    world.keep(quiet.1, &labels(&[("cost-centre", "4711")])).await?;
+    require_labels(world, quiet, BTreeMap::new()).await
 }
 
 pub(super) async fn labels_that_are_cut_off_are_never_empty(
     world: &dyn LabelTagResolverUnderTest,
 ) -> Outcome {
-    let resource = world.resource(&labels(&[("team", "payments")])).await?;
+    let (project, resource) = world.resource(&labels(&[("team", "payments")])).await?;
     world.cut_off().await?;
-    require_outage(world.resolver().resolve(resource).await, "a look at labels")?;
-    match world.resolver().resolve_many(&[resource]).await {
+    require_outage(world.resolver().resolve(project, resource).await, "a look at labels")?;
+    match world.resolver().resolve_many(&[(project, resource)]).await {
         Ok(answers) => {
             require(!answers.is_empty(), "nobody could be asked, and there is no answer")?;
             let what = "a look at the labels of many";
@@ -280,6 +310,16 @@ pub(super) async fn labels_that_are_cut_off_are_never_empty(
         }
         failed @ Err(_) => require_outage(failed, "a look at the labels of many"),
     }
+}
+
+async fn require_labels(
+    world: &dyn LabelTagResolverUnderTest,
+    (project, resource): (ProjectId, ResourceId),
+    labels: BTreeMap<String, String>,
+) -> Outcome {
+    let found = world.resolver().resolve(project, resource).await?;
+    let expected = Some(ResourceView::new(labels));
+    require(found == expected, &format!("instead of {expected:?}, {found:?} is found"))
 }
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

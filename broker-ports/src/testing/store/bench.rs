@@ -167,6 +167,7 @@ impl dyn StoreUnderTest + '_ {
             WriteKind::Closed => self.repository().record_closed(&write).await,
             WriteKind::Substrate => self.repository().record_substrate(&write).await,
             WriteKind::DeletionIntent => self.repository().record_deletion_intent(&write).await,
+            WriteKind::Retry => self.repository().record_retry(&write).await,
         }
     }
 

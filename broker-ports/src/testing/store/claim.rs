@@ -11,7 +11,7 @@ use super::{Outcome, StoreUnderTest};
 use crate::lease::{Lane, LeaseEpoch};
 use crate::schedule::{ClaimRequest, ClaimTarget, PassOutcome};
 use crate::testing::Violation;
-use crate::testing::builders::{attribution, id, project, resource, rows, worker};
+use crate::testing::builders::{attribution, cluster, id, project, resource, rows, worker};
 use crate::testing::cases::require;
 
 pub(super) async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outcome {
@@ -43,10 +43,9 @@ pub(super) async fn of_16_claims_on_one_resource_one_gets_it(
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let requests: Vec<_> = (0..16)
-        .map(|number| ClaimRequest {
-            worker: worker(&format!("worker-{number}")),
-            target: ClaimTarget::One(stored.id()),
-            lease_for: HOUR,
+        .map(|number| {
+            let target = ClaimTarget::One(stored.id());
+            ClaimRequest::new(worker(&format!("worker-{number}")), target, HOUR)
         })
         .collect();
     let answers =
@@ -59,10 +58,9 @@ pub(super) async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest)
         world.stored(&resource().numbered(number).in_project(project(1 + number % 3))).await?;
     }
     let requests: Vec<_> = (0..6)
-        .map(|number| ClaimRequest {
-            worker: worker(&format!("worker-{number}")),
-            target: ClaimTarget::Due { lane: Lane::Converge, limit: rows(3) },
-            lease_for: HOUR,
+        .map(|number| {
+            let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(3) };
+            ClaimRequest::new(worker(&format!("worker-{number}")), target, HOUR)
         })
         .collect();
     let answers =
@@ -225,4 +223,56 @@ pub(super) async fn within_a_project_what_is_due_longest_comes_first(
         );
     }
     same("they were claimed in the order", &order, &[3, 1, 2].map(id).to_vec())
+}
+
+/// Bound by its declaration or by its first apply; a resource that is bound to no cluster is anybody's.
+pub(super) async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    let declared = resource().numbered(1).bound_to(cluster(1));
+    let applied = resource().numbered(2).in_project(project(2)).with_substrate();
+    let unbound = resource().numbered(3).in_project(project(3));
+    let standing = world.stored(&applied).await?;
+    require(standing.substrate().cluster().is_some(), "substrate stands on a cluster")?;
+    let bound = [world.stored(&declared).await?, standing];
+    world.stored(&unbound).await?;
+    for resource in &bound {
+        let lane = ClaimTarget::Due { lane: Lane::Converge, limit: rows(10) };
+        for target in
+            [ClaimTarget::One(resource.id()), ClaimTarget::EvenPaused(resource.id()), lane]
+        {
+            let request = ClaimRequest::new(worker("elsewhere"), target, HOUR);
+            let claimed = world.schedule().claim(&request.on_cluster(cluster(9))).await?;
+            let foreign = claimed.iter().any(|lease| lease.resource == resource.id());
+            require(!foreign, &format!("{target:?} claimed a resource of another cluster"))?;
+        }
+        let home = resource.substrate().cluster().cloned();
+        let home = home.ok_or(Violation::new("a resource that was bound is bound"))?;
+        let request = ClaimRequest::new(worker("home"), ClaimTarget::One(resource.id()), HOUR);
+        let claimed = world.schedule().claim(&request.on_cluster(home)).await?;
+        same("its own cluster's claim gets so many", &claimed.len(), &1)?;
+    }
+    let held = world.entry(unbound.id()).await?.lease.map(|(worker, _)| worker);
+    same("a resource that is bound to no cluster is held by", &held, &Some(worker("elsewhere")))
+}
+
+pub(super) async fn claim_without_a_cluster_gets_every_clusters(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    world.stored(&resource().numbered(1).bound_to(cluster(1))).await?;
+    world.stored(&resource().numbered(2).bound_to(cluster(2))).await?;
+    same("what is due is", &world.due_in(Lane::Converge).await?, &vec![id(1), id(2)])
+}
+
+/// A person who gives up a paused resource claims it first.
+pub(super) async fn claim_even_paused_gets_a_paused_resource(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+    same("a usual claim gets", &world.claim_one("a", stored.id()).await?, &None)?;
+    let target = ClaimTarget::EvenPaused(stored.id());
+    let request = ClaimRequest::new(worker("b"), target, HOUR);
+    let claimed = world.schedule().claim(&request).await?;
+    same("a claim by hand gets so many", &claimed.len(), &1)?;
+    let again = world.schedule().claim(&request).await?;
+    require(again.is_empty(), "a resource that is held was claimed")
 }

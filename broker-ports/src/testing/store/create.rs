@@ -10,7 +10,9 @@ use crate::audit::AuditAction;
 use crate::lease::LeaseEpoch;
 use crate::repository::Created;
 use crate::testing::Violation;
-use crate::testing::builders::{ResourceBuilder, attribution, declaration, id, project, resource};
+use crate::testing::builders::{
+    ResourceBuilder, admitted_as, attribution, declaration, id, project, resource,
+};
 use crate::testing::cases::require;
 use crate::wire;
 
@@ -202,7 +204,7 @@ pub(super) async fn an_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -
         stored.parameters().clone(),
         fresh_stamp(1),
     )?;
-    let admitted = Admitted::new(taken, &declaration().build(), attribution());
+    let admitted = admitted_as(&taken, &declaration().build());
     require_refused(world.repository().create(&admitted).await, "invalid_input", "id")?;
     world.require_untouched(stored.id(), &before).await
 }
@@ -220,7 +222,7 @@ pub(super) async fn an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderT
         first.parameters().clone(),
         Stamp::new(event.id(), first.created_at()),
     )?;
-    let admitted = Admitted::new(change, &second.declaration(), attribution());
+    let admitted = admitted_as(&change, &second.declaration());
     require_refused(world.repository().create(&admitted).await, "invalid_input", "event_id")?;
     require(
         world.repository().get_by_id(second.id()).await?.is_none(),

@@ -10,7 +10,7 @@ use super::bench::{HOUR, LONG, asked_to_wait, deletion, is_due, same, same_resou
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
 use crate::lease::{Lease, LeaseEpoch};
-use crate::outbox::{Acknowledged, Resume};
+use crate::outbox::{Acknowledged, DeliveryFailure, Resume};
 use crate::repository::{Created, PageSize, PurgeRequest, Write, Written};
 use crate::schedule::{ClaimRequest, ClaimTarget, Released, ScheduleEntry};
 use crate::testing::Violation;
@@ -189,7 +189,8 @@ pub(super) async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnde
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into())).await?;
         let lease = world.hold("dropped", stored.id()).await?;
-        let outcome = asked_to_wait(HOUR);
+        let longest = world.backoff().longest;
+        let outcome = asked_to_wait(longest);
         let release = world.schedule().release(&lease, stored.version(), &outcome);
         let answer = dropped_after(polls, release).await;
         let again = world.schedule().release(&lease, stored.version(), &outcome).await?;
@@ -200,7 +201,7 @@ pub(super) async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnde
         same("failed attempts are", &entry.attempts, &1)?;
         same("its epoch is", &entry.epoch, &lease.epoch)?;
         let left = wait(&entry)?;
-        require(left <= HOUR && left > HOUR / 2, &format!("it is due in {left:?}"))?;
+        require(left <= longest && left > longest / 2, &format!("it is due in {left:?}"))?;
         if answer.is_some() {
             return Ok(());
         }
@@ -251,6 +252,26 @@ pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
     Err(never_answered())
 }
 
+pub(super) async fn a_delay_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        world.stored(&resource().numbered(polls.into())).await?;
+        let event = world.claim_event("relay").await?;
+        let delay = || world.outbox().delay_event(&event.claim, HOUR, DeliveryFailure::Rejected);
+        let answer = dropped_after(polls, delay()).await;
+        let again = delay().await?;
+        let twice = answer.is_some() && again == Acknowledged::Done;
+        require(!twice, "an event was delayed twice")?;
+        world.advance(HOUR * 2).await?;
+        let next = world.claim_event("relay").await?;
+        same("the attempts are", &next.attempts, &1)?;
+        world.acknowledge(&next).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
 pub(super) async fn a_retry_that_was_dropped_is_audited_once(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
@@ -268,7 +289,7 @@ pub(super) async fn a_retry_that_was_dropped_is_audited_once(
         same("the audit says", &world.actions(stored.id()).await?, &expected)?;
         let next = world.claim_event("relay").await?;
         same("it delivers", &next.claim.event_id, &event.claim.event_id)?;
-        same("the attempt is", &next.attempt, &1)?;
+        same("the attempts are", &next.attempts, &0)?;
         world.acknowledge(&next).await?;
         if answer.is_some() {
             return Ok(());

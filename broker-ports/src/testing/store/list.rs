@@ -7,7 +7,7 @@ use futures_util::future::try_join;
 
 use super::bench::{HOUR, deletion, same, to, went_well};
 use super::{Outcome, StoreUnderTest};
-use crate::repository::{CompactRow, ListQuery, SweepQuery, Watermark, WriteKind};
+use crate::repository::{CompactRow, ListQuery, PageBytes, SweepQuery, Watermark, WriteKind};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, declaration, id, project, resource, rows};
 use crate::testing::cases::require;
@@ -32,11 +32,20 @@ async fn listed(
 
 /// Follows a sweep to its end.
 async fn swept(world: &dyn StoreUnderTest, limit: u16) -> Result<Vec<CompactRow>, Violation> {
-    let mut query = SweepQuery::new(rows(limit));
+    swept_from(world, SweepQuery::new(rows(limit))).await
+}
+
+async fn swept_from(
+    world: &dyn StoreUnderTest,
+    mut query: SweepQuery,
+) -> Result<Vec<CompactRow>, Violation> {
     let mut seen = Vec::new();
     loop {
         let page = world.repository().sweep_page(&query).await?;
-        require(page.rows.len() <= usize::from(limit), "a page holds more than was asked for")?;
+        let most = usize::from(query.limit.get());
+        require(page.rows.len() <= most, "a page holds more than was asked for")?;
+        let next_is_seen = page.next.is_none_or(|next| page.rows.iter().any(|row| row.id == next));
+        require(next_is_seen, "the next page begins after a row that was not shown")?;
         seen.extend(page.rows);
         let Some(next) = page.next else { return Ok(seen) };
         query.after = Some(next);
@@ -71,6 +80,76 @@ pub(super) async fn a_full_page_that_is_the_last_has_no_next(
     same("the next page begins after", &page.next, &None)?;
     let page = world.repository().list(&ListQuery::new(rows(3))).await?;
     same("the next page begins after", &page.next, &Some(id(3)))
+}
+
+/// Parameters whose text has so many bytes.
+fn parameters(bytes: usize) -> String {
+    format!(r#"{{"p":"{}"}}"#, "x".repeat(bytes - r#"{"p":""}"#.len()))
+}
+
+/// The rows of each page, by their numbers, and the bytes of parameters in it.
+type Pages = Vec<(Vec<ProvisionedResourceId>, usize)>;
+
+/// Stores rows with large parameters, two of which are beyond what a sweep needs them for.
+async fn stored_with_large_parameters(world: &dyn StoreUnderTest) -> Outcome {
+    let sizes = [1_000, 1_500, 1_000, 5_000, 1_000, 1_000, 400];
+    for (number, size) in (1..).zip(sizes) {
+        let spoken = declaration().for_resource(number).with_parameters(&parameters(size));
+        let phase = if number > 5 { Phase::Ready } else { Phase::Pending };
+        world.stored(&resource().numbered(number).declared_as(spoken).in_phase(phase)).await?;
+    }
+    Ok(())
+}
+
+/// A page ends before the row whose parameters would be too much, and has at least one row. It is not cut short
+/// without need.
+pub(super) async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+    stored_with_large_parameters(world).await?;
+    let mut query = ListQuery::new(rows(100)).within(PageBytes::new(2_500)?);
+    let mut pages = Pages::new();
+    loop {
+        let page = world.repository().list(&query).await?;
+        let ids = page.resources.iter().map(ProvisionedResource::id).collect();
+        pages.push((ids, page.resources.iter().map(|it| it.parameters().as_json().len()).sum()));
+        let Some(next) = page.next else { break };
+        query = query.after(next);
+    }
+    let expected = [(&[1, 2][..], 2_500), (&[3], 1_000), (&[4], 5_000), (&[5, 6, 7], 2_400)];
+    same("the pages are", &pages, &numbered(&expected))?;
+    // Whichever bound is reached first ends the page, with every set of filters.
+    let since = watermark(world).await?;
+    for query in [
+        ListQuery::new(rows(2)).in_phase(Phase::Pending),
+        ListQuery::new(rows(2)).updated_since(Watermark::new(since.at() - HOUR)),
+    ] {
+        let page = world.repository().list(&query.clone().within(PageBytes::new(100)?)).await?;
+        same("a page that is full of bytes goes on after", &page.next, &Some(id(1)))?;
+        let page = world.repository().list(&query).await?;
+        same("a page that is full of rows goes on after", &page.next, &Some(id(2)))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn sweep_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+    stored_with_large_parameters(world).await?;
+    let mut query = SweepQuery::new(rows(100)).within(PageBytes::new(2_500)?);
+    let mut pages = Pages::new();
+    loop {
+        let page = world.repository().sweep_page(&query).await?;
+        let texts = page.rows.iter().flat_map(|row| &row.parameters);
+        let bytes = texts.map(|text| text.as_json().len()).sum();
+        pages.push((page.rows.iter().map(|row| row.id).collect(), bytes));
+        let Some(next) = page.next else { break };
+        query = query.after(next);
+    }
+    // What is Ready has no parameters in a sweep.
+    let expected = [(&[1, 2][..], 2_500), (&[3], 1_000), (&[4], 5_000), (&[5, 6, 7], 1_000)];
+    same("the pages are", &pages, &numbered(&expected))
+}
+
+fn numbered(pages: &[(&[u128], usize)]) -> Pages {
+    let ids = |numbers: &[u128]| numbers.iter().map(|number| id(*number)).collect();
+    pages.iter().map(|(numbers, bytes)| (ids(numbers), *bytes)).collect()
 }
 
 pub(super) async fn an_empty_store_lists_nothing(world: &dyn StoreUnderTest) -> Outcome {
@@ -286,6 +365,7 @@ pub(super) async fn a_compact_row_says_what_its_resource_says(
             token_closed: resource.token_closed(),
             cluster: resource.substrate().cluster().cloned(),
             references_digest: resource.substrate().references_digest().copied(),
+            applied: resource.substrate().applied().cloned(),
             parameters: renders.then(|| resource.parameters().clone()),
             due_at: entry.due_at,
             lease_until: None,
@@ -321,4 +401,22 @@ pub(super) async fn a_compact_row_shows_due_time_lease_and_pause(
         (at_ease.id(), None, false, false),
     ];
     same("the sweep sees id, due, held, paused", &shown, &expected)
+}
+
+/// Rows of other Projects lie between those of the Project; no page and no position names them.
+pub(super) async fn sweep_pages_of_a_project_hold_its_rows_only(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=9 {
+        world.stored(&resource().numbered(number).in_project(project(1 + number % 3))).await?;
+    }
+    let own: Vec<ProvisionedResourceId> = [1, 4, 7].map(id).into();
+    for size in [1, 2, 3, 9] {
+        let query = SweepQuery::new(rows(size)).in_project(project(2));
+        let seen = swept_from(world, query).await?;
+        let seen: Vec<_> = seen.into_iter().map(|row| row.id).collect();
+        same(&format!("pages of {size} hold"), &seen, &own)?;
+    }
+    let nobodys = SweepQuery::new(rows(9)).in_project(project(77));
+    require(swept_from(world, nobodys).await?.is_empty(), "an unknown project has rows")
 }

@@ -5,12 +5,11 @@ use time::{Duration, OffsetDateTime};
 
 use super::bench::{deletion, same};
 use super::{Outcome, StoreUnderTest};
-use crate::admitted::Admitted;
 use crate::repository::{Created, ListQuery, Watermark, WriteKind};
 use crate::schedule::Brake;
 use crate::testing::Violation;
 use crate::testing::builders::{
-    ResourceBuilder, attribution, cluster, resource, rows, second, stamp,
+    ResourceBuilder, admitted_as, attribution, cluster, resource, rows, second, stamp,
 };
 use crate::testing::cases::require;
 
@@ -30,7 +29,7 @@ async fn declared_at(
         Stamp::new(stamp(777, 0).event_id, at),
     )?;
     world.know(&declaration).await?;
-    let admitted = Admitted::new(change, &declaration, attribution());
+    let admitted = admitted_as(&change, &declaration);
     let created = world.repository().create(&admitted).await?;
     same("a new declaration is answered", &created, &Created::Stored)?;
     world.get(builder.id()).await
@@ -50,9 +49,9 @@ pub(super) async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) ->
     world.commit(WriteKind::DeletionIntent, &leaving).await?;
     let asked = world.get(stored.id()).await?.deletion_requested_at();
     same("its deletion was asked for at", &asked, &Some(at))?;
-    let brake = Brake { absent: 11, expected: 100, since: fine(345_678) };
-    world.schedule().set_brake(&cluster(1), Some(&brake), &attribution()).await?;
-    same("the brake is", &world.schedule().brake(&cluster(1)).await?, &Some(brake))
+    let brake = Brake::new(11, 100, fine(345_678));
+    world.schedule().set_brake(&cluster(1), &brake, &attribution()).await?;
+    same("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
 pub(super) async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Outcome {

@@ -5,10 +5,12 @@ use broker_domain::{Phase, RequestId};
 use super::bench::{HOUR, to, went_well};
 use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
-use crate::outbox::{ClaimEvents, Resume};
+use crate::outbox::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
 use crate::repository::{ListQuery, PurgeRequest, SweepQuery, WriteKind};
-use crate::schedule::{Brake, ClaimRequest, ClaimTarget, Due};
-use crate::testing::builders::{attribution, cluster, resource, rows, second, worker};
+use crate::schedule::{
+    Allowance, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lost, PermitRequest,
+};
+use crate::testing::builders::{attribution, cluster, resource, rows, second, worker, xr_uid};
 use crate::testing::cases::require_outage;
 
 pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
@@ -54,7 +56,8 @@ pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
     let request = ClaimRequest::new(worker("a"), target, HOUR);
     require_outage(schedule.claim(&request).await, "claim")?;
     require_outage(schedule.entry(stored.id()).await, "entry")?;
-    require_outage(schedule.brake(&cluster(1)).await, "brake")?;
+    require_outage(schedule.brakes(&cluster(1)).await, "brakes")?;
+    require_outage(schedule.accepted_losses(&cluster(1)).await, "accepted_losses")?;
     // A listener that nothing can reach would wait for ever and think that nothing happens.
     require_outage(schedule.wakeups().await.map(drop), "wakeups")
 }
@@ -68,10 +71,15 @@ pub(super) async fn a_schedule_that_is_cut_off_changes_nothing(
     world.cut_off().await?;
     require_outage(schedule.schedule(stored.id(), Due::Now).await, "schedule")?;
     require_outage(schedule.set_paused(stored.id(), true, &by).await, "set_paused")?;
-    let brake = Brake { absent: 11, expected: 100, since: second(3) };
-    for brake in [Some(&brake), None] {
-        require_outage(schedule.set_brake(&cluster(1), brake, &by).await, "set_brake")?;
-    }
+    let brake = Brake::new(11, 100, second(3));
+    require_outage(schedule.set_brake(&cluster(1), &brake, &by).await, "set_brake")?;
+    let release = BrakeRelease::new(cluster(1), None, Vec::new(), by.clone());
+    require_outage(schedule.release_brake(&release).await, "release_brake")?;
+    let lost = Lost::Xr(xr_uid(1));
+    let allowance = Allowance::default();
+    let permit =
+        PermitRequest::new(lease.clone(), stored.version(), cluster(1), lost, allowance, by);
+    require_outage(schedule.permit(&permit).await, "permit")?;
     let outcome = went_well();
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
@@ -86,10 +94,12 @@ pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
     let request = ClaimEvents::new(worker("a"), rows(1), HOUR);
     require_outage(outbox.claim_events(&request).await, "claim_events")?;
     require_outage(outbox.acknowledge_event(&event.claim).await, "acknowledge_event")?;
+    let delayed = outbox.delay_event(&event.claim, HOUR, DeliveryFailure::Rejected).await;
+    require_outage(delayed, "delay_event")?;
     require_outage(outbox.set_aside_event(&event.claim, "away").await, "set_aside_event")?;
     let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
     require_outage(resumed, "resume_events")?;
     require_outage(outbox.purge_events(HOUR, rows(1)).await, "purge_events")?;
     require_outage(outbox.backlog().await, "backlog")?;
-    require_outage(outbox.set_aside_events(None, rows(1)).await, "set_aside_events")
+    require_outage(outbox.set_aside_events(EventsOf::All, rows(1)).await, "set_aside_events")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use broker_domain::Phase;
+use broker_domain::{Phase, Version};
 
 use super::bench::{
     HOUR, LONG, asked_to_wait, deletion, is_due, same, to, wait, went_well, went_wrong,
@@ -11,7 +11,7 @@ use super::bench::{
 use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
 use crate::repository::WriteKind;
-use crate::schedule::{ClaimRequest, ClaimTarget, Due, PassOutcome, Released};
+use crate::schedule::{Backoff, ClaimRequest, ClaimTarget, Due, PassOutcome, Released};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, id, resource, rows, worker};
 use crate::testing::cases::require;
@@ -97,10 +97,57 @@ pub(super) async fn a_failure_waits_as_long_as_it_was_asked_to(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
-    let asked = world.backoff().longest + HOUR;
+    let asked = world.backoff().longest;
     world.pass(&stored, &asked_to_wait(asked)).await?;
     let left = wait(&world.entry(stored.id()).await?)?;
-    require(left <= asked && left + HOUR / 2 > asked, &format!("it is due in {left:?}"))
+    require(left <= asked && left + asked / 2 > asked, &format!("it is due in {left:?}"))
+}
+
+pub(super) async fn a_wait_that_was_asked_for_is_capped(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let longest = world.backoff().longest;
+    world.pass(&stored, &asked_to_wait(longest + HOUR)).await?;
+    let left = wait(&world.entry(stored.id()).await?)?;
+    require(left <= longest, &format!("it is due in {left:?}, and {longest:?} is the longest"))
+}
+
+pub(super) async fn a_pass_that_ended_early_backs_off_from_soon(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let ended = |number: u32| PassOutcome::Ended {
+        reason: "lost_race".to_owned(),
+        message: format!("something else was first, {number} times"),
+    };
+    let mut longest = Duration::ZERO;
+    for attempts in 1..=24 {
+        world.pass(&stored, &ended(attempts)).await?;
+        let entry = world.entry(stored.id()).await?;
+        let left = wait(&entry)?;
+        let ceiling = Backoff { first: Backoff::SOON, ..world.backoff() }.ceiling(attempts);
+        require(left <= ceiling, &format!("{attempts} endings put it off by {left:?}"))?;
+        longest = longest.max(left);
+        same("attempts are", &entry.attempts, &attempts)?;
+        same(
+            "the last reason is",
+            &entry.last_error.map(|(reason, _)| reason),
+            &Some("lost_race".to_owned()),
+        )?;
+    }
+    require(longest > Backoff::SOON * 2, "endings never back off")
+}
+
+pub(super) async fn a_row_that_was_not_read_is_released_with_its_failure(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().provisioning()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    world.give_back(&lease, Version::UNSTORED, &went_wrong()).await?;
+    let entry = world.entry(stored.id()).await?;
+    same("failed attempts are", &entry.attempts, &1)?;
+    require(entry.last_error.is_some(), "the failure is not kept")?;
+    let again = world.hold("b", stored.id()).await?;
+    require(!again.takeover, "a lease that was given back counts as taken over")
 }
 
 pub(super) async fn a_release_counts_from_the_versions_of_its_own_writes(

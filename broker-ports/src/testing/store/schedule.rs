@@ -1,4 +1,4 @@
-//! Promises of `schedule`, `entry`, `set_paused`, the brake and `wakeups`.
+//! Promises of `schedule`, `entry`, `set_paused` and `wakeups`.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
 use crate::lease::Lane;
 use crate::repository::WriteKind;
-use crate::schedule::{Brake, Due, PassOutcome, Wakeups};
-use crate::testing::builders::{attribution, cluster, id, resource, second};
+use crate::schedule::{Due, PassOutcome, Wakeups};
+use crate::testing::builders::{attribution, id, resource};
 use crate::testing::cases::require;
 
 pub(super) async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcome {
@@ -71,41 +71,6 @@ pub(super) async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest
     require(!is_due(&world.entry(stored.id()).await?), "a pause set it due")?;
     world.schedule().set_paused(stored.id(), false, &attribution()).await?;
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
-}
-
-fn brake(absent: u64) -> Brake {
-    Brake::new(absent, 100, second(3))
-}
-
-pub(super) async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTest) -> Outcome {
-    let schedule = world.schedule();
-    same("at first the brake is", &schedule.brake(&cluster(1)).await?, &None)?;
-    schedule.set_brake(&cluster(1), Some(&brake(11)), &attribution()).await?;
-    same("the brake is", &schedule.brake(&cluster(1)).await?, &Some(brake(11)))?;
-    same("the other cluster's is", &schedule.brake(&cluster(2)).await?, &None)?;
-    schedule.set_brake(&cluster(2), None, &attribution()).await?;
-    same("the brake is", &schedule.brake(&cluster(1)).await?, &Some(brake(11)))?;
-    schedule.set_brake(&cluster(1), None, &attribution()).await?;
-    same("the released brake is", &schedule.brake(&cluster(1)).await?, &None)
-}
-
-pub(super) async fn a_second_brake_keeps_the_first(world: &dyn StoreUnderTest) -> Outcome {
-    let schedule = world.schedule();
-    for absent in [11, 99] {
-        schedule.set_brake(&cluster(1), Some(&brake(absent)), &attribution()).await?;
-    }
-    same("the brake is", &schedule.brake(&cluster(1)).await?, &Some(brake(11)))
-}
-
-pub(super) async fn a_brake_is_audited_where_it_changes(world: &dyn StoreUnderTest) -> Outcome {
-    let set = brake(11);
-    for brake in [None, Some(&set), Some(&set), None, None] {
-        world.schedule().set_brake(&cluster(1), brake, &attribution()).await?;
-    }
-    let trail = world.audit_trail().await?;
-    let said: Vec<_> = trail.iter().map(|line| (line.entry.resource, line.entry.action)).collect();
-    let expected = vec![(None, AuditAction::BrakeSet), (None, AuditAction::BrakeReleased)];
-    same("the audit says", &said, &expected)
 }
 
 /// Longer than a healthy store needs to pass a hint on; only a broken one is waited for.

@@ -2,13 +2,15 @@
 
 use broker_domain::EventType;
 
-use super::bench::{LONG, same};
+use super::bench::{HOUR, LONG, same};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
-use crate::outbox::{Acknowledged, ClaimedEvent, Resume, SetAside, SetAsideOf};
+use crate::outbox::{
+    Acknowledged, ClaimedEvent, DeliveryFailure, EventsOf, Resume, SetAside, SetAsideOf,
+};
 use crate::repository::PageSize;
 use crate::testing::Violation;
-use crate::testing::builders::{attribution, id, resource};
+use crate::testing::builders::{attribution, id, project, resource};
 use crate::testing::cases::require;
 
 /// A resource with three events, of which the first was set aside.
@@ -35,7 +37,7 @@ pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_
 }
 
 pub(super) async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outcome {
-    let nothing = world.outbox().set_aside_events(None, PageSize::MAX).await?;
+    let nothing = world.outbox().set_aside_events(EventsOf::All, PageSize::MAX).await?;
     same("before, there is", &nothing, &Vec::new())?;
     let event = set_aside(world).await?;
     world.stored(&resource().numbered(2).deregistering()).await?;
@@ -48,15 +50,39 @@ pub(super) async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTe
     };
     let mut both = vec![told(&event, "HTTP 410"), told(&other, "HTTP 500")];
     both.sort_by_key(|aside| aside.resource);
-    let all = world.outbox().set_aside_events(None, PageSize::MAX).await?;
+    let all = world.outbox().set_aside_events(EventsOf::All, PageSize::MAX).await?;
     same("of all there are", &all, &both)?;
-    let one = world.outbox().set_aside_events(None, PageSize::new(1)?).await?;
+    let one = world.outbox().set_aside_events(EventsOf::All, PageSize::new(1)?).await?;
     same("with a limit there is", &one, &both[..1].to_vec())?;
-    let own = world.outbox().set_aside_events(Some(other.resource), PageSize::MAX).await?;
+    let own =
+        world.outbox().set_aside_events(EventsOf::Resource(other.resource), PageSize::MAX).await?;
     same("of one there is", &own, &vec![told(&other, "HTTP 500")])?;
     world.outbox().resume_events(other.resource, Resume::Retry, &attribution()).await?;
-    let taken_up = world.outbox().set_aside_events(Some(other.resource), PageSize::MAX).await?;
+    let taken_up =
+        world.outbox().set_aside_events(EventsOf::Resource(other.resource), PageSize::MAX).await?;
     same("once it was taken up there is", &taken_up, &Vec::new())
+}
+
+pub(super) async fn what_was_set_aside_can_be_asked_for_by_project(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in 1..=3 {
+        let builder = resource().numbered(number).in_project(project(number.min(2)));
+        world.stored(&builder).await?;
+        let event = world.claim_event("relay").await?;
+        let answer = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
+        same("setting aside is answered", &answer, &Acknowledged::Done)?;
+    }
+    for (number, expected) in [(1, vec![id(1)]), (2, vec![id(2), id(3)]), (3, Vec::new())] {
+        let of = EventsOf::Project(project(number));
+        let told = world.outbox().set_aside_events(of, PageSize::MAX).await?;
+        let resources: Vec<_> = told.into_iter().map(|aside| aside.resource).collect();
+        same("of the Project there are", &resources, &expected)?;
+    }
+    let two = EventsOf::Project(project(2));
+    let told = world.outbox().set_aside_events(two, PageSize::new(1)?).await?;
+    let resources: Vec<_> = told.into_iter().map(|aside| aside.resource).collect();
+    same("with a limit there is", &resources, &vec![id(2)])
 }
 
 pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {
@@ -81,7 +107,7 @@ pub(super) async fn a_retry_delivers_again_with_fresh_attempts(
     same("it took up", &taken_up, &Some(expected))?;
     let again = world.claim_event("relay").await?;
     same("it delivers", &again.claim.event_id, &event.claim.event_id)?;
-    same("the attempt is", &again.attempt, &1)?;
+    same("the attempts are", &again.attempts, &0)?;
     same("the bytes are", &again.payload, &event.payload)?;
     world.acknowledge(&again).await?;
     same("then come", &world.deliver_all().await?.len(), &2)
@@ -102,6 +128,7 @@ async fn require_lost(world: &dyn StoreUnderTest, event: &ClaimedEvent) -> Outco
     let before = world.facts(event.resource).await?;
     for answer in [
         world.outbox().acknowledge_event(&event.claim).await?,
+        world.outbox().delay_event(&event.claim, HOUR, DeliveryFailure::Rejected).await?,
         world.outbox().set_aside_event(&event.claim, "again").await?,
     ] {
         same("a claim from before is answered", &answer, &Acknowledged::ClaimLost)?;

@@ -7,7 +7,8 @@ use broker_domain::{EventType, ProvisionedResourceId};
 use broker_ports::testing::builders::worker;
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, AuditEntry, AuditSink as _, Backlog, ClaimEvents,
-    ClaimedEvent, EventClaim, Outbox, PageSize, PortError, Resume, SetAside, SetAsideOf,
+    ClaimedEvent, DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, PortError, Resume,
+    SetAside, SetAsideOf,
 };
 use futures_util::FutureExt as _;
 
@@ -38,7 +39,7 @@ impl Broken {
     /// The last claim that looks like this one to whoever counts attempts alone.
     fn last_of_its_attempt(&self, claim: &EventClaim) -> EventClaim {
         let looks = |event: &ClaimedEvent| {
-            (event.claim.event_id, event.claim.worker.clone(), event.attempt)
+            (event.claim.event_id, event.claim.worker.clone(), event.attempts)
         };
         self.note(|notes| {
             let handed_out = &notes.handed_out;
@@ -78,6 +79,11 @@ impl Outbox for Broken {
         match self.flaw {
             Flaw::KnowsAClaimByItsAttempt => {
                 self.note(|notes| notes.handed_out.extend(events.iter().cloned()));
+            }
+            Flaw::CountsAClaimAsAnAttempt => {
+                for event in &mut events {
+                    event.attempts = u32::try_from(event.claim.number).unwrap_or(u32::MAX);
+                }
             }
             Flaw::RewritesThePayload => {
                 for event in &mut events {
@@ -125,6 +131,25 @@ impl Outbox for Broken {
             Flaw::AcknowledgesWithALostClaim => Ok(Acknowledged::Done),
             _ => Ok(taken),
         }
+    }
+
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        if self.flaw == Flaw::DelaysHalfWhenDropped {
+            let unavailable = DeliveryFailure::Unavailable;
+            let half = || self.world.store.delay_event(claim, wait, unavailable).now_or_never();
+            half_way(|| drop(half())).await;
+        }
+        let failure = match self.flaw {
+            Flaw::CountsEveryFailureAsAnAttempt => DeliveryFailure::Rejected,
+            _ => failure,
+        };
+        let wait = if self.flaw == Flaw::DelaysNothing { Duration::ZERO } else { wait };
+        self.world.store.delay_event(claim, wait, failure).await
     }
 
     async fn set_aside_event(
@@ -181,12 +206,14 @@ impl Outbox for Broken {
 
     async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
-        match self.flaw {
-            Flaw::TellsOfEverybodysEvents => self.world.store.set_aside_events(None, limit).await,
-            _ => self.world.store.set_aside_events(of, limit).await,
-        }
+        let of = match (self.flaw, of) {
+            (Flaw::TellsOfEverybodysEvents, EventsOf::Resource(_))
+            | (Flaw::TellsOfOtherProjectsEvents, EventsOf::Project(_)) => EventsOf::All,
+            _ => of,
+        };
+        self.world.store.set_aside_events(of, limit).await
     }
 }

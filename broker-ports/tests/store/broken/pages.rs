@@ -7,8 +7,8 @@ use broker_domain::{ProvisionedResource, ProvisionedResourceId, Version};
 use broker_ports::testing::builders::{id, resource};
 use broker_ports::testing::store::OpenTransaction;
 use broker_ports::{
-    Admitted, ListPage, ListQuery, PageSize, PortError, Repository, SweepPage, SweepQuery,
-    UnreadableRow, Watermark,
+    Admitted, ListPage, ListQuery, PageBytes, PageSize, PortError, Repository, SweepPage,
+    SweepQuery, UnreadableRow, Watermark,
 };
 
 use super::Broken;
@@ -23,6 +23,9 @@ impl Broken {
     pub(super) async fn flawed_list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
         match self.flaw {
             Flaw::PagesByCounting => return self.counted(query).await,
+            Flaw::ListsWhateverItsBytes => {
+                return self.world.store.list(&query.clone().within(PageBytes::MAX)).await;
+            }
             // Time passes between two looks, as it does.
             Flaw::WatermarkForgetsOpenTransactions => {
                 self.world.clock.advance(Duration::from_secs(1));
@@ -55,10 +58,16 @@ impl Broken {
     }
 
     pub(super) async fn flawed_sweep(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+        if self.flaw == Flaw::SweepsWhateverItsBytes {
+            return self.world.store.sweep_page(&query.within(PageBytes::MAX)).await;
+        }
         let counting = self.flaw == Flaw::SweepsByCounting;
         let everything = SweepQuery::new(PageSize::MAX);
-        let asked = if counting { &everything } else { query };
-        let mut page = self.world.store.sweep_page(asked).await?;
+        let mut asked = if counting { everything } else { *query };
+        if self.flaw == Flaw::SweepsEveryProject {
+            asked.project = None;
+        }
+        let mut page = self.world.store.sweep_page(&asked).await?;
         match self.flaw {
             Flaw::UnreadableRowEndsTheSweep => fail_with(&mut page.unreadable)?,
             Flaw::UnreadableRowIsNotSwept => page.unreadable.clear(),

@@ -7,7 +7,7 @@ use broker_domain::{
     Change, Declaration, Error, Parameters, Phase, ProjectId, ProvisionedResource,
     ProvisionedResourceId, RequestId, Substrate,
 };
-use broker_ports::testing::builders::{attribution, id, resource, worker};
+use broker_ports::testing::builders::{admitted_as, attribution, id, resource, worker};
 use broker_ports::{
     Admitted, Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, ClaimedEvent,
     Clock as _, Created, EventClaim, FailureClass, LeaseEpoch, ListPage, ListQuery, Outbox,
@@ -30,6 +30,7 @@ impl Broken {
             WriteKind::Closed => store.record_closed(write).await,
             WriteKind::Substrate => store.record_substrate(write).await,
             WriteKind::DeletionIntent => store.record_deletion_intent(write).await,
+            WriteKind::Retry => store.record_retry(write).await,
         }
     }
 
@@ -173,8 +174,7 @@ impl Repository for Broken {
         );
         match self.flaw {
             Flaw::StoresEveryRequest => {
-                let by = admitted.attribution().clone();
-                let nameless = Admitted::new(admitted.change().clone(), &nameless, by);
+                let nameless = admitted_as(admitted.change(), &nameless);
                 return self.world.store.create(&nameless).await;
             }
             Flaw::BelievesEveryReference => self.world.store.know(&nameless),
@@ -274,6 +274,10 @@ impl Repository for Broken {
             half_way(|| self.audit_alone(AuditAction::DeletionRequested, write.change)).await;
         }
         self.flawed_write(WriteKind::DeletionIntent, write).await
+    }
+
+    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.flawed_write(WriteKind::Retry, write).await
     }
 
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {

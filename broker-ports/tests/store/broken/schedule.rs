@@ -1,14 +1,17 @@
 //! Schedules that break one promise each.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, ProvisionedResourceId, Version};
-use broker_ports::testing::builders::{attribution, cluster as first_cluster, rows, worker};
+use broker_ports::testing::builders::{
+    attribution, cluster as first_cluster, rows, worker, xr_uid,
+};
 use broker_ports::{
-    Attribution, AuditAction, AuditEntry, AuditSink, Brake, ClaimRequest, ClaimTarget, Due, Lane,
-    Lease, LeaseEpoch, ListQuery, PageSize, PassOutcome, PortError, Released, Repository, Schedule,
-    ScheduleEntry, Wakeups,
+    Attribution, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimRequest,
+    ClaimTarget, Due, Lane, Lease, LeaseEpoch, ListQuery, Loss, Lost, PageSize, PassOutcome,
+    Permit, PermitRequest, PortError, Released, Repository, Schedule, ScheduleEntry, Wakeups,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
@@ -83,6 +86,13 @@ impl Broken {
     fn widened(&self, request: &ClaimRequest) -> ClaimRequest {
         let mut request = request.clone();
         match (self.flaw, &mut request.target) {
+            (Flaw::ClaimsForEveryCluster, _) => request.cluster = None,
+            (Flaw::ClaimsForTheFirstCluster, _) => {
+                request.cluster.get_or_insert_with(|| first_cluster(1));
+            }
+            (Flaw::PauseStopsPeople, ClaimTarget::EvenPaused(id)) => {
+                request.target = ClaimTarget::One(*id);
+            }
             (Flaw::ClaimsMoreThanAskedFor, ClaimTarget::Due { limit, .. }) => {
                 *limit = rows(limit.get() + 1);
             }
@@ -262,7 +272,7 @@ impl Schedule for Broken {
                 store.release(lease, seen, &PassOutcome::Succeeded { due_in: None }).await
             }
             (Flaw::SeesOwnWritesAsOthers, _) => {
-                let seen = if seen == Version::FIRST { seen } else { Version::UNSTORED };
+                let seen = if seen == Version::FIRST { seen } else { seen.next() };
                 store.release(lease, seen, outcome).await
             }
             (Flaw::ForgetsAWishOfMeanwhile | Flaw::ForgetsAResumeOfMeanwhile, _) => {
@@ -361,24 +371,69 @@ impl Schedule for Broken {
         Ok(there)
     }
 
-    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
-        match self.flaw {
-            Flaw::BrakesEveryCluster => self.world.store.brake(&first_cluster(1)).await,
-            _ => self.world.store.brake(cluster).await,
-        }
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+        let cluster = match self.flaw {
+            Flaw::BrakesEveryCluster => &first_cluster(1),
+            _ => cluster,
+        };
+        self.world.store.brakes(cluster).await
     }
 
     async fn set_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
         if self.flaw == Flaw::OverwritesTheBrake {
-            self.world.store.set_brake(cluster, None, by).await?;
+            let release = BrakeRelease::new(cluster.clone(), brake.project, Vec::new(), by.clone());
+            self.world.store.release_brake(&release).await?;
         }
         let set = self.world.store.set_brake(cluster, brake, by).await;
         if self.flaw == Flaw::BrakesInAnOutage { set.or(Ok(())) } else { set }
+    }
+
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        let mut release = release.clone();
+        if self.flaw == Flaw::AcceptsNoLoss {
+            release.accepted.clear();
+        }
+        self.world.store.release_brake(&release).await
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        let mut request = request.clone();
+        match self.flaw {
+            Flaw::PermitsEverything => request.allowance.least = request.allowance.most,
+            Flaw::PermitsNoFleet => request.allowance.percent = 0,
+            Flaw::PermitsPerResource => {
+                request.lost = Lost::Xr(xr_uid(0));
+            }
+            Flaw::PermitsEveryRetry => {
+                let asked = self.note(|notes| {
+                    notes.permits += 1;
+                    notes.permits
+                });
+                request.lost = Lost::Xr(xr_uid(asked));
+            }
+            Flaw::PermitsUnderABrake => {
+                let answer = self.world.store.permit(&request).await?;
+                return Ok(match answer {
+                    Permit::Braked => Permit::Granted,
+                    other => other,
+                });
+            }
+            Flaw::PermitsAnyVersion => {
+                let row = self.world.store.get_by_id(request.lease.resource).await?;
+                request.seen = row.map_or(request.seen, |row| row.version());
+            }
+            _ => {}
+        }
+        self.world.store.permit(&request).await
+    }
+
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+        self.world.store.accepted_losses(cluster).await
     }
 
     async fn wakeups(&self) -> Result<Wakeups, PortError> {

@@ -4,7 +4,7 @@
     reason = "a race concerns a few methods; everywhere else a store with it behaves"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ use broker_domain::{
     RequestId, Version,
 };
 use broker_ports::memory::MemoryStore;
+use broker_ports::testing::builders::admitted_as;
 use broker_ports::{
-    Acknowledged, Admitted, Attribution, AuditRecord, Backlog, Brake, ClaimEvents, ClaimRequest,
-    ClaimTarget, ClaimedEvent, Created, Due, EventClaim, Lane, Lease, ListPage, ListQuery, Outbox,
-    PageSize, PassOutcome, PortError, PurgeRequest, Released, Repository, Resume, Schedule,
-    ScheduleEntry, SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Wakeups, Write,
-    WriteKind, Written,
+    Acknowledged, Admitted, Attribution, AuditRecord, Backlog, Brake, BrakeRelease, ClaimEvents,
+    ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeliveryFailure, Due, EventClaim, EventsOf,
+    Lane, Lease, ListPage, ListQuery, Loss, Outbox, PageSize, PassOutcome, Permit, PermitRequest,
+    PortError, PurgeRequest, Released, Repository, Resume, Schedule, ScheduleEntry, SetAside,
+    SetAsideOf, StoredRequest, SweepPage, SweepQuery, Wakeups, Write, WriteKind, Written,
 };
 use tokio::task::yield_now;
 
@@ -90,6 +91,7 @@ impl Racy {
             WriteKind::Closed => self.store.record_closed(write).await,
             WriteKind::Substrate => self.store.record_substrate(write).await,
             WriteKind::DeletionIntent => self.store.record_deletion_intent(write).await,
+            WriteKind::Retry => self.store.record_retry(write).await,
         }
     }
 
@@ -193,8 +195,7 @@ impl Racy {
             resource.blueprint_version_id(),
             resource.cloud_credential_id(),
         );
-        let by = admitted.attribution().clone();
-        self.store.create(&Admitted::new(admitted.change().clone(), &nameless, by)).await
+        self.store.create(&admitted_as(admitted.change(), &nameless)).await
     }
 }
 
@@ -263,6 +264,10 @@ impl Repository for Racy {
         self.store.record_deletion_intent(write).await
     }
 
+    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
+        self.store.record_retry(write).await
+    }
+
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
         self.store.history(id).await
     }
@@ -322,17 +327,29 @@ impl Schedule for Racy {
         self.store.set_paused(id, paused, by).await
     }
 
-    async fn brake(&self, cluster: &ClusterId) -> Result<Option<Brake>, PortError> {
-        self.store.brake(cluster).await
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+        self.store.brakes(cluster).await
     }
 
     async fn set_brake(
         &self,
         cluster: &ClusterId,
-        brake: Option<&Brake>,
+        brake: &Brake,
         by: &Attribution,
     ) -> Result<(), PortError> {
         self.store.set_brake(cluster, brake, by).await
+    }
+
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        self.store.release_brake(release).await
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        self.store.permit(request).await
+    }
+
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+        self.store.accepted_losses(cluster).await
     }
 
     async fn wakeups(&self) -> Result<Wakeups, PortError> {
@@ -348,6 +365,15 @@ impl Outbox for Racy {
 
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
         self.store.acknowledge_event(claim).await
+    }
+
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        self.store.delay_event(claim, wait, failure).await
     }
 
     async fn set_aside_event(
@@ -382,7 +408,7 @@ impl Outbox for Racy {
 
     async fn set_aside_events(
         &self,
-        of: Option<ProvisionedResourceId>,
+        of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
         self.store.set_aside_events(of, limit).await

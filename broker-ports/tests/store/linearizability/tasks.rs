@@ -83,6 +83,7 @@ async fn prepare(ports: &Ports, model: &mut Model, slot: u8, phase: Phase, told:
             WriteKind::Phase => ports.repository.update_phase(&write).await,
             WriteKind::Closed => ports.repository.record_closed(&write).await,
             WriteKind::DeletionIntent => ports.repository.record_deletion_intent(&write).await,
+            WriteKind::Retry => ports.repository.record_retry(&write).await,
             WriteKind::Token | WriteKind::Substrate => panic!("a standalone one without substrate"),
         };
         assert_eq!(written.expect(ANSWERS), Written::Committed);

@@ -75,7 +75,7 @@ impl Installation {
     ///
     /// When the database does not answer.
     pub async fn events(&self, life: &Life) -> Vec<String> {
-        let types = "SELECT event_type FROM plexsphere.outbox_events
+        let types = "SELECT event_type FROM plexsphere.provisioning_outbox
             WHERE provisioned_resource_id = $1 ORDER BY sequence";
         self.ask(types, life).await
     }

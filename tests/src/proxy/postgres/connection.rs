@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    future::pending,
     io,
     sync::{Mutex, PoisonError},
 };
@@ -11,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
+    sync::Notify,
 };
 
 use super::{
@@ -29,6 +31,7 @@ pub(super) async fn serve(
     mut client: TcpStream,
     server: &(String, u16),
     script: &Script<NoAnswer>,
+    silence: &Notify,
 ) -> io::Result<()> {
     let (client_read, mut client_write) = client.split();
     let mut from_client = Messages::new(client_read);
@@ -46,11 +49,13 @@ pub(super) async fn serve(
         return Ok(());
     }
     let (server_read, server_write) = server.split();
-    let pending = Pending::default();
+    let unanswered = Pending::default();
     // Whichever ends first ends both: the sockets are closed on return.
     tokio::select! {
-        ended = ask(from_client, server_write, &pending, script) => ended,
-        ended = answer(Messages::new(server_read), client_write, &pending, script) => ended,
+        ended = ask(from_client, server_write, &unanswered, script) => ended,
+        ended = answer(Messages::new(server_read), client_write, &unanswered, script) => ended,
+        // The sockets stay open, and nothing is read from them any more.
+        () = silence.notified() => pending().await,
     }
 }
 

@@ -9,11 +9,12 @@ use serde_json::Value;
 use crate::real::crossplane::NOTE;
 
 /// The paths below which fields of a composite resource or a ProviderConfig are the broker's.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "f:metadata/f:labels/f:app.kubernetes.io/managed-by",
     "f:metadata/f:labels/f:plexsphere.io/",
     "f:metadata/f:annotations/f:plexsphere.io/",
     "f:metadata/f:annotations/f:crossplane.io/paused",
+    "f:spec/f:crossplane/f:compositionRef",
     "f:spec/f:parameters",
     "f:spec/f:userData",
     "f:spec/f:cloudTags",

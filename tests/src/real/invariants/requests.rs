@@ -28,7 +28,8 @@ pub(super) fn elsewhere(asked: &[AuditedRequest], home: &str) -> Vec<String> {
     astray.map(|request| format!("S14: {request:?}")).collect()
 }
 
-/// S8: what is made had been looked for by name and not found; what is changed or deleted had been seen.
+/// S8: what is made had been looked for by name and not found, or is made for the first time; what is changed or deleted
+/// had been seen.
 pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
     let mut looks: BTreeMap<(&str, &str), Look> = BTreeMap::new();
     let mut listed: Vec<&str> = Vec::new();
@@ -44,8 +45,9 @@ pub(super) fn unfounded(asked: &[AuditedRequest]) -> Vec<String> {
             ("get", 200) => (Some(Look::Found), true),
             ("get", 404) => (Some(Look::Missed), true),
             ("get", code) => (Some(Look::Failed(code)), true),
-            // It stands now, and whoever made it knows.
-            ("patch", 201) => (Some(Look::Found), look == Some(Look::Missed)),
+            // The first apply of an object that no request named before is its own look: it creates on a free name
+            // only, and is refused on a taken one. Anything later needs a look that missed it.
+            ("patch", 201) => (Some(Look::Found), matches!(look, None | Some(Look::Missed))),
             ("patch", 200) => (look, look == Some(Look::Found)),
             // An orphan is found by a list, which is no cache.
             ("delete", 200 | 202) => (look, look == Some(Look::Found) || listed.contains(&kind)),
@@ -77,7 +79,9 @@ pub(super) fn unproven(asked: &[AuditedRequest], resource: &ProvisionedResource)
     let found = last.iter().filter(|(_, code)| **code != 404);
     let mut objections: Vec<_> =
         found.map(|(kind, code)| format!("S8: Deleted, and {kind} answered {code}")).collect();
-    if last.len() < 2 {
+    // The name of a ProviderConfig is on record before its first apply: without it there is none.
+    let objects = 1 + usize::from(resource.substrate().provider_config().is_some());
+    if last.len() < objects {
         objections.push(format!("S8: Deleted, and only {last:?} were looked for"));
     }
     objections

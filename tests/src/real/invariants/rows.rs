@@ -10,7 +10,7 @@ const LINES: &str = "SELECT action, previous_phase, new_phase, version, epoch, a
     FROM plexsphere.provisioned_resource_audit
     WHERE provisioned_resource_id = $1 ORDER BY sequence";
 
-const EVENTS: &str = "SELECT sequence, event_type FROM plexsphere.outbox_events
+const EVENTS: &str = "SELECT sequence, event_type FROM plexsphere.provisioning_outbox
     WHERE provisioned_resource_id = $1 ORDER BY sequence";
 
 /// A line of the audit about a row.

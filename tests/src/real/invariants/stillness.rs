@@ -9,7 +9,7 @@ use crate::real::RealWorld;
 const WRITTEN: &str = "SELECT
     (SELECT coalesce(sum(version), 0)::bigint FROM plexsphere.provisioned_resources),
     (SELECT count(*) FROM plexsphere.provisioned_resource_audit),
-    (SELECT count(*) FROM plexsphere.outbox_events)";
+    (SELECT count(*) FROM plexsphere.provisioning_outbox)";
 
 impl RealWorld {
     /// Checks that a sweep, and a pass over each of these resources, find nothing to do.

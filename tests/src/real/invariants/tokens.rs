@@ -25,7 +25,7 @@ const WRITTEN: [&str; 4] = [
     "provisioned_resources",
     "provisioned_resource_schedule",
     "provisioned_resource_audit",
-    "outbox_events",
+    "provisioning_outbox",
 ];
 
 /// S4, S5: one live token at most, none once closed, and no Node lives on deleted substrate.

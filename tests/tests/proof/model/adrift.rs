@@ -21,7 +21,7 @@ impl Resource {
         pass.holds = false;
         pass.at = At::Adrift(deed);
         match deed {
-            Deed::Commit { .. } => {}
+            Deed::Commit { .. } | Deed::TakePermit(_) => {}
             Deed::Unchanged(_)
             | Deed::Refused
             | Deed::Close
@@ -32,7 +32,8 @@ impl Resource {
             | Deed::Arm(_)
             | Deed::Reapply
             | Deed::DeleteXr
-            | Deed::DeleteConfig => {
+            | Deed::DeleteConfig
+            | Deed::CheckBrake => {
                 pass.row_fresh = false;
                 pass.mistaken = None;
                 pass.surprised = false;

@@ -20,7 +20,8 @@ use super::row::{at_rest_in_time, broken_promise};
 use super::rule::{Rule, Wrong};
 use super::sight::sight;
 use super::words::{
-    Deed, MomentId, Plan, Reply, RowFacts, RowId, Said, SeenId, View, token_id, token_number,
+    Deed, MomentId, Plan, Reply, RowFacts, RowId, Said, SeenId, View, loss_number, token_id,
+    token_number, uid,
 };
 use super::world::With;
 
@@ -140,7 +141,9 @@ impl Book {
                 }
                 Reply::LostRace => Answer::LostRace,
                 Reply::Done => Answer::Done,
-                Reply::Applied => Answer::Applied(ObjectVersion::new("uid", "own")),
+                Reply::Permitted => Answer::Permitted,
+                Reply::OverBudget => Answer::OverBudget,
+                Reply::Applied(number) => Answer::Applied(ObjectVersion::new(uid(number), "own")),
                 Reply::Issued(token) => Answer::Issued(token_id(token)),
                 Reply::Consumed(token) => Answer::Consumed(token_id(token)),
             };
@@ -189,9 +192,13 @@ impl Book {
             Effect::RecordSubstrate(substrate) => {
                 self.write(resource, resource.record_substrate(substrate.clone(), now.at))
             }
-            Effect::RecordToken(token, ordinal) => {
-                self.write(resource, resource.record_token(*token, *ordinal, now.at).map(Some))
+            Effect::RecordToken(token, ordinal, xr) => {
+                let xr = xr.clone().expect("every uid of the model can be kept");
+                let change = resource.record_token_for(xr, *token, *ordinal, now.at);
+                self.write(resource, change.map(Some))
             }
+            Effect::CheckBrake => Deed::CheckBrake,
+            Effect::TakePermit(lost) => Deed::TakePermit(loss_number(lost)),
             Effect::UpdatePhase(to) => self.write(resource, resource.advance(*to, now)),
             Effect::Fail(reason) => self.write(resource, resource.fail(reason.clone(), now)),
             Effect::CloseTokens => Deed::Close,

@@ -62,7 +62,8 @@ impl Pass {
         let At::Adrift(deed) = self.at else { return false };
         let issuer = &world.issuer;
         match deed {
-            Deed::Unchanged(_) | Deed::Refused => true,
+            Deed::Unchanged(_) | Deed::Refused | Deed::CheckBrake => true,
+            Deed::TakePermit(_) => !self.row_fresh || self.epoch != world.epoch,
             Deed::Commit { .. } => {
                 let stale = !self.row_fresh && !law.lacks(Rule::VersionGuard);
                 stale || (self.epoch != world.epoch && !law.lacks(Rule::LeaseGuard))
@@ -97,7 +98,9 @@ impl Deed {
             | Self::Issue { .. }
             | Self::Reapply
             | Self::DeleteXr
-            | Self::DeleteConfig => None,
+            | Self::DeleteConfig
+            | Self::CheckBrake
+            | Self::TakePermit(_) => None,
         }
     }
 }

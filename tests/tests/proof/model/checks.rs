@@ -57,6 +57,13 @@ fn paused_by_somebody() -> Setting {
     Setting { adrift: 0, left: Left { pauses: 1, ..NOBODY_MEDDLES }, ..a_node() }
 }
 
+/// Lost twice, with one permit.
+fn lost_twice() -> Setting {
+    let left = Left { deletions: 2, ..NOBODY_MEDDLES };
+    let alone = Setting::one(Standalone, Retain);
+    Setting { adrift: 0, left, allowance: Some(1), ..alone }
+}
+
 fn two_in_a_project() -> Setting {
     let resources = vec![(Standalone, Retain), (Standalone, Retain)];
     Setting { resources, adrift: 0, ..a_node() }
@@ -71,13 +78,14 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
     let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
     let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
     let mut all = vec![
-        ("a node", a_node(), 28_000),
-        ("a node, everything twice", Setting { twice: true, ..a_node() }, 29_000),
-        ("a node that fails and is rolled back", rolled_back, 100_000),
+        ("a node", a_node(), 25_000),
+        ("a node, everything twice", Setting { twice: true, ..a_node() }, 26_000),
+        ("a node that fails and is rolled back", rolled_back, 95_000),
         ("a node that somebody deletes", deleted_by_somebody(), 140_000),
         ("a node that somebody pauses", paused_by_somebody(), 10_000),
-        ("something without a node that somebody deletes", alone, 45_000),
+        ("something without a node that somebody deletes", alone, 42_000),
         ("something without a node that drifts", drifting_alone, 3_000),
+        ("something without a node that is lost twice", lost_twice(), 3_000),
     ];
     if is_nightly() {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
@@ -141,7 +149,7 @@ fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
 fn every_rule_has_its_history() {
     let late = a_node;
     let twice = || Setting { twice: true, ..a_node() };
-    let rows: [History; 16] = [
+    let rows: [History; 17] = [
         (Rule::Shell, late, &["nothing is armed with a dead token"]),
         (Rule::Shell, late, &["S9 no life after Deleted"]),
         (Rule::Touch, late, &["nothing is armed with a dead token"]),
@@ -166,6 +174,7 @@ fn every_rule_has_its_history() {
         (Rule::DirectRead, late, &["S7 nothing is left when Deleted is written"]),
         (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
         (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
+        (Rule::Permit, lost_twice, &["S17 no more is created again than the budget allows"]),
     ];
     for (rule, setting, expected) in rows {
         let setting = Setting { without: Some(rule), ..setting() };

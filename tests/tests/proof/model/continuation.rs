@@ -9,7 +9,7 @@ use broker_tests::K;
 use super::moves::Move;
 use super::pass::{At, Law, Times};
 use super::rule::Wrongs;
-use super::world::{Left, Resource, World};
+use super::world::{Budget, Left, Resource, World};
 
 /// Whoever has not got there by then goes round in circles.
 const FAR_TOO_MANY: u8 = 3 * K;
@@ -88,7 +88,7 @@ impl Continuations {
 
 /// What is to come does not depend on which epoch it is, nor on what could still have gone wrong.
 fn forgetful(world: World, law: Law<'_>) -> Resource {
-    let world = World { left: Left::default(), ..world };
+    let world = World { left: Left::default(), budget: Budget::default(), ..world };
     let mut resource = Resource { world, passes: Vec::new() };
     resource.make_canonical(law);
     resource

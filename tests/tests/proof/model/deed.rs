@@ -40,6 +40,8 @@ impl Resource {
             Deed::Reapply => Some(self.reapply(place)),
             Deed::DeleteXr => Some(self.delete_xr(law, place, wrongs)),
             Deed::DeleteConfig => Some(self.delete_config(law, place, wrongs)),
+            Deed::CheckBrake => Some(Reply::Permitted),
+            Deed::TakePermit(loss) => Some(self.take_permit(law, place, loss)),
         }
     }
 
@@ -122,6 +124,34 @@ impl Resource {
         }
     }
 
+    /// The store: guarded like a write, and one permit for each loss.
+    fn take_permit(&mut self, law: Law<'_>, place: usize, loss: u8) -> Reply {
+        let pass = self.passes[place];
+        if !pass.row_fresh || pass.epoch != self.world.epoch {
+            return Reply::LostRace;
+        }
+        let budget = &mut self.world.budget;
+        let Some(allowance) = law.allowance.filter(|_| !law.lacks(Rule::Permit)) else {
+            return Reply::Permitted;
+        };
+        if budget.permit != Some(loss) {
+            if budget.spent >= allowance {
+                return Reply::OverBudget;
+            }
+            budget.permit = Some(loss);
+            budget.spent += 1;
+        }
+        Reply::Permitted
+    }
+
+    /// Uids differ only where losses are counted: elsewhere they would only tell states apart.
+    fn next_uid(&mut self, law: Law<'_>) -> u8 {
+        let born = &mut self.world.budget.born;
+        let uid = *born;
+        *born += u8::from(law.allowance.is_some());
+        uid
+    }
+
     fn apply_config(&mut self, place: usize, first: bool) -> Reply {
         let fits = if first {
             !self.world.config
@@ -133,40 +163,42 @@ impl Resource {
         }
         self.world.config = true;
         self.passes[place].config = Memory::Same;
-        Reply::Applied
+        Reply::Applied(0)
     }
 
     fn apply_first(&mut self, law: Law<'_>, place: usize) -> Reply {
         if law.lacks(Rule::Shell) {
             // It is left out: whatever stands, the arm will have to create it.
-            return Reply::Applied;
+            return Reply::Applied(0);
         }
         if self.world.xr.is_some() {
             return Reply::LostRace;
         }
-        self.world.xr = Some(Xr::shell(self.stamps_own_epoch(law, place)));
+        let uid = self.next_uid(law);
+        self.world.xr = Some(Xr::shell(uid, self.stamps_own_epoch(law, place)));
         self.passes[place].xr = Memory::Same;
-        Reply::Applied
+        Reply::Applied(uid)
     }
 
     fn touch(&mut self, law: Law<'_>, place: usize) -> Reply {
         if self.passes[place].xr != Memory::Same {
             return Reply::LostRace;
         }
+        let uid = self.world.xr.map_or(0, |xr| xr.uid);
         if law.lacks(Rule::Touch) {
-            return Reply::Applied;
+            return Reply::Applied(uid);
         }
         let own = self.stamps_own_epoch(law, place);
         self.change_xr_by(place, |xr| xr.own_epoch = own);
-        Reply::Applied
+        Reply::Applied(uid)
     }
 
     fn arm(&mut self, law: Law<'_>, place: usize, with: With) -> Reply {
         let unseen = law.lacks(Rule::Shell) && self.passes[place].xr == Memory::Gone;
         if unseen && self.world.xr.is_none() {
-            self.world.xr = Some(Xr { armed: Some(with), ..Xr::shell(false) });
+            self.world.xr = Some(Xr { armed: Some(with), ..Xr::shell(0, false) });
             self.passes[place].xr = Memory::Same;
-            return Reply::Applied;
+            return Reply::Applied(0);
         }
         if self.passes[place].xr != Memory::Same {
             return Reply::LostRace;
@@ -177,7 +209,10 @@ impl Resource {
             xr.paused = false;
             xr.changed_spec();
         });
-        Reply::Applied
+        if law.allowance.is_some() {
+            self.world.budget.armed += 1;
+        }
+        Reply::Applied(self.world.xr.map_or(0, |xr| xr.uid))
     }
 
     fn reapply(&mut self, place: usize) -> Reply {
@@ -188,7 +223,7 @@ impl Resource {
             xr.drifted = false;
             xr.changed_spec();
         });
-        Reply::Applied
+        Reply::Applied(0)
     }
 
     fn delete_xr(&mut self, law: Law<'_>, place: usize, wrongs: &mut Wrongs) -> Reply {
@@ -253,6 +288,9 @@ impl Resource {
             && !issuer.knows(token)
         {
             wrongs.add(Wrong::DeadToken);
+        }
+        if law.allowance.is_some_and(|allowance| world.budget.armed > allowance + 1) {
+            wrongs.add(Wrong::OverBudget);
         }
         let alive = world.has_machine() || world.xr.is_some_and(|xr| xr.armed.is_some());
         if row.phase == Phase::Deleted && alive {

@@ -60,6 +60,8 @@ pub(super) struct Law<'a> {
     pub(super) gate_open: bool,
     /// Whether the epoch on a shell is told from another.
     pub(super) reads_shell_again: bool,
+    /// How many permits there are, where they are counted.
+    pub(super) allowance: Option<u8>,
 }
 
 impl Law<'_> {
@@ -196,7 +198,9 @@ impl Resource {
             Reply::Committed(_)
             | Reply::LostRace
             | Reply::Done
-            | Reply::Applied
+            | Reply::Permitted
+            | Reply::OverBudget
+            | Reply::Applied(_)
             | Reply::Consumed(_) => true,
         });
         let Some(reply) = reply else {

@@ -25,6 +25,8 @@ pub(super) struct Setting {
     pub(super) twice: bool,
     /// A worker reads its own shell again before it arms it.
     pub(super) reads_shell_again: bool,
+    /// How many permits there are, where they are counted.
+    pub(super) allowance: Option<u8>,
     pub(super) without: Option<Rule>,
 }
 
@@ -79,6 +81,7 @@ impl Setting {
             gate_moves: false,
             twice: false,
             reads_shell_again: false,
+            allowance: None,
             without: None,
         }
     }
@@ -96,11 +99,13 @@ impl Protocol {
             without: self.setting.without,
             gate_open: state.gate_open,
             reads_shell_again: self.setting.reads_shell_again,
+            allowance: self.setting.allowance,
         }
     }
 
     pub(super) fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
-        let law = Law { gate_open: true, ..self.law(state) };
+        // With time, the budget allows more.
+        let law = Law { gate_open: true, allowance: None, ..self.law(state) };
         let passes = |it: &Resource| self.continuations.passes(law, &it.world, pace);
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
@@ -117,7 +122,7 @@ impl Protocol {
     }
 
     fn falls_quiet(&self, state: &State) -> bool {
-        let law = self.law(state);
+        let law = Law { allowance: None, ..self.law(state) };
         state.resources.iter().all(|it| self.continuations.falls_quiet(law, &it.world))
     }
 
@@ -300,6 +305,7 @@ impl Model for Protocol {
             "S16 no write without a lease": WriteWithoutLease,
             "nothing is armed with a dead token": DeadToken,
             "the ProviderConfig goes last": ConfigGoneFirst,
+            "S17 no more is created again than the budget allows": OverBudget,
         };
         all.push(Property::always(
             "S12 where nothing happens nothing is done",

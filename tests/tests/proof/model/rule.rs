@@ -39,6 +39,8 @@ pub(super) enum Rule {
     IssueChecked,
     /// What arrives for a row that is Deleted is found and removed by a sweep.
     OrphansFound,
+    /// What was lost is created again only with a permit, of which there are so many.
+    Permit,
 }
 
 /// What must never happen.
@@ -72,6 +74,8 @@ pub(super) enum Wrong {
     DeadToken,
     /// The ProviderConfig went before what needs it to go.
     ConfigGoneFirst,
+    /// S17: more was created again than the budget allows.
+    OverBudget,
 }
 
 impl Wrong {

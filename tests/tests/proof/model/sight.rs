@@ -9,12 +9,14 @@ use broker_ports::{ConditionStatus, ObjectVersion, Standing, XrStatus};
 use broker_render::references_digest;
 
 use super::rule::Rule;
-use super::words::{View, XrView};
+use super::words::{View, XrView, uid};
 use super::world::Readiness;
 
 /// What the product makes of a view; a rule that is switched off shows it something else.
 pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view: View) -> Seen {
     let View { mut xr, config, composed: standing, registered, gate_open } = view;
+    // A ProviderConfig is read by the name that is on record.
+    let config = config && resource.substrate().provider_config().is_some();
     if without == Some(Rule::ArmedTells)
         && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
     {
@@ -25,27 +27,38 @@ pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view:
         let stands = (0..8).any(|name| stands(&name) && composed_name(name) == *reference);
         (reference.clone(), if stands { Standing::Present } else { Standing::Gone })
     });
-    let looked_for = Sight::needs_labelled(resource.phase()) && without != Some(Rule::LabelList);
+    let looked_for = Sight::needs_composed(resource.phase());
+    // A converging pass reads what its composite resource stopped referring to, once the references changed.
+    let referred: Option<BTreeSet<_>> =
+        xr.map(|xr| xr.refers_to.map(composed_name).into_iter().collect());
+    let known = resource.substrate().references_digest();
+    let dropped = |it: &ObjectReference| {
+        referred
+            .as_ref()
+            .is_some_and(|all| known != Some(&references_digest(all)) && !all.contains(it))
+    };
+    let recorded = recorded.filter(|(it, _)| looked_for || dropped(it));
+    let looked_for = looked_for && without != Some(Rule::LabelList);
     let labelled = (0..8).filter(|name| looked_for && stands(name)).map(composed_name).collect();
     let registered = resource.bootstrap_token_id().map(|_| registered);
     let sight = Sight {
         cluster: cluster(1),
         xr: xr.map(xr_sight),
         config_stands: config,
-        config_reference: composed("config"),
         recorded: recorded.collect::<BTreeMap<_, _>>(),
         labelled,
         node: NodeObservation::of(resource.mesh_role(), registered),
     };
     let around = Around {
         xr: xr.map_or(XrSeen::Absent, xr_seen),
+        config_reference: Some(composed("config")),
         config: if config {
-            ConfigSeen::Stands { at: seen_version(), deleting: false, applied: true }
+            ConfigSeen::Stands { at: seen_version(0), deleting: false, applied: true }
         } else {
             ConfigSeen::Absent
         },
         gate: if gate_open { Gate::Open } else { Gate::Closed },
-        braked: false,
+        brakes: Vec::new(),
     };
     let mut seen = sight.seen(resource, around);
     if without == Some(Rule::ConfigLast) {
@@ -68,7 +81,7 @@ fn xr_sight(view: XrView) -> XrSight {
 }
 
 fn xr_seen(view: XrView) -> XrSeen {
-    let (at, deleting) = (seen_version(), view.deleting);
+    let (at, deleting) = (seen_version(view.uid), view.deleting);
     match view.armed {
         None => XrSeen::Shell { at, deleting },
         Some(with) => {
@@ -77,8 +90,8 @@ fn xr_seen(view: XrView) -> XrSeen {
     }
 }
 
-fn seen_version() -> ObjectVersion {
-    ObjectVersion::new("uid", "seen")
+fn seen_version(number: u8) -> ObjectVersion {
+    ObjectVersion::new(uid(number), "seen")
 }
 
 fn composed_name(name: u8) -> ObjectReference {

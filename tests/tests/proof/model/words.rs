@@ -1,6 +1,7 @@
 //! The words that the book and the model speak in: numbers of rows and moments, what is read, asked for and answered.
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
+use broker_ports::Lost;
 use broker_ports::testing::builders::id;
 
 use super::rule::Wrong;
@@ -64,6 +65,10 @@ pub(super) enum Deed {
     Reapply,
     DeleteXr,
     DeleteConfig,
+    /// Asks whether a brake is set; none is.
+    CheckBrake,
+    /// Takes a permit for the loss of this number.
+    TakePermit(u8),
 }
 
 /// What became of a deed.
@@ -72,7 +77,10 @@ pub(super) enum Reply {
     Committed(RowId),
     LostRace,
     Done,
-    Applied,
+    Permitted,
+    OverBudget,
+    /// The object of this uid stands.
+    Applied(u8),
     Issued(u8),
     Consumed(u8),
 }
@@ -81,6 +89,7 @@ pub(super) enum Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that can be read by itself")]
 pub(super) struct XrView {
+    pub(super) uid: u8,
     pub(super) armed: Option<With>,
     pub(super) deleting: bool,
     pub(super) refers_to: Option<u8>,
@@ -107,6 +116,24 @@ pub(super) struct Plan {
     pub(super) seen: SeenId,
     pub(super) to: Phase,
     pub(super) begin: MomentId,
+}
+
+/// Losses of Nodes are numbered from here on, those of composite resources by their uids.
+const NODES: u8 = 100;
+
+/// The number of a loss.
+pub(super) fn loss_number(lost: &Lost) -> u8 {
+    match lost {
+        Lost::Xr(uid) => uid.as_str().trim_start_matches(UID).parse().unwrap(),
+        Lost::Node(token) => NODES + token_number(*token),
+    }
+}
+
+const UID: &str = "uid-";
+
+/// The uid of the composite resource of a number.
+pub(super) fn uid(number: u8) -> String {
+    format!("{UID}{number}")
 }
 
 pub(super) fn token_id(token: u8) -> BootstrapTokenId {

@@ -74,6 +74,20 @@ pub(super) struct World {
     /// How many of them were ever named.
     pub(super) named: u8,
     pub(super) left: Left,
+    pub(super) budget: Budget,
+}
+
+/// What was destroyed automatically, where that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Budget {
+    /// How many composite resources there were: the uid of the next one.
+    pub(super) born: u8,
+    /// The loss that the last permit is for.
+    pub(super) permit: Option<u8>,
+    /// How many permits were taken.
+    pub(super) spent: u8,
+    /// How many composite resources were armed, ever.
+    pub(super) armed: u8,
 }
 
 /// How often something may still go wrong by itself.
@@ -114,6 +128,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Xr {
+    pub(super) uid: u8,
     pub(super) armed: Option<With>,
     pub(super) deleting: bool,
     pub(super) refers_to: Option<u8>,
@@ -136,8 +151,9 @@ pub(super) struct Machine {
 }
 
 impl Xr {
-    pub(super) const fn shell(own_epoch: bool) -> Self {
+    pub(super) const fn shell(uid: u8, own_epoch: bool) -> Self {
         Self {
+            uid,
             armed: None,
             deleting: false,
             refers_to: None,
@@ -151,8 +167,8 @@ impl Xr {
     }
 
     pub(super) const fn view(&self) -> XrView {
-        let Self { armed, deleting, refers_to, ready, failed, drifted, paused, .. } = *self;
-        XrView { armed, deleting, refers_to, ready, failed, drifted, paused }
+        let Self { uid, armed, deleting, refers_to, ready, failed, drifted, paused, .. } = *self;
+        XrView { uid, armed, deleting, refers_to, ready, failed, drifted, paused }
     }
 
     /// A change of its spec is a new generation.
@@ -193,6 +209,7 @@ impl World {
             machines: [None; MACHINES],
             named: 0,
             left,
+            budget: Budget::default(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
 //! not when the API server's store was emptied, not when the client leads to another cluster.
 
-use broker_app::{Reconciler, Runner, Sweeper, one_line};
+use std::sync::Arc;
+
+use broker_app::{Passed, Reconciler, Runner, Sweeper};
 use broker_domain::{Phase, ProvisionedResource};
-use broker_ports::ReconcilerPorts;
+use broker_ports::{Brake, ReconcilerPorts};
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
@@ -15,9 +17,6 @@ use serde_json::json;
 const MANY: usize = 8;
 
 const BROKER: &str = "plexsphere-provisioning-broker";
-
-/// What the probe says.
-const BRAKED: &str = "the brake is on: 8 of 8 composite resources were missing";
 
 async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
     let mut ready = Vec::new();
@@ -38,21 +37,19 @@ async fn sent(world: &RealWorld) -> i64 {
     .unwrap()
 }
 
-/// A sweep by a new replica, and a pass over everything, which may fail. Answers what the probe objects to.
-async fn objection(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> String {
-    // A boot sweep may fail as a whole; then that is what the probe says.
-    let _ = runner.boot().await;
+/// A sweep by a new replica, and a pass over everything, which may fail. Answers which brakes are set.
+async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> Vec<Brake> {
+    // A boot sweep may fail as a whole: then it set none.
+    let brakes = runner.boot().await.map_or_else(|_| Vec::new(), |(_, report)| report.brakes);
     for row in rows {
         let _ = passes.reconcile(row.id()).await;
     }
-    runner.probe().check().unwrap_err().to_string()
+    brakes
 }
 
-/// A pass says what is wrong with this cluster, and that it is not the resource's fault.
-async fn assert_says_elsewhere(passes: &Reconciler, row: &ProvisionedResource) {
-    let error = passes.reconcile(row.id()).await.unwrap_err();
-    let words = format!("the objects of {} stand on", row.id());
-    assert!(error.is_infrastructure() && one_line(&error).contains(&words), "{error}");
+/// A resource of another cluster is not claimed by a replica of this one.
+async fn assert_left_alone(passes: &Reconciler, row: &ProvisionedResource) {
+    assert_eq!(passes.reconcile(row.id()).await.unwrap(), Passed::NotClaimed);
 }
 
 async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
@@ -71,8 +68,9 @@ async fn labels_that_were_stripped_from_everything_make_nothing_new() {
         let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
         world.crossplane.patch(row.id(), strip).await;
     }
-    let objection = objection(&world.runner(), &world.reconciler, &rows).await;
-    assert!(objection.contains(BRAKED), "{objection}");
+    let brakes = brakes(&world.runner(), &world.reconciler, &rows).await;
+    let held: Vec<_> = brakes.iter().map(|brake| (brake.project, brake.absent)).collect();
+    assert_eq!(held, [(Some(world.project), 8)]);
     assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "something was sent");
 
@@ -86,7 +84,8 @@ async fn labels_that_were_stripped_from_everything_make_nothing_new() {
 /// After an audited release one that is really gone is made again.
 async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
     let cluster = row.substrate().cluster().unwrap().clone();
-    world.service.release_brake(&operator(), &cluster).await.unwrap();
+    let released = world.service.release_brake(&operator(), &cluster, Some(row.project_id())).await;
+    released.unwrap();
     let runner = world.runner();
     runner.boot().await.unwrap();
     assert_eq!(runner.probe().check(), Ok(()));
@@ -112,9 +111,8 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
     let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
     let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
     let mark = other.audit_log().start();
-    let objection = objection(&runner, &astray, &rows).await;
-    assert!(objection.contains(BRAKED), "{objection}");
-    assert_says_elsewhere(&astray, &rows[0]).await;
+    assert_eq!(brakes(&runner, &astray, &rows).await, [], "nothing is lost on this cluster");
+    assert_left_alone(&astray, &rows[0]).await;
     let requests = other.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
@@ -152,9 +150,7 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     dedicated.lose_everything().await;
     world.kinds.install(&dedicated).await;
     let mark = dedicated.audit_log().mark();
-    let objection = objection(&world.runner(), &world.reconciler, &rows).await;
-    assert!(objection.contains(BRAKED), "{objection}");
-    assert_says_elsewhere(&world.reconciler, &rows[0]).await;
+    brakes(&world.runner(), &world.reconciler, &rows).await;
     let requests = dedicated.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
     assert_untouched(&world, &rows).await;
@@ -163,4 +159,45 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
 
     dedicated.restore_everything().await;
     assert_goes_on(&world, &rows).await;
+}
+
+/// The shipped runner, whose hints come from real watches and whose next sweep is far away.
+#[tokio::test]
+async fn lost_fleet_under_the_shipped_runner_stays_within_the_allowance() {
+    let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
+    let mut rows = enrolled(&world).await;
+    rows.extend(enrolled(&world).await);
+    let _cache = world.run_cache();
+    let runner = world.runner_without_sweeps();
+    let story = async {
+        for row in &rows {
+            world.crossplane.delete_by_hand(row.id()).await;
+        }
+        until("the brake", || async {
+            let brakes = "SELECT count(*) FROM plexsphere.provisioning_brake";
+            let brakes: i64 = sqlx::query_scalar(brakes).fetch_one(world.pool()).await.unwrap();
+            assert!(taken(&world, "permit_taken").await <= 5);
+            assert!(taken(&world, "node_deregister").await <= 5);
+            (brakes == 1).then_some(())
+        })
+        .await;
+        let cluster = rows[0].substrate().cluster().unwrap();
+        let _turning = world.keep_turning();
+        let service = &world.service;
+        service.release_brake(&operator(), cluster, Some(world.project)).await.unwrap();
+        until("every accepted resource to be Ready", || async {
+            let ready =
+                "SELECT count(*) FROM plexsphere.provisioned_resources WHERE status = 'Ready'";
+            let ready: i64 = sqlx::query_scalar(ready).fetch_one(world.pool()).await.unwrap();
+            (ready == 16).then_some(())
+        })
+        .await;
+    };
+    runner.run(story).await.unwrap();
+}
+
+/// How many lines of the audit say that this was done.
+async fn taken(world: &RealWorld, action: &str) -> i64 {
+    let lines = "SELECT count(*) FROM plexsphere.provisioned_resource_audit WHERE action = $1";
+    sqlx::query_scalar(lines).bind(action).fetch_one(world.pool()).await.unwrap()
 }

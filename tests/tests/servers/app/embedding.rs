@@ -32,7 +32,7 @@ async fn stored(world: &RealWorld) -> (i64, i64, i64) {
     sqlx::query_as(
         "SELECT (SELECT count(*) FROM public.orders),
             (SELECT count(*) FROM plexsphere.provisioned_resources),
-            (SELECT count(*) FROM plexsphere.outbox_events)",
+            (SELECT count(*) FROM plexsphere.provisioning_outbox)",
     )
     .fetch_one(world.pool())
     .await

@@ -53,7 +53,7 @@ const BREACHES: [Breach; 15] = [
         "S2",
         Phase::Ready,
         How::Sql(
-            "DELETE FROM plexsphere.outbox_events
+            "DELETE FROM plexsphere.provisioning_outbox
         WHERE provisioned_resource_id = $1 AND sequence = 2",
         ),
     ),
@@ -61,7 +61,7 @@ const BREACHES: [Breach; 15] = [
         "S3",
         Phase::Ready,
         How::Sql(
-            "UPDATE plexsphere.outbox_events
+            "UPDATE plexsphere.provisioning_outbox
         SET sequence = 7 WHERE provisioned_resource_id = $1 AND sequence = 2",
         ),
     ),

@@ -43,9 +43,10 @@ SELECT (jsonb_populate_record(original, jsonb_build_object(
     'request_id', NULL,
     'request_hash', NULL,
     'substrate', replace(original.substrate::text, original.id::text, copy.id::text)::jsonb,
-    'references_digest', copy.digest))).*
+    'references_digest', copy.digest,
+    'xr_uid', copy.uid))).*
 FROM plexsphere.provisioned_resources AS original,
-    unnest($2::uuid[], $3::bytea[]) AS copy (id, digest)
+    unnest($2::uuid[], $3::bytea[], $4::text[]) AS copy (id, digest, uid)
 WHERE original.id = $1";
 
 /// Rows as they lie in the tables, and requests as the API server had them.
@@ -82,7 +83,7 @@ async fn rows(world: &RealWorld) -> BTreeSet<String> {
 }
 
 async fn events(world: &RealWorld) -> i64 {
-    let count = sqlx::query_scalar("SELECT count(*) FROM plexsphere.outbox_events");
+    let count = sqlx::query_scalar("SELECT count(*) FROM plexsphere.provisioning_outbox");
     count.fetch_one(world.pool()).await.unwrap()
 }
 
@@ -120,7 +121,7 @@ impl Objects {
     }
 
     /// Makes the objects of a copy: what the broker sends, what Crossplane writes, and what becomes of it.
-    async fn copy(&self, original: &Original, to: ProvisionedResourceId) {
+    async fn copy(&self, original: &Original, to: ProvisionedResourceId) -> Option<String> {
         let Original { id, composite, config, deleting } = original;
         let renamed = |object: &Value| -> Value {
             let text = object.to_string().replace(&id.to_string(), &to.to_string());
@@ -131,7 +132,7 @@ impl Objects {
         let config = Patch::Apply(renamed(&sent(config)));
         self.configs.patch(name.as_str(), &ours, &config).await.unwrap();
         let sent = Patch::Apply(renamed(&sent(composite)));
-        self.composites.patch(name.as_str(), &ours, &sent).await.unwrap();
+        let copy = self.composites.patch(name.as_str(), &ours, &sent).await.unwrap();
         let theirs =
             PatchParams { field_manager: Some(CROSSPLANE.into()), ..PatchParams::default() };
         let composed = renamed(&json!({
@@ -145,6 +146,7 @@ impl Objects {
             let foreground = DeleteParams::foreground();
             self.composites.delete(name.as_str(), &foreground).await.unwrap();
         }
+        copy.metadata.uid
     }
 }
 
@@ -186,6 +188,7 @@ async fn multiply(world: &RealWorld, original: &ProvisionedResource, behaviour: 
     for id in &ids {
         world.crossplane.behave_for(*id, behaviour.clone());
     }
+    let mut uids = vec![None; ids.len()];
     if !original.substrate().composed().is_empty() {
         let (objects, name) = (Objects::of(world), original.xr_name());
         let composite = objects.composites.get(name.as_str()).await.unwrap();
@@ -196,13 +199,15 @@ async fn multiply(world: &RealWorld, original: &ProvisionedResource, behaviour: 
             config: serde_json::to_value(objects.configs.get(name.as_str()).await.unwrap())
                 .unwrap(),
         };
-        stream::iter(&ids).for_each_concurrent(AT_ONCE, |id| objects.copy(&original, *id)).await;
+        let copies = stream::iter(&ids).map(|id| objects.copy(&original, *id));
+        uids = copies.buffered(AT_ONCE).collect().await;
     }
     let digests: Vec<_> = ids.iter().map(|id| digest(original, *id)).collect();
     let copied = sqlx::query(COPY)
         .bind(original.id().as_uuid())
         .bind(ids.iter().map(ProvisionedResourceId::as_uuid).collect::<Vec<_>>())
         .bind(digests)
+        .bind(uids)
         .execute(world.pool())
         .await
         .unwrap();

@@ -2,10 +2,11 @@
 
 use broker_domain::{ClusterId, Phase};
 use broker_pg::migrate;
+use broker_tests::proxy::Request;
 use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
-use broker_tests::{HttpProxy, TestPostgres};
-use sqlx::AssertSqlSafe;
+use broker_tests::{HttpProxy, PgProxy, TestPostgres};
+use sqlx::{AssertSqlSafe, PgPool};
 use tokio::net::TcpListener;
 use xtask::servers::kubeconfig;
 
@@ -93,6 +94,66 @@ async fn without_a_store_that_answers() {
 }
 
 #[tokio::test]
+async fn store_that_accepts_and_then_hangs_is_refused() {
+    let world = RealWorld::new().await;
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    for (statement, line) in [
+        ("", "setup_failed]: cannot use Postgres: no answer within 5s"),
+        (
+            "FROM plexsphere.provisioned_resources",
+            "repository_transient]: the repository failed: no answer within 5s",
+        ),
+    ] {
+        let proxy = PgProxy::to(world.database()).await;
+        let is_held = move |request: &Request| request.target.contains(statement);
+        let held = proxy.script().each(is_held).before_forward().hold();
+        refused("a store that hangs", &Surroundings::new(proxy.url(), &admin), line).await;
+        drop(held);
+    }
+}
+
+#[tokio::test]
+async fn remote_store_without_an_sslmode_is_refused() {
+    let world = RealWorld::new().await;
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let surroundings = Surroundings::new("postgres://a:hush@db.invalid/b", &admin);
+    let line = "environment_invalid]: PLEXSPHERE_DSN names a remote server without an sslmode; use \
+        sslmode=verify-full in its query, or another sslmode where the network is trusted";
+    refused("a remote store", &surroundings, line).await;
+}
+
+/// The runtime panics with the value of this variable in its payload.
+#[tokio::test]
+async fn panic_prints_its_place_and_not_its_payload() {
+    let surroundings = Surroundings::new("", "").with("TOKIO_WORKER_THREADS", "hush");
+    let said = surroundings.run(&["run"]).await;
+    assert_eq!((said.code, said.out.as_str()), (Some(101), ""));
+    assert!(said.err.starts_with("error[panicked]: the program panicked at "), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    assert!(!said.err.contains("hush"), "{}", said.err);
+}
+
+#[tokio::test]
+async fn older_replica_starts_on_a_newer_schema_that_allows_it() {
+    let world = RealWorld::new().await;
+    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    record_later(world.pool(), migrate::MIGRATIONS.last().unwrap().version).await;
+    let replica = Surroundings::new(&world.database().url(), &admin).start();
+    replica.ready().await;
+    replica.stop().await;
+}
+
+/// What a later release leaves in the record: a migration that this one does not hold.
+async fn record_later(pool: &PgPool, lowest_release: u32) {
+    let later = format!(
+        "INSERT INTO plexsphere.provisioning_broker_migrations
+            (version, name, checksum, lowest_release, steps_done, applied_at)
+         VALUES (9999, 'later', '', {lowest_release}, 1, now())"
+    );
+    sqlx::query(AssertSqlSafe(later)).execute(pool).await.unwrap();
+}
+
+#[tokio::test]
 async fn without_the_schema_of_this_release() {
     let empty = TestPostgres::shared().await.database().await;
     let world = RealWorld::new().await;
@@ -115,9 +176,7 @@ async fn without_the_schema_of_this_release() {
         format!("the schema has version {before} and this release needs {last}: migrate up");
     refused("of the release before", &surroundings, &line(older)).await;
     migrate::up(pool).await.unwrap();
-    let later = "INSERT INTO plexsphere.provisioning_broker_migrations (version, name, checksum)
-        VALUES (9999, 'later', '\\x00')";
-    sqlx::query(AssertSqlSafe(later)).execute(pool).await.unwrap();
+    record_later(pool, last + 1).await;
     let beyond = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );

@@ -58,7 +58,7 @@ const PLACES: [(&str, &str); 19] = [
     ("the errors of plan", "hush"),
     ("the errors of run", "error["),
     ("the rows of plexsphere.provisioned_resources", "cannot boot with █"),
-    ("the rows of plexsphere.outbox_events", "cannot boot with █"),
+    ("the rows of plexsphere.provisioning_outbox", "cannot boot with █"),
     ("the rows of plexsphere.provisioned_resource_audit", "declaration_refused"),
     ("the rows of plexsphere.provisioned_resource_schedule", "converge"),
     ("the rows of plexsphere.bootstrap_tokens", "\\x"),
@@ -66,7 +66,7 @@ const PLACES: [(&str, &str); 19] = [
 
 /// Tables that nobody writes to here: nothing has a label, and no brake is set.
 const UNUSED: [&str; 3] =
-    ["plexsphere.project_labels", "plexsphere.resource_labels", "plexsphere.provisioning_brake"];
+    ["plexsphere.project_labels", "plexsphere.resource_labels", "plexsphere.provisioning_permits"];
 
 /// Every place was looked at while something stood in it.
 fn assert_something_was_said(net: &Net) {

@@ -103,6 +103,7 @@ async fn a_real_api_server_takes_every_manifest() {
         "ClusterRoleBinding",
         "Deployment",
         "Job",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "PrometheusRule",
         "RoleBinding",
@@ -127,6 +128,13 @@ fn the_manifests_fit_together() {
     assert_eq!(&deployment["spec"]["selector"]["matchLabels"], labels);
     assert_eq!(&of("Service")["spec"]["selector"], labels);
     assert_eq!(&of("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], labels);
+    let policy = of("NetworkPolicy");
+    for (label, value) in policy["spec"]["podSelector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&labels[label], value);
+        assert_eq!(&of("Job")["spec"]["template"]["metadata"]["labels"][label], value);
+    }
+    let scraped = &policy["spec"]["ingress"][0]["ports"][0]["port"];
+    assert_eq!(scraped, &pod["spec"]["containers"][0]["ports"][0]["name"]);
     let service = of("Service");
     let monitor = of("ServiceMonitor");
     for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().unwrap() {

@@ -171,21 +171,24 @@ async fn broker_over(world: &World, cluster: Arc<dyn Cluster>) -> (Broker, Decla
     let configs = plain_crd(&configs, "v1beta1", "ProviderConfig", "providerconfigs");
     world.cluster.install_crd(configs).await;
     let (cloud, credential, blueprint) = (fresh(), fresh(), fresh::<BlueprintVersionId>());
+    let declared_for = fresh();
     let provider = Provider::new(provider).unwrap();
     broker.neighbours.add_cloud(CloudView::new(cloud, provider, r#"{"region":"here"}"#));
     broker.neighbours.add_credential(CredentialView::new(credential, cloud, "kv", "team/cloud"));
     broker.neighbours.assign(world.project, credential);
+    broker.neighbours.add_resource(world.project, declared_for);
     let home = namespace(world.project).as_str().to_owned();
     broker.neighbours.place(world.project, NamespaceObservation::new(home, true));
     let documents = BlueprintDocuments {
         xrd: xrd_document(&world.group, Scope::Namespaced).to_string().into_bytes(),
+        composition: BlueprintDocuments::composition_named("machines"),
         parameter_schema: br#"{"parameters":[]}"#.to_vec(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         composed_kinds: vec![world.part()],
     };
     broker.neighbours.publish(blueprint, documents);
-    (broker, Declaration::new(world.project, fresh(), blueprint, credential))
+    (broker, Declaration::new(world.project, declared_for, blueprint, credential))
 }
 
 #[tokio::test]

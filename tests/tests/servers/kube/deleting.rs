@@ -113,7 +113,7 @@ async fn a_life_from_shell_to_gone_asks_for_nothing_that_is_not_ours() {
     fixture.port.inspect(&subject.target()).await.unwrap();
     fixture.port.observe_many(&[subject.xr_target()]).await.unwrap();
     assert_eq!(delete(&fixture, &subject, &version.uid).await, Deleted::Accepted);
-    let target = subject.target().provider_config;
+    let target = subject.target().provider_config.unwrap();
     let request = DeleteRequest::new(fixture.project, &target, &config.uid);
     assert_eq!(fixture.port.delete(&request).await.unwrap(), Deleted::Accepted);
     until("everything to be gone", || async {

@@ -11,8 +11,8 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Agent, ApiUrl, Bootstrap, CloudTags, Identity, InjectionStrategy, Manifest, Precondition,
-    Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest,
+    Precondition, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
     inject_bootstrap, namespace, provider_config, xr,
 };
 use broker_tests::{TestCluster, TestNamespace, crd};
@@ -276,6 +276,7 @@ impl Subject {
     pub(crate) fn xr(&self) -> Xr<'_> {
         xr(&XrInput {
             xrd: &self.xrd,
+            composition: CompositionName::new("machine").unwrap(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Node,
             identity: self.identity,

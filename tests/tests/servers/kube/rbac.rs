@@ -94,7 +94,7 @@ async fn live_and_die(cluster: &KubeCluster, world: &World, resource: &Resource)
     };
     gone(shell.uid, resource.reference()).await;
     if let Some(config) = reading.provider_config {
-        gone(config.version().uid.clone(), target.provider_config).await;
+        gone(config.version().uid.clone(), target.provider_config.unwrap()).await;
     }
 }
 

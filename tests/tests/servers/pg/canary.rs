@@ -130,7 +130,7 @@ async fn the_plaintext_of_a_token_is_nowhere() {
         ("plexsphere.provisioned_resources", "cannot boot with █"),
         ("plexsphere.provisioned_resource_schedule", "cannot boot with █"),
         ("plexsphere.provisioned_resource_audit", "token_recorded"),
-        ("plexsphere.outbox_events", "cannot boot with █"),
+        ("plexsphere.provisioning_outbox", "cannot boot with █"),
         ("decoded changes", open.as_str()),
         ("server log", "INSERT INTO plexsphere.bootstrap_tokens"),
         ("our log", "db.bootstrap_token.issue"),

@@ -139,8 +139,8 @@ const FORGERIES: [(&str, &str); 6] = [
     ),
     (
         "S2, S3",
-        "DELETE FROM plexsphere.outbox_events WHERE position =
-         (SELECT max(position) FROM plexsphere.outbox_events)",
+        "DELETE FROM plexsphere.provisioning_outbox WHERE position =
+         (SELECT max(position) FROM plexsphere.provisioning_outbox)",
     ),
     (
         "S2, S3",
@@ -149,8 +149,8 @@ const FORGERIES: [(&str, &str); 6] = [
     ),
     (
         "S3",
-        "UPDATE plexsphere.outbox_events SET settled_at = NULL WHERE sequence = 1
-         AND provisioned_resource_id IN (SELECT provisioned_resource_id FROM plexsphere.outbox_events
+        "UPDATE plexsphere.provisioning_outbox SET settled_at = NULL WHERE sequence = 1
+         AND provisioned_resource_id IN (SELECT provisioned_resource_id FROM plexsphere.provisioning_outbox
              WHERE sequence = 2 AND settled_at IS NOT NULL)",
     ),
     (

@@ -3,6 +3,8 @@
 mod downs;
 pub(super) mod dump;
 mod expand;
+mod filled;
+mod locks;
 
 use std::error::Error as _;
 
@@ -124,11 +126,11 @@ async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
     let database = with_neighbours().await;
     let pool = database.pool();
     // The last migration makes this table after it has changed another one.
-    pool.execute("CREATE TABLE plexsphere.outbox_events (n int)").await.unwrap();
+    pool.execute("CREATE TABLE plexsphere.provisioning_outbox (n int)").await.unwrap();
     let error = migrate::up(pool).await.unwrap_err();
     let MigrateError::Failed { version, .. } = &error else { panic!("{error}") };
     assert_eq!(*version, last());
-    assert!(error.source().unwrap().to_string().contains("outbox_events"), "{error:?}");
+    assert!(error.source().unwrap().to_string().contains("provisioning_outbox"), "{error:?}");
     let halfway: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'plexsphere'
             AND table_name = 'provisioned_resource_outbox_token' AND column_name = 'version')",
@@ -140,7 +142,7 @@ async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
     let found = migrate::ensure_current(pool).await.unwrap_err();
     assert!(matches!(found, MigrateError::Older { found, .. } if found < last()), "{found}");
 
-    pool.execute("DROP TABLE plexsphere.outbox_events").await.unwrap();
+    pool.execute("DROP TABLE plexsphere.provisioning_outbox").await.unwrap();
     assert_eq!(migrate::up(pool).await.unwrap(), [last()]);
 }
 
@@ -172,15 +174,66 @@ async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
         format!("the schema has version 27 and this release needs {needed}: migrate up")
     );
     migrate::up(pool).await.unwrap();
-    let insert =
-        format!("INSERT INTO {RECORD} (version, name, checksum) VALUES (9000, 'later', '')");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(pool).await.unwrap();
+    record_later(pool, needed + 1).await;
     let newer = format!(
         "the schema has version 9000 and this release knows up to {needed}: run a later release"
     );
     assert_eq!(line().await, newer);
     assert_eq!(migrate::up(pool).await.unwrap_err().to_string(), newer);
     assert_eq!(migrate::down(pool, 0).await.unwrap_err().to_string(), newer);
+}
+
+/// What a later release leaves in the record: a migration that this one does not hold.
+async fn record_later(pool: &PgPool, lowest_release: u32) {
+    let insert = format!(
+        "INSERT INTO {RECORD} (version, name, checksum, lowest_release, steps_done, applied_at)
+         VALUES (9000, 'later', '', {lowest_release}, 1, now())"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn newer_schema_that_allows_this_release_is_used_and_left_alone() {
+    let database = with_neighbours().await;
+    let pool = database.pool();
+    migrate::up(pool).await.unwrap();
+    record_later(pool, last()).await;
+    migrate::ensure_current(pool).await.unwrap();
+    assert_eq!(migrate::up(pool).await.unwrap(), Vec::<u32>::new());
+    assert_eq!(migrate::status(pool).await.unwrap().len(), MIGRATIONS.len());
+    // Only the release that holds a migration can take it back.
+    let error = migrate::down(pool, 0).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Newer { found: 9000, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn each_migration_records_the_lowest_release_that_runs_on_it() {
+    let database = with_neighbours().await;
+    migrate::up(database.pool()).await.unwrap();
+    let sql = format!("SELECT lowest_release FROM {RECORD} ORDER BY version");
+    let recorded: Vec<i32> =
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(database.pool()).await.unwrap();
+    let held: Vec<_> = MIGRATIONS
+        .iter()
+        .map(|migration| i32::try_from(migration.lowest_release).unwrap())
+        .collect();
+    assert_eq!(recorded, held);
+}
+
+#[tokio::test]
+async fn plain_scripts_applied_twice_change_nothing() {
+    let database = TestPostgres::shared().await.database().await;
+    let pool = database.pool();
+    let apply = || async {
+        for script in [migrate::plain_sql_of_reference(), migrate::plain_sql()] {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(script)).execute(pool).await.unwrap();
+        }
+        let applied: Vec<_> =
+            migrate::status(pool).await.unwrap().iter().map(|line| line.applied_at).collect();
+        (dump(pool).await, applied)
+    };
+    let once = apply().await;
+    assert_eq!(apply().await, once);
 }
 
 #[tokio::test]

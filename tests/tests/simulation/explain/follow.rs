@@ -23,8 +23,9 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             scene.world.cluster.start(Part::Crossplane);
         }
         Remedy::Resume(paused) => scene.world.service.resume(&operator(), *paused).await.unwrap(),
-        Remedy::ReleaseBrake(cluster) => {
-            scene.world.service.release_brake(&operator(), cluster).await.unwrap();
+        Remedy::ReleaseBrake(cluster, project) => {
+            let service = &scene.world.service;
+            service.release_brake(&operator(), cluster, *project).await.unwrap();
         }
         Remedy::ResumeEvents(poisoned) => {
             let service = &scene.world.service;
@@ -69,6 +70,12 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         Remedy::StopRivals { .. } => behave_well(scene),
         Remedy::DeleteComposite(object) => {
             scene.world.cluster.delete_in_background(object);
+            behave_well(scene);
+        }
+        Remedy::PinComposition { object, composition } => {
+            let reference = serde_json::json!({"name": composition.as_str()});
+            let change = serde_json::json!({"spec": {"crossplane": {"compositionRef": reference}}});
+            scene.world.cluster.patch_as("kubectl", object, &change);
             behave_well(scene);
         }
         Remedy::Unpause(object) => scene.world.cluster.unpause(object),
@@ -116,6 +123,7 @@ async fn declare_anew(scene: &mut Scene, old: ProvisionedResourceId) -> Provisio
 fn restore_references(scene: &Scene) {
     let neighbours = &scene.world.neighbours;
     let provider = Provider::new("hetzner").unwrap();
+    neighbours.add_resource(project(), id(2));
     neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
     neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
     neighbours.assign(project(), id(4));

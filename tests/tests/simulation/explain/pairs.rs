@@ -7,7 +7,7 @@ use broker_app::explain::Verdict;
 use broker_domain::{ClusterId, OnFailure, Phase};
 use broker_ports::memory::{Behaviour, Verb};
 use broker_ports::testing::builders::id;
-use broker_ports::{CloudView, Resume};
+use broker_ports::{BrakeRelease, CloudView, Resume, Schedule};
 use broker_render::{Provider, namespace};
 use broker_tests::world::{NODE, World, declaration, operator, project};
 
@@ -111,8 +111,11 @@ impl Cause {
         match self {
             Self::PausedHere => world.service.resume(&operator(), scene.id).await.unwrap(),
             Self::Brake => {
+                // Past the service, which would look at the cluster first: it may be down.
                 let here = ClusterId::new("kube-system-uid").unwrap();
-                world.service.release_brake(&operator(), &here).await.unwrap();
+                let by = operator().attribution().clone();
+                let release = BrakeRelease::new(here, None, Vec::new(), by);
+                world.store.release_brake(&release).await.unwrap();
             }
             Self::NamespaceNotReady => world.place(true),
             Self::NamespaceAbsent => cluster.create_namespace(namespace(project()).as_str()),
@@ -157,7 +160,8 @@ const PAIRS: &[(&str, Base, Cause, Cause)] = {
         ("nor at its namespace", Declared, PausedHere, NamespaceNotReady),
         ("nor at a cluster that is away", Declared, PausedHere, ClusterDown),
         ("references come before the namespace", Declared, CredentialMissing, NamespaceNotReady),
-        ("and before the cluster", Declared, CredentialMissing, ClusterDown),
+        ("the cluster comes before them", Declared, ClusterDown, CredentialMissing),
+        ("and so does its kind", Declared, KindMissing, CredentialMissing),
         ("a credential comes before its cloud", Declared, CredentialMissing, CloudMissing),
         ("nobody to ask comes before the brake", Declared, NeighboursDown, Brake),
         ("a silent cluster hides its namespace", Declared, ClusterDown, NamespaceNotReady),
@@ -171,7 +175,8 @@ const PAIRS: &[(&str, Base, Cause, Cause)] = {
         ("events wait, a resource does not", Declared, Forbidden, Poisoned),
         ("whoever refuses it", Declared, Webhook, Poisoned),
         ("no pass looks at what Crossplane says", Composing, PausedHere, Function),
-        ("a pass needs its references at any time", Composing, CredentialMissing, Stuck),
+        ("a pass that applies needs its references", Composing, CredentialMissing, PausedOnCluster),
+        ("and asks for the Node before them", Composing, MeshDown, CredentialMissing),
         ("another cluster's objects say nothing", Composing, WrongCluster, Function),
         ("a paused one is not composed", Composing, PausedOnCluster, Stuck),
         ("events are no part of the substrate", Composing, Function, Poisoned),

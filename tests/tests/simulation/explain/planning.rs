@@ -1,9 +1,13 @@
 //! Plans: what a pass would do, what the API server says to it, and that nothing is written.
 
+use std::sync::Arc;
+
 use broker_app::plan::{ApplyPurpose, Plan, PlannedAnswer, PlannedStep};
-use broker_domain::{Action, Phase};
+use broker_domain::{Action, MeshRole, Phase};
 use broker_ports::Repository;
-use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::memory::{Behaviour, BlueprintDocuments, Verb};
+use broker_ports::testing::builders::id;
+use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, Xrd};
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
 use serde_json::json;
 
@@ -90,8 +94,8 @@ async fn a_converged_resource_has_nothing_to_do_and_costs_no_write() {
 async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_field() {
     let world = World::new();
     let narrow = super::scenes::narrow_xrd().to_string();
-    let narrow = broker_render::Xrd::parse(narrow.as_bytes()).unwrap();
-    world.cluster.install_xrd(&std::sync::Arc::new(narrow));
+    let narrow = Xrd::parse(narrow.as_bytes()).unwrap();
+    world.cluster.install_xrd(&Arc::new(narrow));
     let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
     let plan = world.service.plan_declaration(&operator(), &declared).await.unwrap();
     let (object, message) = plan.refusal().unwrap();
@@ -104,6 +108,62 @@ async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_fiel
     let error = world.service.plan_declaration(&operator(), &wrong).await.unwrap_err();
     assert_eq!(error.reason(), "parameter_values_invalid");
     assert_eq!(world.store.audit_trail().len(), 0, "a plan leaves no line, not even of a refusal");
+}
+
+/// An XRD that takes one control plane and one image of the agent.
+fn choosy_xrd(api_url: &str, image: &str) -> String {
+    let text = |only: &str| json!({"type": "string", "enum": [only]});
+    let values = json!({"bootstrapToken": {"type": "string"}, "apiUrl": text(api_url), "plexdImage": text(image)});
+    let values = json!({"helmValues": {"type": "object", "properties": values}});
+    let spec = json!({"parameters": {"type": "object", "properties": values}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "machines.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"kind": "Machine", "plural": "machines"},
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
+    const URL: &str = "https://elsewhere.example.org";
+    const IMAGE: &str = "registry.example.org/plexd:9";
+    let world = World::new();
+    let xrd = choosy_xrd(URL, IMAGE);
+    world.cluster.install_xrd(&Arc::new(Xrd::parse(xrd.as_bytes()).unwrap()));
+    let documents = BlueprintDocuments {
+        xrd: xrd.into_bytes(),
+        composition: BlueprintDocuments::composition_named("machines"),
+        parameter_schema: br#"{"parameters":[]}"#.to_vec(),
+        injection_strategy: InjectionStrategy::HelmValues,
+        mesh_role: MeshRole::Node,
+        composed_kinds: Vec::new(),
+    };
+    world.neighbours.publish(id(NODE), documents);
+    let service = world.service_rewired(
+        |_| {},
+        |config| {
+            config.api_url = Some(ApiUrl::new(URL).unwrap());
+            config.agent = Agent::default().with_image(ImageReference::new(IMAGE).unwrap());
+        },
+    );
+    let plan = service.plan_declaration(&operator(), &declaration(NODE)).await.unwrap();
+    assert_eq!((plan.refusal(), purposes(&plan).last()), (None, Some(&ApplyPurpose::Arm)));
+
+    let unset = world.service_rewired(|_| {}, |config| config.api_url = None);
+    let error = unset.plan_declaration(&operator(), &declaration(NODE)).await.unwrap_err();
+    assert_eq!(error.to_string(), "api_url: is not set; a plan needs the replicas'");
 }
 
 #[tokio::test]

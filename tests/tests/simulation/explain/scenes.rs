@@ -58,6 +58,7 @@ pub(super) async fn of(verdict: Verdict) -> Scene {
         Verdict::BlueprintUnreadable => Box::pin(references::blueprint_unreadable()),
         Verdict::CredentialMissing => Box::pin(references::credential_missing()),
         Verdict::CloudMissing => Box::pin(references::cloud_missing()),
+        Verdict::ResourceMissing => Box::pin(references::resource_missing()),
         Verdict::AssignmentMissing => Box::pin(references::assignment_missing()),
         Verdict::CannotRender => Box::pin(references::cannot_render()),
 
@@ -73,6 +74,7 @@ pub(super) async fn of(verdict: Verdict) -> Scene {
         Verdict::WebhookRefused => Box::pin(cluster::webhook_refused()),
         Verdict::OwnershipConflict => Box::pin(cluster::ownership_conflict()),
         Verdict::ArmingForeign => Box::pin(cluster::arming_foreign()),
+        Verdict::CompositionForeign => Box::pin(cluster::composition_foreign()),
 
         Verdict::PausedOnCluster => Box::pin(substrate::paused()),
         Verdict::FunctionFailing => {

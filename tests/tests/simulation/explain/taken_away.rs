@@ -25,7 +25,7 @@ const SOURCES: &[(Source, Option<Verdict>)] = {
         (Port(PortName::Repository, "get_by_id"), Some(Verdict::StoreUnreachable)),
         (Port(PortName::Repository, "history"), None),
         (Port(PortName::Schedule, "entry"), None),
-        (Port(PortName::Schedule, "brake"), None),
+        (Port(PortName::Schedule, "brakes"), None),
         (Port(PortName::Outbox, "set_aside_events"), None),
         (Port(PortName::TokenIssuer, "state"), None),
         (Port(PortName::NodeDeregistrar, "node_registered"), Some(Verdict::MeshUnreachable)),

@@ -61,6 +61,11 @@ fn the_examples_have_the_keys_of_the_answers() {
     let listed = world.broker(&["list", "--output=json"]).json();
     assert_eq!(keys(&examples(&page, "`list`")[0]), keys(&listed));
 
+    let history = world.broker(&["history", &id, "--output=json"]).json();
+    let shown = &examples(&page, "`history`")[0];
+    assert_eq!(keys(shown), keys(&history));
+    assert_eq!(keys(&shown["history"][0]), keys(&history["history"][0]));
+
     let migrations = world.broker(&["migrate", "status", "--output=json"]).json();
     let shown = &examples(&page, "`migrate`")[0];
     assert_eq!(keys(shown), keys(&migrations));
@@ -68,7 +73,7 @@ fn the_examples_have_the_keys_of_the_answers() {
 
     let done = examples(&page, "What operators do by hand");
     let verbs: [&[&str]; 4] =
-        [&["pause", &id], &["release-brake", "c"], &["resume-events", &id], &["scrub-audit", &id]];
+        [&["pause", &id], &["brake", "set"], &["resume-events", &id], &["scrub-audit", &id]];
     assert_eq!(done.len(), verbs.len());
     for (shown, verb) in done.iter().zip(verbs) {
         let said = world.broker(&[verb, &["--output=json"]].concat()).json();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use broker_domain::{MeshRole, Parameters};
 use broker_render::{
-    Armed, CloudTags, Identity, InjectionStrategy, XrInput, Xrd, preserve_injection, xr,
+    Armed, CloudTags, CompositionName, Identity, InjectionStrategy, XrInput, Xrd,
+    preserve_injection, xr,
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -65,6 +66,7 @@ fn arm() -> ApplyRequest {
     let identity = Identity { resource: id(1), project: project(1), blueprint_version: id(2) };
     let input = XrInput {
         xrd: &xrd,
+        composition: CompositionName::new("machine").unwrap(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: MeshRole::Node,
         identity,

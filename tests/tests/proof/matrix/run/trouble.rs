@@ -2,9 +2,9 @@
 //! brake is pulled. Each befalls one workflow before its own rounds, so that the calls which it takes have their cells.
 
 use broker_app::{Error, Service};
-use broker_domain::{ClusterId, Phase};
+use broker_domain::{ClusterId, Phase, ProvisionedResource};
 use broker_ports::testing::builders::rows;
-use broker_ports::{Outbox, Resume, Schedule};
+use broker_ports::{EventsOf, FailureClass, Outbox, Resume, Schedule};
 use broker_tests::world::{STANDALONE, declaration, operator};
 use tokio::time::timeout;
 
@@ -18,12 +18,12 @@ const REFUSED_BEFORE: u8 = 2;
 
 /// Before the calls that the plan means.
 impl Run {
-    /// The sink refuses everything, and has done so before.
+    /// The sink rejects the resource's events, and has done so before.
     pub(super) async fn take_the_sink_away(&self) {
-        self.world.sink.set_reachable(false);
+        self.world.sink.refuse(self.id(), Some(FailureClass::Rejected));
         for _ in 0..REFUSED_BEFORE {
             let report = self.world.other_relay().deliver_batch().await.unwrap();
-            assert_eq!((report.failed, report.set_aside), (1, 0), "it may be tried once more");
+            assert_eq!((report.rejected, report.set_aside), (1, 0), "it may be tried once more");
             self.world.let_leases_end();
         }
     }
@@ -89,7 +89,7 @@ impl Run {
         if !self.is_in_trouble().await {
             return Err("an event was refused again and again, and is not set aside".to_owned());
         }
-        self.world.sink.set_reachable(true);
+        self.world.sink.refuse(self.id(), None);
         self.deliver(mishap).await;
         match self.world.sink.deliveries_of(self.id()).len() {
             0 => Ok(()),
@@ -152,7 +152,10 @@ impl Run {
                 let resumed = service.resume_events(&operator(), self.id(), Resume::Retry).await;
                 resumed.map(drop)
             }
-            Workflow::ReProvision => service.release_brake(&operator(), self.cluster()).await,
+            Workflow::ReProvision => {
+                let project = self.resource.as_ref().map(ProvisionedResource::project_id);
+                service.release_brake(&operator(), self.cluster(), project).await.map(drop)
+            }
         }
     }
 
@@ -160,10 +163,12 @@ impl Run {
         let store = &self.world.store;
         match self.workflow {
             Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => false,
-            Workflow::Delete => {
-                !store.set_aside_events(Some(self.id()), rows(1)).await.unwrap().is_empty()
-            }
-            Workflow::ReProvision => store.brake(self.cluster()).await.unwrap().is_some(),
+            Workflow::Delete => !store
+                .set_aside_events(EventsOf::Resource(self.id()), rows(1))
+                .await
+                .unwrap()
+                .is_empty(),
+            Workflow::ReProvision => !store.brakes(self.cluster()).await.unwrap().is_empty(),
         }
     }
 

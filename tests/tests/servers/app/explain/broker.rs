@@ -37,9 +37,9 @@ async fn what_stops_every_pass_is_told_and_goes_on_when_it_is_lifted() {
     let cluster = world.ports.cluster.identity().await.unwrap();
     let (context, now) = (operator(), world.ports.clock.now());
     let brake = Brake::new(9, 12, now);
-    world.ports.schedule.set_brake(&cluster, Some(&brake), context.attribution()).await.unwrap();
+    world.ports.schedule.set_brake(&cluster, &brake, context.attribution()).await.unwrap();
     assert_told(&world.explain(id).await, Verdict::Brake, Party::Platform, "release_brake");
-    world.service.release_brake(&operator(), &cluster).await.unwrap();
+    world.service.release_brake(&operator(), &cluster, None).await.unwrap();
 
     let mut impatient = Budgets::default();
     impatient.pending = Duration::ZERO;

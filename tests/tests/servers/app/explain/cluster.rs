@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use broker_app::Reconciler;
 use broker_app::explain::{Party, Verdict};
 use broker_domain::Phase;
-use broker_ports::ReconcilerPorts;
 use broker_render::namespace;
 use broker_tests::TestCluster;
-use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
+use broker_tests::proxy::{HttpAnswer, Request};
+use broker_tests::real::{Adapters, PATIENCE, RealWorld};
 use broker_tests::until;
 use broker_tests::world::{NODE, SIZED, operator};
+use http::StatusCode;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use super::super::between::Between;
 use super::{assert_goes_on, assert_told};
 
 /// Waits until something holds.
@@ -46,12 +47,16 @@ async fn references_and_rights_that_are_gone_are_told() {
     .unwrap();
     assert_goes_on(&world.explain(id).await);
 
-    // A replica without any right: what it is refused stays in the schedule.
+    // A replica that may not read its composite resources: what it is refused stays in the schedule.
+    let between = Between::of(&world).await;
+    let replica = between.reconciler(PATIENCE).await;
+    let refused = HttpAnswer::failure(StatusCode::FORBIDDEN, "Forbidden", "no");
+    let reads = |request: &Request| request.verb == "GET" && request.target.contains("/machines");
+    between.kubernetes.script().each(reads).before_answer().answer(refused);
+    replica.reconcile(id).await.unwrap_err();
     let nobody = world.cluster.identity(&format!("nobody-{}", world.project)).await;
     let (adapters, _cache) = Adapters::over(world.pool(), nobody, PATIENCE);
     let ports = adapters.of_service();
-    let replica = Reconciler::new(ReconcilerPorts::from(&ports), reconciler_config("nobody"));
-    replica.reconcile(id).await.unwrap_err();
     let forbidden = world.explain(id).await;
     assert_told(&forbidden, Verdict::Forbidden, Party::Platform, "grant_right");
     world.until(id, Phase::Ready).await;

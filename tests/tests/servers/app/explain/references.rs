@@ -1,14 +1,14 @@
 //! What a resource refers to, in tables that somebody changed underneath it.
 
-use broker_app::Reconciler;
 use broker_app::explain::{Explanation, NextAttempt, Party, Verdict};
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::ReconcilerPorts;
-use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
+use broker_tests::proxy::{HttpAnswer, Request};
+use broker_tests::real::{Adapters, PATIENCE, RealWorld};
 use broker_tests::world::{NODE, SIZED, operator};
-use kube::Client;
+use http::StatusCode;
 use uuid::Uuid;
 
+use super::super::between::Between;
 use super::{assert_goes_on, assert_told};
 
 /// Puts another document into a column of a blueprint version, and gives the one that was there.
@@ -77,11 +77,11 @@ async fn a_blueprint_that_became_nonsense_or_too_narrow_is_told() {
 async fn a_retry_that_is_to_come_is_told() {
     let world = RealWorld::new().await;
     let declared = world.declare(&world.declaration(NODE)).await.unwrap();
-    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let nowhere = Client::try_from(nowhere).unwrap();
-    let (adapters, _cache) = Adapters::over(world.pool(), nowhere, PATIENCE);
-    let ports = ReconcilerPorts::from(&adapters.of_service());
-    let replica = Reconciler::new(ports, reconciler_config("cut-off"));
+    let between = Between::of(&world).await;
+    let replica = between.reconciler(PATIENCE).await;
+    let broken = HttpAnswer::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "etcd");
+    let reads = |request: &Request| request.verb == "GET" && request.target.contains("/machines");
+    between.kubernetes.script().each(reads).before_answer().answer(broken);
     // Each failure doubles the time until the next attempt; explaining takes less than these.
     for _ in 0..8 {
         replica.reconcile(declared.id()).await.unwrap_err();

@@ -110,6 +110,13 @@ async fn what_happens_to_a_composite_resource_is_told() {
     assert_told(&paused, Verdict::PausedOnCluster, Party::Platform, "unpause");
     world.change(&xr, &pause(Value::Null)).await;
 
+    let composition =
+        |name: &str| json!({"spec": {"crossplane": {"compositionRef": {"name": name}}}});
+    world.change(&xr, &composition("another")).await;
+    let foreign = world.explain(id).await;
+    assert_told(&foreign, Verdict::CompositionForeign, Party::Platform, "pin_composition");
+    world.change(&xr, &composition("machines")).await;
+
     let armed = |with: Value| json!({"metadata": {"annotations": {"plexsphere.io/armed": with}}});
     world.change(&xr, &armed(json!("00000000-0000-0000-0000-00000000beef"))).await;
     let foreign = world.explain(id).await;

@@ -14,8 +14,9 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Armed, CloudTags, Identity, InjectionStrategy, Manifest, Precondition, Provider,
-    ProviderConfigInput, ProviderProfile, Scope, XrInput, Xrd, namespace, provider_config, xr,
+    Armed, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest, Precondition,
+    Provider, ProviderConfigInput, ProviderProfile, Scope, XrInput, Xrd, namespace,
+    provider_config, xr,
 };
 use broker_tests::{TestCluster, TestNamespace, crd};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
@@ -206,6 +207,7 @@ impl Resource {
         let tags = CloudTags::default();
         let input = XrInput {
             xrd: &self.xrd,
+            composition: CompositionName::new("machine").unwrap(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
             mesh_role: MeshRole::Standalone,
             identity: self.identity,

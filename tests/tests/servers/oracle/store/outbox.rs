@@ -1,7 +1,7 @@
-//! The outbox: relays claim, acknowledge and set aside, people resume.
+//! The outbox: relays claim, acknowledge, delay and set aside, people resume.
 
 use broker_ports::testing::builders::{attribution, id, rows, worker};
-use broker_ports::{ClaimEvents, Resume};
+use broker_ports::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
 use rand::RngExt;
 
 use super::{LEASE, Player};
@@ -15,7 +15,7 @@ impl Player<'_> {
         let claimed = claimed.map(|events| {
             let words = events.iter().map(|it| {
                 let payload = String::from_utf8_lossy(&it.payload).into_owned();
-                (it.resource, it.sequence, it.event_type, it.attempt, it.occurred_at, payload)
+                (it.resource, it.sequence, it.event_type, it.attempts, it.occurred_at, payload)
             });
             words.collect::<Vec<_>>()
         });
@@ -28,12 +28,23 @@ impl Player<'_> {
         }
         let claim = self.claims.remove(self.random.random_range(0..self.claims.len()));
         let outbox = self.world.outbox();
-        if self.random.random_range(0..4) > 0 {
-            let done = outbox.acknowledge_event(&claim).await;
-            self.tell("acknowledge", done);
-        } else {
-            let done = outbox.set_aside_event(&claim, "nobody takes it").await;
-            self.tell("set aside", done);
+        match self.random.random_range(0..8) {
+            0..4 => {
+                let done = outbox.acknowledge_event(&claim).await;
+                self.tell("acknowledge", done);
+            }
+            4 => {
+                let done = outbox.delay_event(&claim, LEASE, DeliveryFailure::Rejected).await;
+                self.tell("delay after a rejection", done);
+            }
+            5 => {
+                let done = outbox.delay_event(&claim, LEASE, DeliveryFailure::Unavailable).await;
+                self.tell("delay", done);
+            }
+            _ => {
+                let done = outbox.set_aside_event(&claim, "nobody takes it").await;
+                self.tell("set aside", done);
+            }
         }
     }
 
@@ -41,7 +52,7 @@ impl Player<'_> {
         let how = if self.random.random() { Resume::Retry } else { Resume::Skip };
         let resumed = self.world.outbox().resume_events(id(number), how, &attribution()).await;
         self.tell(&format!("resume {number}, {how:?}"), resumed);
-        let aside = self.world.outbox().set_aside_events(None, rows(10)).await;
+        let aside = self.world.outbox().set_aside_events(EventsOf::All, rows(10)).await;
         self.tell("set aside are", aside);
     }
 }

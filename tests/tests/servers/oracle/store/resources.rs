@@ -54,6 +54,7 @@ impl Player<'_> {
             WriteKind::Closed => repository.record_closed(&write).await,
             WriteKind::Substrate => repository.record_substrate(&write).await,
             WriteKind::DeletionIntent => repository.record_deletion_intent(&write).await,
+            WriteKind::Retry => repository.record_retry(&write).await,
         };
         if matches!(written, Ok(Written::Committed)) && self.random.random_range(0..4) > 0 {
             self.known.insert(number, change.into_resource());

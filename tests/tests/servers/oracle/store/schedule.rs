@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use broker_ports::testing::builders::{attribution, cluster, id, second, worker};
-use broker_ports::{Brake, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome};
+use broker_ports::testing::builders::{attribution, cluster, id, second, worker, xr_uid};
+use broker_ports::{
+    Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lease, Loss, Lost, PassOutcome,
+};
 use rand::RngExt;
 
 use super::{LEASE, LEFT_ALONE, Player};
@@ -58,11 +60,19 @@ impl Player<'_> {
             }
             _ => {
                 let brake = Brake::new(9, 10, second(7));
-                let brake = self.random.random::<bool>().then_some(brake);
-                let set = schedule.set_brake(&cluster(1), brake.as_ref(), &by).await;
-                self.tell(&format!("brake {}", brake.is_some()), set);
-                let now = schedule.brake(&cluster(1)).await;
-                self.tell("the brake", now);
+                if self.random.random() {
+                    let set = schedule.set_brake(&cluster(1), &brake, &by).await;
+                    self.tell("set the brake", set);
+                } else {
+                    let accepted = Loss { resource: id(number), lost: Lost::Xr(xr_uid(number)) };
+                    let release = BrakeRelease::new(cluster(1), None, vec![accepted], by);
+                    let released = schedule.release_brake(&release).await;
+                    self.tell("release the brake", released);
+                }
+                let now = schedule.brakes(&cluster(1)).await;
+                self.tell("the brakes", now);
+                let accepted = schedule.accepted_losses(&cluster(1)).await;
+                self.tell("accepted losses", accepted);
             }
         }
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use broker_domain::{Change, FailureReason, Phase, ProvisionedResource, TokenOrdinal};
 use broker_pg::PgStore;
 use broker_ports::testing::builders::{
-    attribution, cluster, resource, rows, second, stamp, worker,
+    attribution, cluster, resource, rows, second, stamp, worker, xr_uid,
 };
 use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{
-    Acknowledged, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Created, IssuedToken, Lane,
-    Outbox, PassOutcome, Released, Repository, Schedule, Write, Written,
+    Acknowledged, Brake, BrakeRelease, ClaimEvents, ClaimRequest, ClaimTarget, Created,
+    IssuedToken, Lane, Loss, Lost, Outbox, PassOutcome, Released, Repository, Schedule, Write,
+    Written,
 };
 use broker_render::scrub;
 use secrecy::ExposeSecret;
@@ -51,7 +52,11 @@ pub(super) async fn tell(places: &Places, pool: &PgPool, tokens: [&IssuedToken; 
     teller.fail(&provisioning[1], &words(tokens[1])).await;
     teller.deliver(&words(tokens[2])).await;
     let brake = Brake::new(1, 2, second(9));
-    teller.store.set_brake(&cluster(1), Some(&brake), &attribution()).await.unwrap();
+    teller.store.set_brake(&cluster(1), &brake, &attribution()).await.unwrap();
+    let lost = Lost::Xr(xr_uid(1));
+    let accepted = vec![Loss { resource: provisioning[2].id(), lost }];
+    let release = BrakeRelease::new(cluster(2), None, accepted, attribution());
+    teller.store.release_brake(&release).await.unwrap();
 }
 
 struct Teller {

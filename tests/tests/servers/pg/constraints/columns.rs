@@ -68,7 +68,7 @@ const FREE: &[&str] = &[
     "provisioned_resource_outbox_token.event_type",
     "provisioned_resource_schedule.lane",
     "provisioning_turns.lane",
-    "outbox_events.event_type",
+    "provisioning_outbox.event_type",
     "provisioned_resource_audit.action",
     "provisioned_resource_audit.previous_phase",
     "provisioned_resource_audit.new_phase",
@@ -78,10 +78,14 @@ const FREE: &[&str] = &[
     "provisioned_resources.references_digest",
     "provisioned_resources.request_hash",
     "provisioned_resources.cluster_id",
+    "provisioned_resources.xr_uid",
+    "provisioned_resource_schedule.cluster_id",
+    "provisioning_permits.cluster_id",
+    "provisioning_permits.loss",
     "provisioned_resource_schedule.lease_owner",
     "provisioned_resource_schedule.last_reason",
     "provisioning_brake.cluster_id",
-    "outbox_events.claimed_by",
+    "provisioning_outbox.claimed_by",
     "provisioned_resource_audit.cluster_id",
     // Opaque ids that a caller brings, of a restricted form.
     "provisioned_resources.request_id",
@@ -94,9 +98,9 @@ const FREE: &[&str] = &[
     // Messages of others, from which injected values were removed.
     "provisioned_resources.failure_reason",
     "provisioned_resource_schedule.last_error",
-    "outbox_events.set_aside_reason",
+    "provisioning_outbox.set_aside_reason",
     // Ids, phases and the scrubbed reason of a failure.
-    "outbox_events.payload",
+    "provisioning_outbox.payload",
     // What a person wrote. The one place for personal data, and it can be blanked.
     "provisioned_resource_audit.event_data",
 ];

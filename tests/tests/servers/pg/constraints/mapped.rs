@@ -67,7 +67,7 @@ async fn scene(missing: Missing) -> (TestDatabase, PgStore) {
 
 /// An event in the outbox that the store did not put there.
 async fn foreign_event(pool: &PgPool, event: Uuid, of: Uuid, sequence: i64) {
-    let insert = "INSERT INTO plexsphere.outbox_events
+    let insert = "INSERT INTO plexsphere.provisioning_outbox
             (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
         VALUES ($1, $2, $3, 'broker.ProvisionedResourceRequested', now(), '{}')";
     sqlx::query(insert).bind(event).bind(of).bind(sequence).execute(pool).await.unwrap();
@@ -104,7 +104,7 @@ async fn traces(pool: &PgPool) -> i64 {
         + (SELECT count(*) FROM plexsphere.provisioned_resource_outbox_token)
         + (SELECT count(*) FROM plexsphere.provisioned_resource_schedule)
         + (SELECT count(*) FROM plexsphere.provisioned_resource_audit)
-        + (SELECT count(*) FROM plexsphere.outbox_events)";
+        + (SELECT count(*) FROM plexsphere.provisioning_outbox)";
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
 }
 

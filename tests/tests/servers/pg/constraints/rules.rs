@@ -24,7 +24,7 @@ VALUES (lpad('7', 32, '0')::uuid, lpad('3', 32, '0')::uuid, lpad('1', 32, '0')::
     lpad('4', 32, '0')::uuid, lpad('6', 32, '0')::uuid, 'Pending', 'pr-7');
 INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
 SELECT id, 'broker.ProvisionedResourceRequested', 1 FROM plexsphere.provisioned_resources;
-INSERT INTO plexsphere.outbox_events
+INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
 SELECT lpad('8', 32, '0')::uuid, id, 1, 'broker.ProvisionedResourceRequested', now(), '{}'
 FROM plexsphere.provisioned_resources;
@@ -33,6 +33,8 @@ VALUES ('declared', 'user:1', 'req-1');
 INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
 VALUES ('converge', lpad('1', 32, '0')::uuid, now());
 INSERT INTO plexsphere.provisioning_brake (cluster_id, absent, expected, since) VALUES ('c', 9, 10, now());
+INSERT INTO plexsphere.provisioning_permits
+SELECT id, 'xr:1', 'c', now(), false FROM plexsphere.provisioned_resources;
 ";
 
 const UNIQUE: &str = "23505";
@@ -216,9 +218,19 @@ const OF_SCHEDULE: &[Provocation] = &[
         "UPDATE plexsphere.provisioning_turns SET lane = 'fast'",
     ),
     (
-        "provisioning_brake_pkey",
+        "provisioning_brake_key",
         UNIQUE,
         "INSERT INTO plexsphere.provisioning_brake SELECT * FROM plexsphere.provisioning_brake",
+    ),
+    (
+        "provisioning_permits_pkey",
+        UNIQUE,
+        "INSERT INTO plexsphere.provisioning_permits SELECT * FROM plexsphere.provisioning_permits",
+    ),
+    (
+        "provisioning_permits_provisioned_resource_id_fkey",
+        FOREIGN,
+        "UPDATE plexsphere.provisioning_permits SET provisioned_resource_id = lpad('f', 32, 'f')::uuid",
     ),
 ];
 
@@ -241,44 +253,44 @@ const OF_EVENTS: &[Provocation] = &[
         "UPDATE plexsphere.provisioned_resource_outbox_token SET event_type = 'broker.Odd'",
     ),
     (
-        "provisioning_count_check",
+        "provisioning_event_version_check",
         CHECK,
         "UPDATE plexsphere.provisioned_resource_outbox_token SET version = -1",
     ),
     (
-        "outbox_events_pkey",
+        "provisioning_outbox_pkey",
         UNIQUE,
-        "INSERT INTO plexsphere.outbox_events
+        "INSERT INTO plexsphere.provisioning_outbox
             (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
         SELECT event_id, gen_random_uuid(), 1, event_type, occurred_at, payload
-        FROM plexsphere.outbox_events",
+        FROM plexsphere.provisioning_outbox",
     ),
     (
-        "outbox_events_provisioned_resource_id_sequence_key",
+        "provisioning_outbox_provisioned_resource_id_sequence_key",
         UNIQUE,
-        "INSERT INTO plexsphere.outbox_events
+        "INSERT INTO plexsphere.provisioning_outbox
             (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
         SELECT gen_random_uuid(), provisioned_resource_id, sequence, event_type, occurred_at, payload
-        FROM plexsphere.outbox_events",
+        FROM plexsphere.provisioning_outbox",
     ),
-    ("provisioning_ordinal_check", CHECK, "UPDATE plexsphere.outbox_events SET sequence = 0"),
+    ("provisioning_ordinal_check", CHECK, "UPDATE plexsphere.provisioning_outbox SET sequence = 0"),
     (
         "provisioning_event_type_check",
         CHECK,
-        "UPDATE plexsphere.outbox_events SET event_type = 'broker.Odd'",
+        "UPDATE plexsphere.provisioning_outbox SET event_type = 'broker.Odd'",
     ),
-    ("provisioning_count_check", CHECK, "UPDATE plexsphere.outbox_events SET claims = -1"),
-    ("provisioning_attempts_check", CHECK, "UPDATE plexsphere.outbox_events SET attempts = -1"),
+    ("provisioning_count_check", CHECK, "UPDATE plexsphere.provisioning_outbox SET claims = -1"),
+    ("provisioning_attempts_check", CHECK, "UPDATE plexsphere.provisioning_outbox SET attempts = -1"),
     (
-        "outbox_events_claim_check",
+        "provisioning_outbox_claim_check",
         CHECK,
-        "UPDATE plexsphere.outbox_events SET claimed_by = 'without an end'",
+        "UPDATE plexsphere.provisioning_outbox SET claimed_by = 'without an end'",
     ),
     (
-        "outbox_events_set_aside_check",
+        "provisioning_outbox_set_aside_check",
         CHECK,
-        "UPDATE plexsphere.outbox_events
-        SET set_aside_reason = 'poison', claimed_by = 'a worker', claimed_until = now()",
+        "UPDATE plexsphere.provisioning_outbox
+        SET set_aside_reason = 'poison', held_until = now()",
     ),
 ];
 

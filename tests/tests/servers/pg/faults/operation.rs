@@ -7,13 +7,14 @@ use broker_domain::{
 };
 use broker_pg::{PgMesh, PgStore, PgTokenIssuer, create_in};
 use broker_ports::testing::builders::{
-    ResourceBuilder, attribution, cluster, composed, id, rows, second, stamp, worker,
+    ResourceBuilder, attribution, cluster, composed, id, resource, rows, second, stamp, worker,
+    xr_uid,
 };
 use broker_ports::{
-    AuditAction, AuditEntry, AuditSink, Brake, ClaimEvents, ClaimRequest, ClaimTarget, Created,
-    Due, EventClaim, Issue, IssueRequest, Lane, Lease, LeaseEpoch, Outbox, PassOutcome,
-    PeerCommander, PortError, PurgeRequest, Repository, Resume, Schedule, TokenIssuer, Write,
-    WriteKind,
+    Allowance, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimEvents, ClaimRequest,
+    ClaimTarget, Created, DeliveryFailure, Due, EventClaim, Issue, IssueRequest, Lane, Lease,
+    LeaseEpoch, Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest,
+    Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
 };
 use sqlx::PgPool;
 
@@ -56,8 +57,10 @@ pub(super) enum Operation {
     Resume,
     SetBrake,
     ReleaseBrake,
+    TakePermit,
     ClaimEvents,
     AcknowledgeEvent,
+    DelayEvent,
     SetAsideEvent,
     ResumeEvents,
     PurgeDeleted,
@@ -86,8 +89,10 @@ impl Operation {
         Self::Resume,
         Self::SetBrake,
         Self::ReleaseBrake,
+        Self::TakePermit,
         Self::ClaimEvents,
         Self::AcknowledgeEvent,
+        Self::DelayEvent,
         Self::SetAsideEvent,
         Self::ResumeEvents,
         Self::PurgeDeleted,
@@ -113,7 +118,7 @@ impl Operation {
 
     /// Whether it sends a commit of its own. The others are one statement, which commits by itself.
     pub(super) const fn is_transaction(self) -> bool {
-        matches!(self, Self::CreateIn | Self::Issue | Self::Close | Self::Retire)
+        matches!(self, Self::CreateIn | Self::TakePermit | Self::Issue | Self::Close | Self::Retire)
     }
 
     /// What it answers when it was not done before.
@@ -126,9 +131,14 @@ impl Operation {
             | Self::RecordSubstrate
             | Self::RecordDeletionIntent => "Committed",
             Self::ClaimOne | Self::ClaimDue => "1 lease",
-            Self::Release | Self::AcknowledgeEvent | Self::SetAsideEvent | Self::Retire => "Done",
-            Self::Schedule | Self::Pause | Self::Resume => "true",
-            Self::SetBrake | Self::ReleaseBrake | Self::Close => "()",
+            Self::Release
+            | Self::AcknowledgeEvent
+            | Self::DelayEvent
+            | Self::SetAsideEvent
+            | Self::Retire => "Done",
+            Self::Schedule | Self::Pause | Self::Resume | Self::ReleaseBrake => "true",
+            Self::SetBrake | Self::Close => "()",
+            Self::TakePermit => "Granted",
             Self::ClaimEvents => "2 events",
             Self::ResumeEvents => "one that was set aside",
             Self::PurgeDeleted => "1 purged",
@@ -152,16 +162,17 @@ impl Operation {
             Self::ClaimOne | Self::ClaimDue => Some("0 lease"),
             Self::ClaimEvents => Some("0 events"),
             Self::Release => Some("LeaseLost"),
-            Self::AcknowledgeEvent | Self::SetAsideEvent => Some("ClaimLost"),
+            Self::AcknowledgeEvent | Self::DelayEvent | Self::SetAsideEvent => Some("ClaimLost"),
             Self::ResumeEvents => Some("none that was set aside"),
             Self::PurgeDeleted | Self::PurgeEvents => Some("0 purged"),
             Self::Schedule
             | Self::Pause
             | Self::Resume
             | Self::SetBrake
-            | Self::ReleaseBrake
+            | Self::TakePermit
             | Self::Close
             | Self::Retire => Some(self.done()),
+            Self::ReleaseBrake => Some("false"),
             Self::ScrubAudit | Self::IssueFirst | Self::Issue => None,
         }
     }
@@ -187,15 +198,34 @@ impl Operation {
             Self::Resume => store.set_paused(cast::paused().id(), false, &by).await.map(debug),
             Self::SetBrake => {
                 let brake = Brake::new(6, 10, second(1));
-                store.set_brake(&cluster(2), Some(&brake), &by).await.map(debug)
+                store.set_brake(&cluster(2), &brake, &by).await.map(debug)
             }
-            Self::ReleaseBrake => store.set_brake(&cluster(1), None, &by).await.map(debug),
+            Self::TakePermit => {
+                let held = cast::held();
+                let request = PermitRequest::new(
+                    lease(held.id()),
+                    held.build().version(),
+                    cluster(3),
+                    Lost::Xr(xr_uid(1)),
+                    Allowance::default(),
+                    by,
+                );
+                store.permit(&request).await.map(debug)
+            }
+            Self::ReleaseBrake => {
+                let release = BrakeRelease::new(cluster(1), None, Vec::new(), by);
+                store.release_brake(&release).await.map(debug)
+            }
             Self::ClaimEvents => {
                 let request = ClaimEvents::new(worker("another"), rows(100), HOUR);
                 Ok(format!("{} events", store.claim_events(&request).await?.len()))
             }
             Self::AcknowledgeEvent => {
                 store.acknowledge_event(&claimed(&cast::delivered())).await.map(debug)
+            }
+            Self::DelayEvent => {
+                let claim = claimed(&cast::poisoned());
+                store.delay_event(&claim, HOUR, DeliveryFailure::Rejected).await.map(debug)
             }
             Self::SetAsideEvent => {
                 store.set_aside_event(&claimed(&cast::poisoned()), "no").await.map(debug)
@@ -250,6 +280,10 @@ fn change(kind: WriteKind) -> (Change, Option<LeaseEpoch>) {
         WriteKind::DeletionIntent => {
             (cast::ready().build().request_deletion(stamp(90_003, 500)).unwrap(), None)
         }
+        WriteKind::Retry => {
+            let failed = resource().numbered(77).failed().build();
+            (failed.retry(stamp(90_004, 500)).unwrap(), None)
+        }
     }
 }
 
@@ -266,6 +300,7 @@ async fn write(kind: WriteKind, store: &PgStore) -> Result<String, PortError> {
         WriteKind::Closed => store.record_closed(&write).await,
         WriteKind::Substrate => store.record_substrate(&write).await,
         WriteKind::DeletionIntent => store.record_deletion_intent(&write).await,
+        WriteKind::Retry => store.record_retry(&write).await,
     };
     written.map(debug)
 }

@@ -10,7 +10,7 @@ pub(super) struct Picture(Vec<String>);
 /// Columns whose values the server draws or counts.
 const DRAWN: &[(&str, &str)] = &[
     ("provisioned_resource_audit", "sequence"),
-    ("outbox_events", "position"),
+    ("provisioning_outbox", "position"),
     ("bootstrap_tokens", "id"),
     ("bootstrap_tokens", "sha256"),
 ];

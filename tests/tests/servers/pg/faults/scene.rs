@@ -234,6 +234,7 @@ async fn store(world: &World, resources: &[ResourceBuilder]) {
                 WriteKind::Closed => world.store.record_closed(&write).await,
                 WriteKind::Substrate => world.store.record_substrate(&write).await,
                 WriteKind::DeletionIntent => world.store.record_deletion_intent(&write).await,
+                WriteKind::Retry => world.store.record_retry(&write).await,
             };
             assert_eq!(written.unwrap(), Written::Committed);
         }
@@ -275,7 +276,7 @@ async fn plan(store: &PgStore) {
         }
     }
     assert!(store.set_paused(cast::paused().id(), true, &by).await.unwrap());
-    store.set_brake(&cluster(1), Some(&Brake::new(5, 10, second(1))), &by).await.unwrap();
+    store.set_brake(&cluster(1), &Brake::new(5, 10, second(1)), &by).await.unwrap();
 }
 
 /// Open tokens, and a Node with a Peer.

@@ -61,7 +61,7 @@ const ONE_EVENT_PER_CHANGE: &str = "WITH told AS (
         OR (next = 'Deregistering' AND previous <> 'Deprovisioning')
 ), events AS (
     SELECT e.provisioned_resource_id, t.version, e.sequence, e.event_type
-    FROM plexsphere.outbox_events AS e
+    FROM plexsphere.provisioning_outbox AS e
         LEFT JOIN told AS t ON t.resource = e.provisioned_resource_id AND t.sequence = e.sequence
 ), marks AS (
     SELECT provisioned_resource_id, version, event_type FROM plexsphere.provisioned_resource_outbox_token
@@ -80,8 +80,8 @@ FROM (TABLE marks EXCEPT ALL SELECT resource, version, event_type FROM told) AS 
 const EVENTS_IN_ORDER: &str =
     "SELECT format('%s: event %s is ahead of %s', later.provisioned_resource_id,
     later.sequence, earlier.sequence)
-FROM plexsphere.outbox_events AS later
-    JOIN plexsphere.outbox_events AS earlier
+FROM plexsphere.provisioning_outbox AS later
+    JOIN plexsphere.provisioning_outbox AS earlier
         ON earlier.provisioned_resource_id = later.provisioned_resource_id
         AND earlier.sequence = later.sequence - 1
 WHERE later.position < earlier.position

@@ -36,13 +36,13 @@ INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, p
 SELECT id, project_id, true FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
 SELECT 'converge', project_id, now() FROM plexsphere.provisioned_resources;
-INSERT INTO plexsphere.provisioning_brake VALUES ('a cluster', 1, 2, now());
+INSERT INTO plexsphere.provisioning_brake VALUES ('a cluster', NULL, 1, 2, now());
 INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type, version)
 SELECT id, event.type, event.version FROM plexsphere.provisioned_resources
     CROSS JOIN (VALUES ('broker.ProvisionedResourceRequested', 1), ('broker.ProvisionedResourceReady', 2),
                        ('broker.ProvisionedResourceReady', 4), ('broker.ProvisionedResourceDeleted', 5))
         AS event (type, version);
-INSERT INTO plexsphere.outbox_events
+INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
 SELECT id, id, 1, 'broker.ProvisionedResourceRequested', now(), '{}' FROM plexsphere.provisioned_resources;
 INSERT INTO plexsphere.provisioned_resource_audit
@@ -92,8 +92,13 @@ fn goes(version: u32, table: &str, row: &Row) -> bool {
 /// The tables that a migration brought.
 fn brought(version: u32) -> &'static [&'static str] {
     match version {
-        30 => &["outbox_events", "provisioned_resource_audit"],
-        29 => &["provisioned_resource_schedule", "provisioning_brake", "provisioning_turns"],
+        30 => &["provisioned_resource_audit", "provisioning_outbox"],
+        29 => &[
+            "provisioned_resource_schedule",
+            "provisioning_brake",
+            "provisioning_permits",
+            "provisioning_turns",
+        ],
         26 => &["provisioned_resource_outbox_token", "provisioned_resources"],
         _ => &[],
     }

@@ -1,13 +1,11 @@
 //! What agents are told, what labels a Resource inherits, and how a row that cannot be read is named.
 
-use std::collections::BTreeMap;
-
 use broker_domain::{BlueprintVersionId, CloudId};
 use broker_pg::{EnrolError, JoinError};
 use broker_ports::testing::token_issuer::TokenIssuerUnderTest;
 use broker_ports::{
     BlueprintResolver, CloudResolver, FailureClass, LabelTagResolver, NodeId, PeerCommander,
-    Retired, TokenIssuer,
+    ResourceView, Retired, TokenIssuer,
 };
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -84,16 +82,17 @@ async fn a_resource_inherits_what_propagates_and_it_does_not_hide() {
     for (key, value, propagates) in own {
         label(&world, "resource", resource.as_uuid(), key, value, propagates).await;
     }
-    let expect = |labels: &[(&str, &str)]| -> BTreeMap<String, String> {
-        labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    let expect = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Some(ResourceView::new(labels.collect()))
     };
     assert_eq!(
-        LabelTagResolver::resolve(&world.neighbours, resource).await.unwrap(),
+        LabelTagResolver::resolve(&world.neighbours, project, resource).await.unwrap(),
         expect(&[("note", "public"), ("region", "eu"), ("team", "payments")]),
         "cost does not propagate, and hides the Project's that would"
     );
     assert_eq!(
-        LabelTagResolver::resolve(&world.neighbours, sibling).await.unwrap(),
+        LabelTagResolver::resolve(&world.neighbours, project, sibling).await.unwrap(),
         expect(&[("cost", "42"), ("region", "eu"), ("team", "platform")]),
     );
 }

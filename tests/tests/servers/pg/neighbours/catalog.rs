@@ -134,6 +134,7 @@ async fn what_was_imported_is_resolved() {
         let view =
             BlueprintResolver::resolve(&world.neighbours, version.id).await.unwrap().unwrap();
         assert_eq!(view.xrd.kind(), "Machine");
+        assert_eq!(view.composition.as_str(), version.slug);
         assert_eq!(view.injection_strategy, InjectionStrategy::CloudInitUserData);
         let parameters = view.parameter_schema.validate("{}").unwrap();
         assert_eq!(parameters.as_json(), r#"{"size":"small"}"#);
@@ -203,6 +204,55 @@ async fn one_unfit_blueprint_publishes_nothing() {
     assert!(lines[0].starts_with("error: vm/metadata.json: version: is "), "{refused}");
     assert!(lines[1].starts_with("error: zone/xrd.yaml: "), "{refused}");
     assert_eq!(published(world.pool()).await, [""; 0]);
+}
+
+/// A blueprint for the same kind, whose XRD has one field more.
+fn widened(slug: &str) -> Draft {
+    let mut draft = Draft::of(slug);
+    let mut xrd = xrd("v1");
+    let schema = &mut xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["note"] = json!({"type": "string"});
+    draft.xrd = xrd.to_string();
+    draft
+}
+
+#[tokio::test]
+async fn import_of_another_schema_for_a_published_kind_is_refused() {
+    let world = World::fresh().await;
+    let refusal = "error: vm/xrd.yaml: spec.versions: blueprint \"archive\" has another schema for \
+                   v1 of Machine of example.org; use the same, or a new version name";
+    let together = import(world.pool(), &[Draft::of("archive"), widened("vm")]).await.unwrap_err();
+    assert_eq!(together.to_string(), refusal, "in one catalog");
+    assert_eq!(published(world.pool()).await, [""; 0]);
+
+    Draft::of("archive").import(world.pool()).await.unwrap();
+    let later = widened("vm").import(world.pool()).await.unwrap_err();
+    assert_eq!(later.to_string(), refusal, "in a later one");
+    assert_eq!(published(world.pool()).await, ["archive v1"]);
+}
+
+#[tokio::test]
+async fn import_of_another_composition_of_a_published_name_is_refused() {
+    let world = World::fresh().await;
+    Draft::of("archive").import(world.pool()).await.unwrap();
+    let mut taken = Draft::of("vm");
+    let mut document = composition("archive", "v1");
+    document["spec"]["pipeline"][0]["step"] = json!("another");
+    taken.composition = document.to_string();
+    let refused = taken.import(world.pool()).await.unwrap_err();
+    let refusal = "error: vm/composition.yaml: metadata.name: blueprint \"archive\" has another \
+                   Composition of this name; use a name of its own";
+    assert_eq!(refused.to_string(), refusal);
+}
+
+#[tokio::test]
+async fn imports_at_once_never_publish_two_schemas_of_a_kind() {
+    let world = World::fresh().await;
+    let drafts: Vec<_> =
+        (0..8).map(|n| if n % 2 == 0 { Draft::of } else { widened }(&format!("vm-{n}"))).collect();
+    let imports = join_all(drafts.iter().map(|draft| draft.import(world.pool()))).await;
+    let published = imports.iter().filter(|imported| imported.is_ok()).count();
+    assert_eq!(published, drafts.len() / 2, "those that agree with the first");
 }
 
 #[tokio::test]

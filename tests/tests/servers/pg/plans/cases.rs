@@ -33,14 +33,14 @@ const LEASED: &str = "UPDATE plexsphere.provisioned_resource_schedule
     SET lease_owner = 'w', lease_epoch = 1, lease_until = now() + interval '1 h'
     WHERE provisioned_resource_id = md5('resource 7')::uuid";
 
-const CLAIMED: &str = "UPDATE plexsphere.outbox_events
-    SET claimed_by = 'w', claimed_until = now() + interval '1 h', attempts = 1, claims = 1
+const CLAIMED: &str = "UPDATE plexsphere.provisioning_outbox
+    SET claimed_by = 'w', held_until = now() + interval '1 h', claims = 1
     WHERE event_id = md5('event 50 2')::uuid";
 
 /// A page of 100 begins in the middle and asks for one more.
 macro_rules! page {
     ($filters:literal) => {
-        concat!("('80000000-0000-0000-0000-000000000000', 101, ", $filters, ")")
+        concat!("('80000000-0000-0000-0000-000000000000', 101, ", $filters, ", 8388608)")
     };
 }
 
@@ -148,17 +148,44 @@ pub(super) const CASES: &[Case] = &[
         statement: "repository.sweep_page",
         why: "two tables side by side, from the page's beginning on; one row in ten is at rest",
         before: NOTHING,
-        values: "('80000000-0000-0000-0000-000000000000', 101)",
+        values: "('80000000-0000-0000-0000-000000000000', 101, 8388608)",
         rows: 101,
         pages: 30,
         pages_per_row: 2,
+    },
+    Case {
+        statement: "repository.sweep_page",
+        why: "one row in nine has parameters, and three of those fit: few rows behind them are given",
+        before: NOTHING,
+        values: "('80000000-0000-0000-0000-000000000000', 101, 120)",
+        rows: 31,
+        pages: 30 + 2 * 101,
+        pages_per_row: 0,
+    },
+    Case {
+        statement: "repository.list",
+        why: "parameters of 40 bytes, of which two fit, and two more that say so",
+        before: NOTHING,
+        values: "('80000000-0000-0000-0000-000000000000', 101, NULL, NULL, NULL, 80)",
+        rows: 4,
+        pages: 6 + 101,
+        pages_per_row: 1,
+    },
+    Case {
+        statement: "repository.sweep_page_of_project",
+        why: "the Project's index, and each row's place in the schedule by its key",
+        before: NOTHING,
+        values: "('80000000-0000-0000-0000-000000000000', 101, 8388608, md5('project 1')::uuid)",
+        rows: 101,
+        pages: 30,
+        pages_per_row: 8,
     },
     Case {
         statement: "repository.write",
         why: "a change of phase with its audit line; the triggers find rows by key, too",
         before: LEASED,
         values: "(md5('resource 7')::uuid, 3, 1, '{Provisioning}', 'Enrolling', NULL, NULL, NULL, 1, false, '{}',
-            NULL, NULL, NULL, now(), NULL, false, 1, 4, NULL, NULL, NULL, NULL, 'phase_changed', 'a', 'c', NULL,
+            NULL, NULL, NULL, NULL, now(), NULL, false, 1, 4, NULL, NULL, NULL, NULL, 'phase_changed', 'a', 'c', NULL,
             NULL)",
         rows: 1,
         pages: 60,
@@ -186,7 +213,16 @@ pub(super) const CASES: &[Case] = &[
         statement: "schedule.claim.due",
         why: "one Project has 10,000 that are due and 500 have one: each Project is looked at",
         before: NOTHING,
-        values: "('converge', 32, 'w', 60000000)",
+        values: "('converge', 32, 'w', 60000000, 'cluster-1')",
+        rows: 32,
+        pages: 512 + 501 * 12,
+        pages_per_row: 40,
+    },
+    Case {
+        statement: "schedule.claim.due",
+        why: "most of what is due is bound to another cluster: an index tells, and the rest is served",
+        before: NOTHING,
+        values: "('converge', 32, 'w', 60000000, 'cluster-2')",
         rows: 32,
         pages: 512 + 501 * 12,
         pages_per_row: 40,
@@ -195,7 +231,7 @@ pub(super) const CASES: &[Case] = &[
         statement: "schedule.claim.due",
         why: "nothing is due: no Project is looked at",
         before: NOTHING,
-        values: "('teardown', 32, 'w', 60000000)",
+        values: "('teardown', 32, 'w', 60000000, 'cluster-1')",
         rows: 0,
         pages: 6,
         pages_per_row: 0,
@@ -204,7 +240,7 @@ pub(super) const CASES: &[Case] = &[
         statement: "schedule.claim.due",
         why: "twenty are due: theirs are the only Projects that are looked at",
         before: TWENTY_DUE,
-        values: "('teardown', 32, 'w', 60000000)",
+        values: "('teardown', 32, 'w', 60000000, 'cluster-1')",
         rows: 20,
         pages: 20,
         pages_per_row: 50,
@@ -213,7 +249,7 @@ pub(super) const CASES: &[Case] = &[
         statement: "schedule.claim.one",
         why: "one row by its key",
         before: NOTHING,
-        values: "(md5('resource 7')::uuid, 'w', 60000000)",
+        values: "(md5('resource 7')::uuid, 'w', 60000000, 'cluster-1', false)",
         rows: 1,
         pages: 40,
         pages_per_row: 0,
@@ -241,6 +277,15 @@ pub(super) const CASES: &[Case] = &[
         why: "one row by its key",
         before: CLAIMED,
         values: "(md5('event 50 2')::uuid, 'w', 1)",
+        rows: 1,
+        pages: 32,
+        pages_per_row: 0,
+    },
+    Case {
+        statement: "outbox.delay_event",
+        why: "one row by its key",
+        before: CLAIMED,
+        values: "(md5('event 50 2')::uuid, 'w', 1, 60000000, true)",
         rows: 1,
         pages: 32,
         pages_per_row: 0,

@@ -9,7 +9,7 @@ SET session_replication_role = replica;
 ALTER TABLE plexsphere.provisioned_resources SET (autovacuum_enabled = off);
 ALTER TABLE plexsphere.provisioned_resource_schedule SET (autovacuum_enabled = off);
 ALTER TABLE plexsphere.provisioning_turns SET (autovacuum_enabled = off);
-ALTER TABLE plexsphere.outbox_events SET (autovacuum_enabled = off);
+ALTER TABLE plexsphere.provisioning_outbox SET (autovacuum_enabled = off);
 ALTER TABLE plexsphere.provisioned_resource_audit SET (autovacuum_enabled = off);
 
 -- One Project has 10,000 resources that are due, 500 others have one each; the rest is scheduled for later, left
@@ -38,8 +38,10 @@ SELECT id, id, project_id, md5('blueprint ' || n % 10)::uuid, project_id, status
     status = 'Deleted', 'request-' || n, sha256(id::text::bytea), created_at, updated_at, updated_at, 1, 3
 FROM population;
 
-INSERT INTO plexsphere.provisioned_resource_schedule (provisioned_resource_id, project_id, lane, due_at)
-SELECT id, project_id, plexsphere.provisioning_lane(status, 'retain'),
+-- Two of three are bound to one cluster, the others to none.
+INSERT INTO plexsphere.provisioned_resource_schedule
+    (provisioned_resource_id, project_id, lane, cluster_id, due_at)
+SELECT id, project_id, plexsphere.provisioning_lane(status, 'retain'), CASE WHEN n % 3 > 0 THEN 'cluster-1' END,
     CASE WHEN n <= 10500 THEN now() - make_interval(secs => n / 10.0)
          WHEN n % 2 = 0 THEN now() + make_interval(days => 1, secs => n) END
 FROM population;
@@ -48,7 +50,7 @@ INSERT INTO plexsphere.provisioning_turns (lane, project_id, served_at)
 SELECT DISTINCT 'converge', project_id, now() - interval '1 day' FROM population WHERE n % 3 = 0;
 
 -- Two events of everything. The second ones of 2,000 still wait, of which 100 were set aside.
-INSERT INTO plexsphere.outbox_events
+INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, settled_at, set_aside_reason)
 SELECT md5('event ' || n || ' ' || sequence)::uuid, id, sequence,
     CASE sequence WHEN 1 THEN 'broker.ProvisionedResourceRequested' ELSE 'broker.ProvisionedResourceReady' END,

@@ -59,8 +59,9 @@ const ADVANCE: &str = "SET LOCAL session_replication_role = replica;
 UPDATE plexsphere.provisioned_resources SET updated_at = greatest(updated_at - {by}, created_at);
 UPDATE plexsphere.provisioned_resource_schedule SET due_at = due_at - {by}, lease_until = lease_until - {by};
 UPDATE plexsphere.provisioning_turns SET served_at = served_at - {by};
-UPDATE plexsphere.outbox_events SET committed_at = committed_at - {by},
-    claimed_until = claimed_until - {by}, settled_at = settled_at - {by};
+UPDATE plexsphere.provisioning_permits SET taken_at = taken_at - {by};
+UPDATE plexsphere.provisioning_outbox SET committed_at = committed_at - {by},
+    held_until = held_until - {by}, settled_at = settled_at - {by};
 UPDATE plexsphere.provisioned_resource_audit SET at = at - {by};";
 
 impl World {

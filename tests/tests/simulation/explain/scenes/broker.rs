@@ -6,7 +6,7 @@ use std::time::Duration;
 use broker_app::step::Mode;
 use broker_domain::Phase;
 use broker_ports::memory::Verb;
-use broker_ports::testing::builders::{rows, worker};
+use broker_ports::testing::builders::{id, rows, worker};
 use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
 use broker_ports::{
     Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, Outbox, PortName, Schedule, TokenIssuer,
@@ -22,6 +22,8 @@ const FAILURES: usize = 8;
 /// The cluster was away for some passes, and is back.
 pub(super) async fn retry_pending() -> Scene {
     let scene = calm(Phase::Pending).await;
+    // A replica that does not know its cluster would claim nothing.
+    scene.replica.reconcile(id(0xdead)).await.unwrap();
     scene.world.cluster.take_down();
     for _ in 0..FAILURES {
         scene.replica.reconcile(scene.id).await.unwrap_err();
@@ -68,7 +70,7 @@ pub(in super::super) async fn pull_brake(world: &World) {
     let identity = broker_domain::ClusterId::new("kube-system-uid").unwrap();
     let brake = Brake::new(9, 12, world.clock.now());
     let context = operator();
-    world.store.set_brake(&identity, Some(&brake), context.attribution()).await.unwrap();
+    world.store.set_brake(&identity, &brake, context.attribution()).await.unwrap();
 }
 
 /// Nobody has looked at it for longer than it may take.

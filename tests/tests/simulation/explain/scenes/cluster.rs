@@ -136,3 +136,12 @@ pub(super) async fn arming_foreign() -> Scene {
     scene.world.cluster.patch_as("somebody", &xr, &changes);
     scene
 }
+
+/// Someone let it use another Composition, and the broker leaves it at that.
+pub(super) async fn composition_foreign() -> Scene {
+    let scene = composing(Behaviour::never_ready()).await;
+    let changes = json!({"spec": {"crossplane": {"compositionRef": {"name": "another"}}}});
+    let xr = scene.xr().await;
+    scene.world.cluster.patch_as("kubectl", &xr, &changes);
+    scene
+}

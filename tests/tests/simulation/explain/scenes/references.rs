@@ -20,6 +20,7 @@ pub(super) async fn blueprint_unreadable() -> Scene {
     let (world, resource) = ready().await;
     let documents = BlueprintDocuments {
         xrd: b"kind: Nonsense".to_vec(),
+        composition: BlueprintDocuments::composition_named("machines"),
         parameter_schema: br#"{"parameters":[]}"#.to_vec(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: broker_domain::MeshRole::Node,
@@ -30,15 +31,21 @@ pub(super) async fn blueprint_unreadable() -> Scene {
 }
 
 pub(super) async fn credential_missing() -> Scene {
-    let (world, resource) = ready().await;
-    world.neighbours.withdraw(project(), id(4));
-    Scene::new(world, &resource)
+    let scene = calm(Phase::Pending).await;
+    scene.world.neighbours.withdraw(project(), id(4));
+    scene
 }
 
 pub(super) async fn cloud_missing() -> Scene {
-    let (world, resource) = ready().await;
-    world.neighbours.remove_cloud(id(0xc0));
-    Scene::new(world, &resource)
+    let scene = calm(Phase::Pending).await;
+    scene.world.neighbours.remove_cloud(id(0xc0));
+    scene
+}
+
+pub(super) async fn resource_missing() -> Scene {
+    let scene = calm(Phase::Pending).await;
+    scene.world.neighbours.remove_resource(id(2));
+    scene
 }
 
 pub(super) async fn assignment_missing() -> Scene {
@@ -54,6 +61,7 @@ pub(super) async fn cannot_render() -> Scene {
     let declared = world.declare(&declaration(SIZED).with_parameters(values)).await.unwrap();
     let documents = BlueprintDocuments {
         xrd: narrow_xrd().to_string().into_bytes(),
+        composition: BlueprintDocuments::composition_named("machines"),
         parameter_schema: br#"{"parameters":[{"name":"size","type":"string"}]}"#.to_vec(),
         injection_strategy: InjectionStrategy::CloudInitUserData,
         mesh_role: broker_domain::MeshRole::Node,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use broker_domain::{BlueprintVersionId, CloudCredentialId, CloudId, ProjectId, ResourceId};
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, ProjectId, ResourceId,
+};
 use broker_ports::testing::resolvers::{
     AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
     CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
@@ -50,13 +52,14 @@ impl BlueprintResolverUnderTest for World {
         let insert = "INSERT INTO plexsphere.blueprint_versions
             (slug, version, display_name, description, provider_kinds, injection_strategy, mesh_role,
              parameter_schema, metadata, xrd, composition)
-            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, '')
+            VALUES (gen_random_uuid()::text, 'v1', '', '', '{hetzner}', $1, $2, $3::text::json, '', $4, $5)
             RETURNING id";
         let insert = sqlx::query_scalar(insert)
             .bind(blueprint.injection_strategy.as_str())
             .bind(blueprint.mesh_role.as_str())
             .bind(blueprint.parameter_schema)
-            .bind(blueprint.xrd.as_bytes());
+            .bind(blueprint.xrd.as_bytes())
+            .bind(blueprint.composition.as_bytes());
         Ok(BlueprintVersionId::new(self.insert(insert).await?)?)
     }
 
@@ -143,11 +146,14 @@ impl AssignmentReaderUnderTest for World {
     ) -> Result<(), PortError> {
         let phase = if namespace.ready { "Ready" } else { "Degraded" };
         let upsert = "INSERT INTO plexsphere.namespace_assignments \
-                      (project_id, namespace, namespace_phase) VALUES ($1, $2, $3)
+                      (project_id, namespace, namespace_phase, cluster_id) VALUES ($1, $2, $3, $4)
                       ON CONFLICT (project_id) DO UPDATE
-                      SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase";
+                      SET namespace = excluded.namespace, namespace_phase = excluded.namespace_phase,
+                          cluster_id = excluded.cluster_id";
+        let cluster = namespace.cluster.as_ref().map(ClusterId::as_str);
         let upsert =
             sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
+        let upsert = upsert.bind(cluster);
         upsert.execute(self.pool()).await.map(drop).map_err(in_the_world)
     }
 
@@ -162,15 +168,19 @@ impl LabelTagResolverUnderTest for World {
         &self.neighbours
     }
 
-    async fn resource(&self, labels: &BTreeMap<String, String>) -> Result<ResourceId, PortError> {
-        let resource = self.new_resource_of(self.new_project().await?).await?;
+    async fn resource(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(ProjectId, ResourceId), PortError> {
+        let project = self.new_project().await?;
+        let resource = self.new_resource_of(project).await?;
         for (key, value) in labels {
             let insert = "INSERT INTO plexsphere.resource_labels (resource_id, key, value) \
                           VALUES ($1, $2, $3)";
             let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
             insert.execute(self.pool()).await.map_err(in_the_world)?;
         }
-        Ok(resource)
+        Ok((project, resource))
     }
 
     async fn keep(

@@ -1,0 +1,110 @@
+//! `brake show|set|release`: what is lost, what is held, and how it goes on.
+
+use broker_app::Absence;
+use broker_ports::{Brake, wire};
+use serde_json::{Value, json};
+
+use super::Desk;
+use crate::cli::{BrakeCommand, BrakeReach};
+use crate::failure::Failure;
+
+pub(crate) async fn brake(desk: &mut Desk<'_>, command: &BrakeCommand) -> Result<(), Failure> {
+    match command {
+        BrakeCommand::Show { .. } => show(desk).await,
+        BrakeCommand::Set { reach, .. } => set(desk, *reach).await,
+        BrakeCommand::Release { cluster, reach, .. } => {
+            let project = reach.project;
+            let accepted = desk.service.release_brake(&desk.context, cluster, project).await?;
+            let object = json!({
+                "cluster_id": cluster.as_str(),
+                "project_id": project.map(|project| project.to_string()),
+                "done": "brake_released",
+                "accepted": absences(&accepted),
+            });
+            let of = held(cluster.as_str(), *reach);
+            let sentence = format!("the brake of {of} is released; {}", in_words(&accepted));
+            Ok(desk.output.done(&sentence, &object)?)
+        }
+    }
+}
+
+async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
+    let status = desk.service.brake_status(&desk.context).await?;
+    let object = json!({
+        "cluster_id": status.cluster.as_str(),
+        "brakes": status.brakes.iter().map(brake_object).collect::<Vec<_>>(),
+        "absent": absences(&status.absent),
+    });
+    let mut lines: Vec<_> = status.brakes.iter().map(brake_sentence).collect();
+    if lines.is_empty() {
+        lines.push(format!("no brake is set on cluster {}", status.cluster));
+    }
+    let lost = |absence: &Absence| {
+        let Absence { resource, project, phase, lost, .. } = absence;
+        format!("  {resource} of project {project}, {phase}: {lost} is absent")
+    };
+    lines.push(format!("{} composite resources are absent", status.absent.len()));
+    lines.extend(status.absent.iter().map(lost));
+    Ok(desk.output.done(&lines.join("\n"), &object)?)
+}
+
+async fn set(desk: &mut Desk<'_>, reach: BrakeReach) -> Result<(), Failure> {
+    let cluster = desk.service.set_brake(&desk.context, reach.project).await?;
+    let object = json!({
+        "cluster_id": cluster.as_str(),
+        "project_id": reach.project.map(|project| project.to_string()),
+        "done": "brake_set",
+    });
+    let sentence = format!("the brake of {} is set", held(cluster.as_str(), reach));
+    Ok(desk.output.done(&sentence, &object)?)
+}
+
+fn held(cluster: &str, reach: BrakeReach) -> String {
+    match reach.project {
+        Some(project) => format!("project {project} on cluster {cluster}"),
+        None => format!("cluster {cluster}"),
+    }
+}
+
+fn brake_object(brake: &Brake) -> Value {
+    json!({
+        "project_id": brake.project.map(|project| project.to_string()),
+        "absent": brake.absent,
+        "expected": brake.expected,
+        "since": wire::rfc3339(brake.since),
+    })
+}
+
+fn brake_sentence(brake: &Brake) -> String {
+    let holds = match brake.project {
+        Some(project) => format!("project {project}: resources that were never applied go on"),
+        None => "the whole cluster: nothing is created, either".to_owned(),
+    };
+    let why = match (brake.absent, brake.expected) {
+        (0, 0) => "an operator set it".to_owned(),
+        (absent, expected) => format!("{absent} of {expected} composite resources were lost"),
+    };
+    format!("a brake holds {holds}; {why}, since {}", wire::rfc3339(brake.since))
+}
+
+fn absences(absent: &[Absence]) -> Vec<Value> {
+    let object = |absence: &Absence| {
+        json!({
+            "id": absence.resource.to_string(),
+            "project_id": absence.project.to_string(),
+            "phase": absence.phase.as_str(),
+            "lost": absence.lost.to_string(),
+        })
+    };
+    absent.iter().map(object).collect()
+}
+
+fn in_words(accepted: &[Absence]) -> String {
+    match accepted {
+        [] => "nothing is absent in its reach".to_owned(),
+        some => {
+            let ids: Vec<_> = some.iter().map(|absence| absence.resource.to_string()).collect();
+            format!("{} losses are accepted: {}", some.len(), ids.join(", "))
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Stage 6, by hand: many events that were set aside are resumed at once.
+
+use broker_domain::{NotFound, ProjectId};
+use broker_ports::{EventsOf, PageSize, PortName, RequestContext, Resume, Scope, SetAsideOf};
+
+use super::Service;
+use crate::call::{Kind, call};
+use crate::error::Error;
+
+impl Service {
+    /// Resumes every event that was set aside, of one Project or of every Project within the scope; answers which.
+    ///
+    /// Each resource is resumed by itself, with its own audit line. What was resumed stays resumed when a later one
+    /// fails: call it again.
+    ///
+    /// # Errors
+    ///
+    /// `assignment_not_found` for a Project outside of the scope; `outbox_…`.
+    pub async fn resume_all_events(
+        &self,
+        context: &RequestContext,
+        project: Option<ProjectId>,
+        how: Resume,
+    ) -> Result<Vec<SetAsideOf>, Error> {
+        let of = match (context.scope(), project) {
+            (Scope::All, None) => EventsOf::All,
+            (Scope::Project(own), None) => EventsOf::Project(own),
+            (scope, Some(project)) if scope.covers(project) => EventsOf::Project(project),
+            (_, Some(project)) => return Err(project.not_found().into()),
+        };
+        let patience = self.config.deadlines.store;
+        let mut resumed = Vec::new();
+        loop {
+            let page = self.ports.outbox.set_aside_events(of, PageSize::MAX);
+            let page = call(PortName::Outbox, Kind::Read, patience, page).await?;
+            let before = resumed.len();
+            for SetAsideOf { resource, .. } in &page {
+                let one = self.ports.outbox.resume_events(*resource, how, context.attribution());
+                let one = call(PortName::Outbox, Kind::Write, patience, one).await?;
+                resumed.extend(one.map(|event| SetAsideOf::new(*resource, event)));
+            }
+            // A page of which nothing could be resumed is an old one, and would come again.
+            let last = page.len() < usize::from(PageSize::MAX.get());
+            if last || resumed.len() == before {
+                return Ok(resumed);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The budget for automatic destruction: what needs a permit, and what does not.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only the two effects that ask for permission are answered otherwise"
+)]
+
+use super::*;
+
+/// The same resource, applied before under this uid.
+fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
+    let substrate = resource
+        .substrate()
+        .clone()
+        .about_to_apply(cluster(), config_reference())
+        .armed(XrUid::new(uid).unwrap());
+    resource.record_substrate(substrate, stamp(4).at).unwrap().unwrap().into_resource()
+}
+
+fn refused(state: &PassState, answer: &Answer) -> (Vec<Effect>, Verdict) {
+    let (mut state, mut verdict) = step(state, Answer::Begin);
+    let mut effects = Vec::new();
+    while let Verdict::Perform(effect) = &verdict {
+        effects.push(effect.clone());
+        let answer = match effect {
+            Effect::CheckBrake | Effect::TakePermit(_) => answer.clone(),
+            _ => calm().answer(state.resource(), effect),
+        };
+        (state, verdict) = step(&state, answer);
+    }
+    (effects, verdict)
+}
+
+#[test]
+fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
+    let lost = applied(&ready_node(), "uid-1");
+    let uid = Lost::Xr(XrUid::new("uid-1").unwrap());
+    let shell = XrSeen::Shell { at: version(7), deleting: false };
+    let ready = with_token(&declared(MeshRole::Node, OnFailure::Rollback));
+    let ready = ready.advance(Phase::Ready, stamp(2)).unwrap().unwrap().into_resource();
+    let failed = applied(&ready, "uid-1").fail(FailureReason::from_message("x"), stamp(5));
+    let failed = failed.unwrap().unwrap().into_resource();
+    let act = |seen| PassState::act(lost.clone(), Mode::Live, seen, Action::Apply);
+    let cases = [
+        ("a lost composite resource", act(nothing(&lost)), uid.clone()),
+        ("a shell that an earlier pass re-created", act(standing(&lost, shell)), uid.clone()),
+        (
+            "Ready becomes Failed",
+            PassState::persist(lost.clone(), Mode::Live, nothing(&lost), Phase::Failed),
+            uid.clone(),
+        ),
+        ("the rollback of what was Ready", PassState::prepare(failed, Mode::Live), uid),
+    ];
+    for (why, state, lost) in cases {
+        for (answer, ending) in
+            [(Answer::Braked, Ending::Braked), (Answer::OverBudget, Ending::OverBudget)]
+        {
+            let (effects, verdict) = refused(&state, &answer);
+            assert_eq!(effects, [Effect::TakePermit(lost.clone())], "{why}");
+            assert_eq!(verdict, Verdict::End(ending), "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_consumed_token_of_what_was_never_seen_needs_a_permit() {
+    let resource = with_token(&node());
+    let token = resource.bootstrap_token_id().unwrap();
+    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
+    let mut world = World { consumed: Some((resource.token_ordinal(), token)), ..calm() };
+    let (effects, ..) = converse(&state, &mut world);
+    let permit = effects.iter().position(|it| *it == Effect::TakePermit(Lost::Node(token)));
+    let drained = effects.iter().position(|it| *it == Effect::DeregisterNode(token));
+    assert!(permit.is_some() && permit < drained, "{effects:?}");
+}
+
+#[test]
+fn first_creations_and_rollbacks_of_what_never_was_ready_need_no_permit() {
+    let resource = node();
+    let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
+    assert!(!effects.iter().any(|it| matches!(it, Effect::TakePermit(_))), "{effects:?}");
+    let never_ready = declared(MeshRole::Node, OnFailure::Rollback);
+    let failed = never_ready.fail(FailureReason::from_message("x"), stamp(3)).unwrap().unwrap();
+    let state = PassState::prepare(failed.into_resource(), Mode::Live);
+    let (effects, verdict) = refused(&state, &Answer::Braked);
+    assert_eq!((effects, verdict), (vec![Effect::CheckBrake], Verdict::End(Ending::Braked)));
+}

@@ -1,0 +1,199 @@
+//! What a sweep counts as lost, and whether that is too much to be believed. Pure.
+//!
+//! A loss is a composite resource that was applied, is wanted, and was not seen. Rows that are paused or whose
+//! namespace takes no objects are not counted: no pass would re-create those.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{BlueprintVersionId, ProjectId, ProvisionedResourceId, XrUid};
+use broker_ports::{Brake, CachedXr, CompactRow, Loss, Lost};
+use time::OffsetDateTime;
+
+/// More than this many, and more than a tenth, must be lost before a brake is set.
+const FEW: u64 = 5;
+
+/// What one sweep counted.
+#[derive(Default)]
+pub(super) struct Losses {
+    /// How many should stand, by Project.
+    expected: BTreeMap<ProjectId, u64>,
+    lost: BTreeMap<ProvisionedResourceId, LostXr>,
+}
+
+struct LostXr {
+    project: ProjectId,
+    blueprint: BlueprintVersionId,
+    uid: XrUid,
+}
+
+/// The composite resource should stand.
+pub(super) fn is_expected(row: &CompactRow) -> bool {
+    row.phase.is_converging() && row.applied.is_some()
+}
+
+/// The composite resource should stand and was not seen.
+pub(super) fn is_lost(row: &CompactRow, cached: &CachedXr) -> bool {
+    is_expected(row) && matches!(cached, CachedXr::Absent)
+}
+
+impl Losses {
+    pub(super) fn count(&mut self, row: &CompactRow, cached: &CachedXr, namespace_ready: bool) {
+        if row.paused || !is_expected(row) {
+            return;
+        }
+        *self.expected.entry(row.project_id).or_default() += 1;
+        if let (true, true, Some(uid)) = (is_lost(row, cached), namespace_ready, &row.applied) {
+            let lost = LostXr {
+                project: row.project_id,
+                blueprint: row.blueprint_version_id,
+                uid: uid.clone(),
+            };
+            self.lost.insert(row.id, lost);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// One resource of each blueprint that lost something: whether its kind still exists is asked once.
+    pub(super) fn samples(&self) -> BTreeMap<BlueprintVersionId, ProvisionedResourceId> {
+        self.lost.iter().map(|(id, lost)| (lost.blueprint, *id)).collect()
+    }
+
+    /// A kind that was withdrawn takes its objects along; nothing can be re-created there.
+    pub(super) fn forget_blueprint(&mut self, blueprint: BlueprintVersionId) {
+        self.lost.retain(|_, lost| lost.blueprint != blueprint);
+    }
+
+    /// An operator accepted these.
+    pub(super) fn forget_accepted(&mut self, accepted: &BTreeSet<Loss>) {
+        self.lost.retain(|id, lost| {
+            !accepted.contains(&Loss { resource: *id, lost: Lost::Xr(lost.uid.clone()) })
+        });
+    }
+
+    /// The brakes that these losses ask for.
+    ///
+    /// A Project that lost too much of its own is held by itself. The cluster is held when two Projects are, or
+    /// when what the others lost is too much together: a tenant that deletes its own objects, beside one loss of
+    /// another, holds no other Project.
+    pub(super) fn brakes(&self, now: OffsetDateTime) -> Vec<Brake> {
+        let mut lost = BTreeMap::<ProjectId, u64>::new();
+        for LostXr { project, .. } in self.lost.values() {
+            *lost.entry(*project).or_default() += 1;
+        }
+        let expected = |project: &ProjectId| self.expected.get(project).copied().unwrap_or(0);
+        let (held, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            lost.iter().partition(|(project, lost)| too_many(**lost, expected(project)));
+        let all_expected = self.expected.values().sum();
+        let scattered = others.len() > 1 && too_many(others.values().copied().sum(), all_expected);
+        if held.len() > 1 || scattered {
+            return vec![Brake::new(lost.values().sum(), all_expected, now)];
+        }
+        let of_project = |(project, lost): (&ProjectId, &u64)| {
+            Brake::new(*lost, expected(project), now).of_project(*project)
+        };
+        held.into_iter().map(of_project).collect()
+    }
+}
+
+fn too_many(lost: u64, expected: u64) -> bool {
+    lost > FEW.max(expected / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use broker_domain::{MeshRole, Phase};
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
+        Uuid::from_u128(number).try_into().unwrap()
+    }
+
+    fn row(number: u128, project: u128) -> CompactRow {
+        let role = MeshRole::Standalone;
+        let mut row =
+            CompactRow::new(id(number), id(project), id(1), id(project), id(1), role, Phase::Ready);
+        row.applied = Some(XrUid::new(format!("uid-{number}")).unwrap());
+        row
+    }
+
+    /// For each Project: how many it has, and how many of them are lost.
+    fn losses(projects: &[(u64, u64)]) -> Losses {
+        let mut losses = Losses::default();
+        let mut number = 0;
+        for ((has, lost), project) in projects.iter().zip(1..) {
+            for place in 0..*has {
+                number += 1;
+                let mut row = row(number, project);
+                // What still stands is not looked at here; only `applied` and the phase decide what is expected.
+                if place < *lost {
+                    losses.count(&row, &CachedXr::Absent, true);
+                } else {
+                    row.paused = false;
+                    *losses.expected.entry(row.project_id).or_default() += 1;
+                }
+            }
+        }
+        losses
+    }
+
+    #[test]
+    fn brakes_follow_from_losses() {
+        type Case = (&'static str, &'static [(u64, u64)], &'static [Option<u128>]);
+        let cases: [Case; 9] = [
+            ("nothing is lost", &[(100, 0)], &[]),
+            ("five are believed", &[(5, 5)], &[]),
+            ("six of eight are not", &[(8, 6)], &[Some(1)]),
+            ("a tenth is believed", &[(100, 10)], &[]),
+            ("a tenant deletes its own", &[(50, 50), (1_000, 0)], &[Some(1)]),
+            ("beside a loss of another", &[(500, 500), (500, 1)], &[Some(1)]),
+            ("two Projects lose too much", &[(8, 8), (8, 8), (1_000, 0)], &[None]),
+            ("many Projects lose a little", &[(3, 3), (3, 3), (3, 3)], &[None]),
+            ("two Projects lose little", &[(100, 4), (100, 4)], &[]),
+        ];
+        for (why, projects, expected) in cases {
+            let brakes = losses(projects).brakes(OffsetDateTime::UNIX_EPOCH);
+            let held: Vec<_> = brakes.iter().map(|brake| brake.project).collect();
+            let expected: Vec<_> = expected.iter().map(|project| project.map(id)).collect();
+            assert_eq!(held, expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn losses_that_no_pass_would_re_create_are_not_counted() {
+        type Case = (&'static str, fn(&mut CompactRow), bool, usize);
+        let cases: [Case; 5] = [
+            ("an applied row counts", |_| {}, true, 1),
+            ("in Pending, too", |row| row.phase = Phase::Pending, true, 1),
+            ("a paused row does not", |row| row.paused = true, true, 0),
+            ("behind a closed gate neither", |_| {}, false, 0),
+            ("a row that was never applied neither", |row| row.applied = None, true, 0),
+        ];
+        for (why, change, namespace_ready, expected) in cases {
+            let mut row = row(1, 1);
+            change(&mut row);
+            let mut losses = Losses::default();
+            losses.count(&row, &CachedXr::Absent, namespace_ready);
+            assert_eq!(losses.len(), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn accepted_losses_and_withdrawn_kinds_are_forgotten() {
+        let mut accepted = losses(&[(8, 8)]);
+        let uid = XrUid::new("uid-1").unwrap();
+        accepted.forget_accepted(&[Loss { resource: id(1), lost: Lost::Xr(uid) }].into());
+        assert_eq!(accepted.len(), 7, "one was accepted");
+        let other = XrUid::new("uid-of-before").unwrap();
+        accepted.forget_accepted(&[Loss { resource: id(2), lost: Lost::Xr(other) }].into());
+        assert_eq!(accepted.len(), 7, "a later loss counts again");
+        let mut withdrawn = losses(&[(8, 8), (2, 2)]);
+        withdrawn.forget_blueprint(id(1));
+        assert_eq!(withdrawn.len(), 2);
+    }
+}

@@ -1,0 +1,246 @@
+//! A scripted API server: one kind, whose objects, versions and watches the test controls.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{CachedXr, XrTarget};
+use broker_render::Xrd;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
+use tokio::task::JoinSet;
+
+use crate::cache::{Cache, CacheOptions};
+
+const PROJECT: &str = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+/// How the server ends a watch.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// With the last chunk of the answer.
+    Closed,
+    /// With the connection.
+    Cut,
+}
+
+/// An API server under control of the test.
+#[derive(Clone, Default)]
+pub(super) struct Server {
+    state: Arc<Mutex<State>>,
+    /// Read by every list, and written by a test that holds them up.
+    lists_go_on: Arc<RwLock<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    /// The version of each object.
+    objects: BTreeMap<u32, u64>,
+    lists: usize,
+    /// How many objects each list was asked for, and how many bytes it was answered with.
+    pages: Vec<(usize, usize)>,
+    /// From which version each watch began, and where its lines go.
+    watches: Vec<(String, Option<mpsc::UnboundedSender<io::Result<Bytes>>>)>,
+}
+
+impl Server {
+    /// The store has these objects from now on, at that version.
+    pub(super) fn restore(&self, objects: &[(u32, u64)], version: u64) {
+        let mut state = self.lock();
+        state.objects = objects.iter().copied().collect();
+        state.version = version;
+    }
+
+    /// Sends a line to the current watch.
+    pub(super) fn say(&self, line: String) {
+        let state = self.lock();
+        let (_, Some(lines)) = state.watches.last().unwrap() else { panic!("the watch has ended") };
+        lines.send(Ok(line.into())).unwrap();
+    }
+
+    /// Ends the current watch.
+    pub(super) fn end_watch(&self, end: End) {
+        let lines = self.lock().watches.last_mut().and_then(|(_, lines)| lines.take()).unwrap();
+        match end {
+            End::Closed => drop(lines),
+            End::Cut => lines.send(Err(io::ErrorKind::ConnectionReset.into())).unwrap(),
+        }
+    }
+
+    /// Lists are not answered until the guard is dropped.
+    pub(super) fn hold_lists(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.lists_go_on).try_write_owned().unwrap()
+    }
+
+    /// How many lists were asked for.
+    pub(super) fn lists(&self) -> usize {
+        self.lock().lists
+    }
+
+    /// How many objects each list was asked for, and how many bytes it was answered with.
+    pub(super) fn pages(&self) -> Vec<(usize, usize)> {
+        self.lock().pages.clone()
+    }
+
+    /// From which version each watch began.
+    pub(super) fn watched_from(&self) -> Vec<String> {
+        self.lock().watches.iter().map(|(from, _)| from.clone()).collect()
+    }
+
+    async fn serve(self, request: Request<Body>) -> Result<Answer, Infallible> {
+        let whole = |body: &Value| {
+            let body = Full::from(body.to_string()).map_err(|never| match never {});
+            Ok(Response::new(body.boxed_unsync()))
+        };
+        if request.uri().path() == "/api/v1/namespaces/kube-system" {
+            return whole(&json!({"metadata": {"uid": id(0)}}));
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let value = |key: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+        };
+        if query.contains("watch=true") {
+            let from = value("resourceVersion").unwrap().to_owned();
+            let (lines, mut told) = mpsc::unbounded_channel();
+            self.lock().watches.push((from, Some(lines)));
+            let told = stream::poll_fn(move |context| told.poll_recv(context));
+            let body = StreamBody::new(told.map(|line| line.map(Frame::data)));
+            return Ok(Response::new(body.boxed_unsync()));
+        }
+        self.lock().lists += 1;
+        let _go_on = self.lists_go_on.read().await;
+        let mut state = self.lock();
+        let number = |key: &str| value(key).and_then(|value| value.parse::<usize>().ok());
+        let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap());
+        let page = state.objects.iter().skip(from).take(limit);
+        let items: Vec<_> = page.map(|(number, at)| object(*number, *at)).collect();
+        let mut page = json!({"metadata": {"resourceVersion": state.version.to_string()}});
+        if from + items.len() < state.objects.len() {
+            page["metadata"]["continue"] = json!((from + items.len()).to_string());
+        }
+        page["items"] = items.into();
+        state.pages.push((limit, page.to_string().len()));
+        whole(&page)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// A cache that follows the server's kind.
+pub(super) struct Followed {
+    pub(super) server: Server,
+    pub(super) cache: Arc<Cache>,
+    pub(super) xrd: Arc<Xrd>,
+    _running: JoinSet<()>,
+}
+
+impl Followed {
+    /// Warm over these objects, at that version.
+    pub(super) async fn of(objects: &[(u32, u64)], version: u64) -> Self {
+        Self::with(CacheOptions::default(), objects, version).await
+    }
+
+    pub(super) async fn with(options: CacheOptions, objects: &[(u32, u64)], version: u64) -> Self {
+        let server = Server::default();
+        server.restore(objects, version);
+        let serving = server.clone();
+        let service = tower::service_fn(move |request| serving.clone().serve(request));
+        let cache = Cache::new(Client::new(service, "default"), options);
+        let cache = Arc::new(cache);
+        let mut running = JoinSet::new();
+        let run = Arc::clone(&cache);
+        running.spawn(async move { run.run(std::future::pending()).await });
+        let followed = Self { server, cache, xrd: Arc::new(xrd()), _running: running };
+        followed.cache.track(&followed.xrd);
+        followed.until_watches(1).await;
+        followed
+    }
+
+    /// Waits until so many watches have begun and the kind is warm.
+    pub(super) async fn until_watches(&self, count: usize) {
+        self.until("a watch", |server| server.watched_from().len() == count).await;
+        while self.cache.warm(&self.xrd).is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Waits for something; the clock moves meanwhile.
+    pub(super) async fn until(&self, what: &str, happened: impl Fn(&Server) -> bool) {
+        // Longer than any time-out of the cache, shorter than the time after which it lists without a reason.
+        for _ in 0..180_000 {
+            if happened(&self.server) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        panic!(
+            "waited in vain for {what}: {} lists, watches {:?}",
+            self.server.lists(),
+            self.server.watched_from()
+        );
+    }
+
+    /// Whether the warm cache shows an object.
+    pub(super) fn sees(&self, number: u32) -> bool {
+        let warm = self.cache.warm(&self.xrd).expect("the kind is warm");
+        let project = PROJECT.parse().unwrap();
+        let target = XrTarget::new(resource(number), project, Arc::clone(&self.xrd));
+        matches!(warm.observe(&target), CachedXr::Seen { .. })
+    }
+}
+
+/// The line of a bookmark.
+pub(super) fn bookmark(version: u64) -> String {
+    let object = json!({"metadata": {"resourceVersion": version.to_string()}});
+    format!("{}\n", json!({"type": "BOOKMARK", "object": object}))
+}
+
+pub(super) fn resource(number: u32) -> ProvisionedResourceId {
+    id(number).parse().unwrap()
+}
+
+fn id(number: u32) -> String {
+    format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
+}
+
+fn object(number: u32, version: u64) -> Value {
+    json!({"metadata": {
+        "name": format!("pr-{}", id(number)),
+        "namespace": format!("plexsphere-project-{PROJECT}"),
+        "uid": id(number),
+        "resourceVersion": version.to_string(),
+    }})
+}
+
+fn xrd() -> Xrd {
+    let document = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "machines.example.org"},
+        "spec": {
+            "group": "example.org",
+            "names": {"kind": "Machine", "plural": "machines"},
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    Xrd::parse(document.to_string().as_bytes()).unwrap()
+}

@@ -1,0 +1,197 @@
+//! Locks: one process migrates at a time, and no step waits for a table longer than its users can bear.
+//!
+//! A statement that waits for an exclusive lock makes every later reader and writer of that table wait behind it. So
+//! the wait is short, and the error names the lock and the session that held it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Row};
+use tokio::time::{Instant, sleep};
+
+use super::error::MigrateError;
+
+/// One process at a time changes the schema. Both sets share the lock: one refers to the other.
+const MIGRATION_LOCK: i64 = 0x7072_6f76_6272_6b72;
+
+/// How long a process waits for another one that migrates.
+const TURN_WITHIN: Duration = Duration::from_mins(1);
+
+/// How often it asks. A statement that waited for the lock would keep its snapshot, and a concurrent index build waits
+/// for all snapshots: the two would deadlock.
+const TURN_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a step may wait for a lock that others queue behind.
+pub(super) const LOCK_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a statement outside of a transaction may wait. An index that is built concurrently waits for the
+/// transactions of others and makes only other migrations wait.
+pub(super) const STATEMENT_LOCK_WITHIN: Duration = Duration::from_mins(10);
+
+/// How often the server is asked what a step waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A query of another session is cut in messages.
+const MOST_SHOWN: usize = 120;
+
+/// The lock that one process waits for is one that another holds.
+const BLOCKED: &str = "SELECT w.mode, w.locktype, w.relation::regclass::text AS relation, b.pid,
+    a.application_name, a.state, a.query
+FROM pg_locks AS w
+    CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b (pid)
+    LEFT JOIN pg_stat_activity AS a ON a.pid = b.pid
+WHERE w.pid = $1 AND NOT w.granted
+LIMIT 1";
+
+const MIGRATING: &str = "SELECT NULL AS mode, l.locktype, NULL AS relation, l.pid,
+    a.application_name, a.state, a.query
+FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+    AND l.classid::bigint = $1 >> 32 AND l.objid::bigint = $1 & 4294967295
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+LIMIT 1";
+
+/// A connection that holds the right to migrate, and is closed when it is dropped: that gives the right back.
+pub(super) struct Session {
+    pub(super) connection: PoolConnection<Postgres>,
+    pool: PgPool,
+    pid: i32,
+}
+
+impl Session {
+    /// Waits for its turn.
+    pub(super) async fn open(pool: &PgPool) -> Result<Self, MigrateError> {
+        let mut connection = pool.acquire().await?;
+        connection.close_on_drop();
+        let pid = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *connection).await?;
+        let mut session = Self { connection, pool: pool.clone(), pid };
+        let since = Instant::now();
+        loop {
+            let ours = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(MIGRATION_LOCK);
+            if ours.fetch_one(&mut *session.connection).await? {
+                return Ok(session);
+            }
+            if since.elapsed() > TURN_WITHIN {
+                let holder = sqlx::query(MIGRATING)
+                    .bind(MIGRATION_LOCK)
+                    .fetch_optional(&mut *session.connection)
+                    .await?;
+                let holder =
+                    holder.map(|row| Lock::of(&row).map(|lock| lock.holder)).transpose()?;
+                return Err(MigrateError::Busy { holder: holder.unwrap_or_default() });
+            }
+            sleep(TURN_EVERY).await;
+        }
+    }
+
+    /// Runs one statement, or several in one message, and waits for locks no longer than the session's timeout. On a
+    /// timeout the error comes with the lock that was waited for.
+    pub(super) async fn execute(&mut self, sql: &str) -> Result<u64, StepError> {
+        let text = AssertSqlSafe(sql.to_owned());
+        let work = sqlx::raw_sql(text).execute(&mut *self.connection);
+        let (result, lock) = watched(&self.pool, self.pid, work).await;
+        match result {
+            Ok(done) => Ok(done.rows_affected()),
+            Err(error) if is_lock_timeout(&error) => Err(StepError::Locked(
+                lock.map_or_else(|| "a lock".to_owned(), |it| it.to_string()),
+            )),
+            Err(error) => Err(StepError::Refused(error)),
+        }
+    }
+
+    /// For how long statements wait for a lock from now on.
+    pub(super) async fn wait_within(&mut self, limit: Duration) -> Result<(), sqlx::Error> {
+        let set = format!("SET lock_timeout = {}", limit.as_millis());
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut *self.connection).await.map(drop)
+    }
+}
+
+/// Why a step did not happen.
+#[derive(Debug)]
+pub(super) enum StepError {
+    /// It waited too long for this lock.
+    Locked(String),
+    /// The database refused it, or did not answer.
+    Refused(sqlx::Error),
+}
+
+impl From<sqlx::Error> for StepError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// A lock that was waited for, and the session that held it.
+struct Lock {
+    what: String,
+    holder: String,
+}
+
+impl Lock {
+    fn of(row: &sqlx::postgres::PgRow) -> Result<Self, sqlx::Error> {
+        let mode: Option<String> = row.try_get("mode")?;
+        let relation: Option<String> = row.try_get("relation")?;
+        let locktype: String = row.try_get("locktype")?;
+        let pid: i32 = row.try_get("pid")?;
+        let text = |column| row.try_get::<Option<String>, _>(column);
+        let said = [text("application_name")?, text("state")?, text("query")?.map(|it| shown(&it))];
+        let said: Vec<_> = said.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+        let mode = mode.unwrap_or_default();
+        Ok(Self {
+            what: relation
+                .map_or_else(|| format!("{mode} ({locktype})"), |it| format!("{mode} on {it}")),
+            holder: format!("process {pid} ({})", said.join(", ")),
+        })
+    }
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, held by {}", self.what, self.holder)
+    }
+}
+
+/// A query in one line, and not all of it.
+fn shown(query: &str) -> String {
+    let mut line = query.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > MOST_SHOWN {
+        line.truncate(line.floor_char_boundary(MOST_SHOWN));
+        line.push('…');
+    }
+    line
+}
+
+fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() == Some("55P03")
+}
+
+/// Does the work, and answers which lock it was last seen waiting for.
+async fn watched<T>(
+    pool: &PgPool,
+    pid: i32,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> (Result<T, sqlx::Error>, Option<Lock>) {
+    let mut seen = None;
+    let result = match select(pin!(work), pin!(watch(pool, pid, &mut seen))).await {
+        Either::Left((result, _)) => result,
+        Either::Right((never, _)) => match never {},
+    };
+    (result, seen)
+}
+
+/// A look that fails is left out: the server may have no connection to spare, and the step decides how this ends.
+async fn watch(pool: &PgPool, pid: i32, seen: &mut Option<Lock>) -> Infallible {
+    loop {
+        sleep(LOOK_EVERY).await;
+        if let Ok(Some(row)) = sqlx::query(BLOCKED).bind(pid).fetch_optional(pool).await
+            && let Ok(lock) = Lock::of(&row)
+        {
+            *seen = Some(lock);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Stage 2 on Postgres: permits for what was lost, within one budget for all replicas.
+
+use std::collections::BTreeSet;
+
+use broker_domain::{BootstrapTokenId, ClusterId, Error, ProvisionedResourceId, XrUid};
+use broker_ports::{AuditAction, Loss, Lost, Permit, PermitRequest, PortError};
+use uuid::Uuid;
+
+use crate::error::{Classified, drifted};
+use crate::sql::{Statement, gives, takes};
+use crate::store::PgStore;
+use crate::transaction;
+use crate::values::{microseconds, signed};
+
+takes! {
+    struct BudgetValues<'a> {
+        cluster_id: &'a str,
+    }
+}
+
+takes! {
+    struct PermitValues<'a> {
+        id: Uuid,
+        epoch: i64,
+        seen: i64,
+        cluster_id: &'a str,
+        loss: &'a str,
+        least: i64,
+        percent: i64,
+        most: i64,
+        within_microseconds: i64,
+        fleet_that_counts: i64,
+        action: &'a str,
+        actor: &'a str,
+        correlation_id: &'a str,
+    }
+}
+
+gives! {
+    struct LockedRow {
+        locked: bool,
+    }
+}
+
+gives! {
+    struct PermitRow {
+        verdict: String,
+    }
+}
+
+gives! {
+    struct LossRow {
+        provisioned_resource_id: Uuid,
+        loss: String,
+    }
+}
+
+/// One request of a cluster at a time. A statement of its own: the next one has to see what the one before
+/// committed, so it must begin after the lock was had.
+pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement::new(
+    "schedule.permit.lock",
+    "SELECT pg_advisory_xact_lock(hashtextextended('provisioning permits ' || $1, 0)) IS NOT NULL AS locked",
+);
+
+/// The row first, then its place in the schedule, as every write does. Rows that a permit was handed out for
+/// long ago, of a resource that has stood again since, are removed on the way.
+pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
+    "schedule.permit",
+    "WITH stored AS MATERIALIZED (
+    SELECT id, project_id, status, version FROM plexsphere.provisioned_resources
+    WHERE id = $1
+    FOR SHARE
+), placed AS MATERIALIZED (
+    SELECT stored.*, s.lease_epoch
+    FROM stored CROSS JOIN plexsphere.provisioned_resource_schedule AS s
+    WHERE s.provisioned_resource_id = $1
+    FOR SHARE OF s
+), known AS MATERIALIZED (
+    SELECT FROM plexsphere.provisioning_permits WHERE provisioned_resource_id = $1 AND loss = $5
+), spent AS MATERIALIZED (
+    SELECT count(*) AS permits FROM plexsphere.provisioning_permits
+    WHERE cluster_id = $4 AND NOT accepted
+        AND taken_at > clock_timestamp() - $9::bigint * interval '1 microsecond'
+), fleet AS MATERIALIZED (
+    SELECT count(*) AS size FROM (
+        SELECT FROM plexsphere.provisioned_resources
+        WHERE status IN ('Pending', 'Provisioning', 'Enrolling', 'Ready')
+            AND xr_uid IS NOT NULL AND cluster_id = $4
+        LIMIT $10
+    ) AS counted
+), judged AS MATERIALIZED (
+    SELECT id, project_id, status, lease_epoch, CASE
+        WHEN lease_epoch <> $2 THEN 'lease lost'
+        WHEN version <> $3 THEN 'stale'
+        WHEN EXISTS (
+            SELECT FROM plexsphere.provisioning_brake AS b
+            WHERE b.cluster_id = $4 AND (b.project_id IS NULL OR b.project_id = placed.project_id)
+        ) THEN 'braked'
+        WHEN EXISTS (SELECT FROM known) THEN 'known'
+        WHEN spent.permits >= least($8::bigint, greatest($6::bigint, fleet.size * $7::bigint / 100))
+            THEN 'over budget'
+        ELSE 'granted'
+    END AS verdict
+    FROM placed CROSS JOIN spent CROSS JOIN fleet
+), forgotten AS (
+    DELETE FROM plexsphere.provisioning_permits AS p
+    USING judged
+    WHERE judged.verdict = 'granted' AND p.provisioned_resource_id = $1
+        AND p.taken_at <= clock_timestamp() - 2 * $9::bigint * interval '1 microsecond'
+), taken AS (
+    INSERT INTO plexsphere.provisioning_permits
+        (provisioned_resource_id, loss, cluster_id, taken_at, accepted)
+    SELECT id, $5, $4, clock_timestamp(), false FROM judged WHERE verdict = 'granted'
+), line AS (
+    INSERT INTO plexsphere.provisioned_resource_audit
+        (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase, epoch)
+    SELECT project_id, id, $11, $12, $13, status, status, lease_epoch FROM judged WHERE verdict = 'granted'
+)
+SELECT verdict FROM judged",
+);
+
+pub(crate) const ACCEPTED_LOSSES: Statement<BudgetValues<'_>, LossRow> = Statement::new(
+    "schedule.accepted_losses",
+    "SELECT provisioned_resource_id, loss FROM plexsphere.provisioning_permits
+WHERE cluster_id = $1 AND accepted",
+);
+
+impl PgStore {
+    pub(super) async fn take_permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        let PermitRequest { lease, seen, cluster, lost, allowance, by, .. } = request;
+        let (cluster_id, loss) = (cluster.as_str(), lost.to_string());
+        let values = PermitValues {
+            id: lease.resource.as_uuid(),
+            epoch: signed(lease.epoch.get()),
+            seen: signed(seen.get()),
+            cluster_id,
+            loss: &loss,
+            least: signed(allowance.least),
+            percent: signed(allowance.percent),
+            most: signed(allowance.most),
+            within_microseconds: microseconds(allowance.within),
+            fleet_that_counts: signed(allowance.fleet_that_counts()),
+            action: AuditAction::PermitTaken.as_str(),
+            actor: by.actor.as_str(),
+            correlation_id: by.correlation_id.as_str(),
+        };
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
+        let lock =
+            LOCK_BUDGET.one(&mut transaction, BudgetValues { cluster_id }).await.harmless()?;
+        debug_assert!(lock.locked, "the statement waits until the lock is had");
+        let row = TAKE_PERMIT.optional(&mut transaction, values).await.harmless()?;
+        transaction.commit().await.committing()?;
+        match row.as_ref().map(|row| row.verdict.as_str()) {
+            None | Some("stale") => Ok(Permit::Stale),
+            Some("lease lost") => Ok(Permit::LeaseLost),
+            Some("braked") => Ok(Permit::Braked),
+            Some("over budget") => Ok(Permit::OverBudget),
+            Some("known" | "granted") => Ok(Permit::Granted),
+            Some(other) => Err(PortError::rejected(format!("{other:?} is no answer to a permit"))),
+        }
+    }
+
+    pub(super) async fn losses_accepted(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<BTreeSet<Loss>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = BudgetValues { cluster_id: cluster.as_str() };
+        let rows = ACCEPTED_LOSSES.all(&mut connection, values).await.harmless()?;
+        let losses = rows.into_iter().map(|row| {
+            let id = row.provisioned_resource_id;
+            row.into_loss().map_err(|error| drifted("provisioning_permits", id, error))
+        });
+        losses.collect()
+    }
+}
+
+impl LossRow {
+    fn into_loss(self) -> Result<Loss, Error> {
+        let Self { provisioned_resource_id, loss } = self;
+        let resource = ProvisionedResourceId::new(provisioned_resource_id)?;
+        let lost = match loss.split_once(':') {
+            Some(("xr", uid)) => Lost::Xr(XrUid::new(uid)?),
+            Some(("node", token)) => {
+                let odd = |_| Error::invalid("loss", format!("{token:?} is no token's id"));
+                Lost::Node(BootstrapTokenId::new(Uuid::parse_str(token).map_err(odd)?)?)
+            }
+            Some(_) | None => {
+                return Err(Error::invalid("loss", format!("{loss:?} is neither xr nor node")));
+            }
+        };
+        Ok(Loss { resource, lost })
+    }
+}

@@ -1,0 +1,108 @@
+//! What the blueprints of a catalog define together. A cluster has one definition of a kind and one
+//! Composition of a name, so blueprints that share either have to agree on it.
+
+use std::collections::BTreeMap;
+
+use broker_domain::Error;
+
+use super::composition::Composition;
+use super::{Blueprint, File, Problem, Severity};
+use crate::canonical::Digest;
+use crate::composition_ref::CompositionName;
+use crate::text::quoted;
+use crate::xrd::{Scope, Xrd};
+
+/// The kinds and Compositions of the blueprints that were added so far.
+///
+/// Schemas are compared without their descriptions.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    /// By group and kind.
+    kinds: BTreeMap<(String, String), Kind>,
+    /// With the blueprint that brought each.
+    compositions: BTreeMap<CompositionName, (String, Digest)>,
+}
+
+#[derive(Debug)]
+struct Kind {
+    slug: String,
+    plural: String,
+    scope: Scope,
+    /// The schema of each version, with the blueprint that brought it.
+    versions: BTreeMap<String, (String, Digest)>,
+}
+
+impl Definitions {
+    /// Adds a blueprint, and names everything that it defines otherwise than one before it.
+    pub fn add(&mut self, blueprint: &Blueprint) -> Vec<Problem> {
+        let Blueprint { slug, xrd, composition, composition_spec, .. } = blueprint;
+        self.add_parts(slug, xrd, composition, *composition_spec)
+    }
+
+    /// Adds a blueprint that a catalog published before, from its stored files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when a file cannot be read. Nothing was added then.
+    pub fn add_published(
+        &mut self,
+        slug: &str,
+        xrd: &[u8],
+        composition: &[u8],
+    ) -> Result<(), Error> {
+        let (xrd, composition) = (Xrd::parse(xrd)?, Composition::parse(composition)?);
+        self.add_parts(slug, &xrd, &composition.name, composition.spec);
+        Ok(())
+    }
+
+    fn add_parts(
+        &mut self,
+        slug: &str,
+        xrd: &Xrd,
+        composition: &CompositionName,
+        spec: Digest,
+    ) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut error = |file, message| {
+            let severity = Severity::Error;
+            problems.push(Problem { severity, slug: slug.to_owned(), file, message });
+        };
+        let (group, name) = (xrd.group().to_owned(), xrd.kind().to_owned());
+        let kind = self.kinds.entry((group, name)).or_insert_with(|| Kind {
+            slug: slug.to_owned(),
+            plural: xrd.plural().to_owned(),
+            scope: xrd.scope(),
+            versions: BTreeMap::new(),
+        });
+        let named = format!("{} of {}", xrd.kind(), xrd.group());
+        if (kind.plural.as_str(), kind.scope) != (xrd.plural(), xrd.scope()) {
+            let other = quoted(&kind.slug);
+            let message = format!("spec: blueprint {other} gives {named} another plural or scope");
+            error(File::Xrd, message);
+        }
+        for (version, schema) in xrd.schemas() {
+            let known = kind.versions.entry(version.clone());
+            let (other, known) = known.or_insert_with(|| (slug.to_owned(), *schema));
+            if known != schema {
+                let other = quoted(other);
+                let message = format!(
+                    "spec.versions: blueprint {other} has another schema for {version} of {named}; \
+                     use the same, or a new version name"
+                );
+                error(File::Xrd, message);
+            }
+        }
+        let known = self.compositions.entry(composition.clone());
+        let (other, known) = known.or_insert_with(|| (slug.to_owned(), spec));
+        // The versions of one blueprint follow each other under one name.
+        if *known != spec && other != slug {
+            let other = quoted(other);
+            let message = format!(
+                "metadata.name: blueprint {other} has another Composition of this name; \
+                 use a name of its own"
+            );
+            error(File::Composition, message);
+        }
+        problems
+    }
+}

@@ -1,0 +1,87 @@
+//! Which Composition an XR uses: `compositionRef`, which Crossplane fills at random where it is absent.
+//!
+//! The broker pins it on every XR that it has not armed yet. On an armed XR it stays as it stands: Crossplane
+//! deletes what the old Composition composed when the reference changes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use broker_domain::Error;
+use serde_json::{Map, Value, json};
+
+use crate::text::quoted;
+use crate::xrd::{Scope, is_subdomain};
+
+/// The name of a Composition: a DNS-1123 subdomain.
+///
+/// ```
+/// use broker_render::CompositionName;
+///
+/// assert_eq!(CompositionName::new("sample-machine")?.as_str(), "sample-machine");
+/// assert!(CompositionName::new("Sample Machine").is_err());
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CompositionName(Arc<str>);
+
+impl CompositionName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the API server would refuse it as the name of an object.
+    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, Error> {
+        let name = name.into();
+        if is_subdomain(&name) {
+            return Ok(Self(name));
+        }
+        Err(Error::invalid("composition", format!("is {}; use a DNS subdomain", quoted(&name))))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CompositionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The Composition that a live XR names; `None` where it names none.
+///
+/// ```
+/// use broker_render::{Scope, composition_ref};
+/// use serde_json::json;
+///
+/// let live = json!({"spec": {"crossplane": {"compositionRef": {"name": "sample-machine"}}}});
+/// assert_eq!(composition_ref(&live, Scope::Namespaced), Some("sample-machine"));
+/// assert_eq!(composition_ref(&live, Scope::LegacyCluster), None);
+/// ```
+pub fn composition_ref(live: &Value, scope: Scope) -> Option<&str> {
+    let spec = live.get("spec")?;
+    let holder = match scope {
+        Scope::Namespaced | Scope::Cluster => spec.get("crossplane")?,
+        Scope::LegacyCluster => spec,
+    };
+    holder.get("compositionRef")?.get("name")?.as_str()
+}
+
+/// Writes a reference where the scope keeps it.
+pub(crate) fn pin(spec: &mut Map<String, Value>, scope: Scope, name: &str) {
+    let (key, value) = match scope {
+        Scope::Namespaced | Scope::Cluster => {
+            ("crossplane", json!({"compositionRef": {"name": name}}))
+        }
+        Scope::LegacyCluster => ("compositionRef", json!({"name": name})),
+    };
+    spec.insert(key.to_owned(), value);
+}
+
+/// Removes what [`pin`] writes in any scope: a comparison with a live XR leaves the reference out.
+pub(crate) fn remove(spec: &mut Map<String, Value>) {
+    spec.remove("crossplane");
+    spec.remove("compositionRef");
+}

@@ -1,0 +1,147 @@
+//! Migrating a database that holds resources of the first release: no table is rewritten, and no transaction that keeps
+//! its users out reads or writes rows.
+
+use std::collections::BTreeMap;
+
+use broker_pg::migrate;
+use broker_tests::proxy::Request;
+use broker_tests::{PgProxy, TestDatabase, until};
+use sqlx::{Executor, PgPool, Row};
+
+use super::dump::dump;
+use super::{another_pool, versions};
+use crate::servers::pg::fresh_database;
+
+/// More than one batch.
+const FILL: &str = "SET session_replication_role = replica;
+INSERT INTO plexsphere.provisioned_resources
+    (id, resource_id, project_id, blueprint_version_id, cloud_credential_id, status, xr_name)
+SELECT id, id, id, id, id, (ARRAY['Pending', 'Ready', 'Failed', 'Deregistering', 'Deleted'])[1 + n % 5], 'xr-' || n
+FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 12000) AS n) AS r;
+INSERT INTO plexsphere.provisioned_resource_outbox_token (provisioned_resource_id, event_type)
+SELECT id, 'broker.ProvisionedResourceRequested' FROM plexsphere.provisioned_resources;
+SET session_replication_role = DEFAULT";
+
+/// A database of the first release, with resources in it.
+async fn first_release() -> TestDatabase {
+    let database = fresh_database().await;
+    migrate::down(database.pool(), 27).await.unwrap();
+    database.pool().execute(FILL).await.unwrap();
+    database
+}
+
+/// Where the rows of the first release's tables lie. Another file is a table that was rewritten.
+async fn files(pool: &PgPool) -> Vec<i64> {
+    let files = "SELECT pg_relation_filenode('plexsphere.' || name)::bigint
+        FROM unnest(ARRAY['provisioned_resources', 'provisioned_resource_outbox_token']) AS name";
+    sqlx::query_scalar(files).fetch_all(pool).await.unwrap()
+}
+
+fn is_commit(request: &Request) -> bool {
+    request.verb == "COMMIT"
+}
+
+/// The strongest lock that another session holds on each table of the first release.
+async fn held(pool: &PgPool) -> BTreeMap<String, String> {
+    let locks = "SELECT c.relname, l.mode FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+        WHERE l.granted AND l.pid <> pg_backend_pid()
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND c.relname IN ('provisioned_resources', 'provisioned_resource_outbox_token')
+            AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+        ORDER BY l.mode DESC";
+    let rows = sqlx::query(locks).fetch_all(pool).await.unwrap();
+    rows.iter().map(|row| (row.get("relname"), row.get("mode"))).collect()
+}
+
+#[tokio::test]
+async fn filled_tables_are_not_rewritten_and_locked_by_the_catalog_steps_only() {
+    let database = first_release().await;
+    let before = files(database.pool()).await;
+    let proxy = PgProxy::to(&database).await;
+    let mut commit = proxy.script().first(is_commit).before_forward().hold();
+    let pool = proxy.pool();
+    let mut migrating = Box::pin(migrate::up(&pool));
+    let mut seen = Vec::new();
+    let done = loop {
+        tokio::select! {
+            done = &mut migrating => break done.unwrap(),
+            () = commit.reached() => {
+                let ended = proxy.script().seen();
+                let step = ended.iter().rev().nth(2).unwrap().target.clone();
+                seen.push((held(database.pool()).await, step));
+                let next = proxy.script().first(is_commit).before_forward().hold();
+                std::mem::replace(&mut commit, next).release();
+            }
+        }
+    };
+    assert_eq!(done, versions()[2..]);
+    assert_eq!(files(database.pool()).await, before, "a table was rewritten");
+
+    let modes: Vec<_> = seen
+        .iter()
+        .map(|(locks, _)| locks.values().map(String::as_str).collect::<Vec<_>>())
+        .collect();
+    let expected = [
+        vec!["AccessExclusiveLock"],   // 0028: columns, without their values
+        vec!["AccessExclusiveLock"],   // 0028: the key and NOT NULL, both proven before
+        vec!["ShareRowExclusiveLock"], // 0029: a reference and a trigger
+        vec!["AccessExclusiveLock"],   // 0030: a column
+        vec!["AccessExclusiveLock"],   // 0030: the key
+    ];
+    assert_eq!(modes, expected, "{seen:?}");
+    for (_, step) in seen {
+        let reads = ["\nUPDATE ", "\nINSERT INTO ", "\nDELETE "]
+            .iter()
+            .find(|verb| step.lines().any(|line| format!("\n{line}").starts_with(**verb)));
+        assert_eq!(reads, None, "rows are changed under a lock: {step}");
+    }
+    let left: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM plexsphere.provisioned_resources AS r
+         WHERE NOT EXISTS (SELECT FROM plexsphere.provisioned_resource_schedule AS s
+             WHERE s.provisioned_resource_id = r.id)",
+    )
+    .fetch_one(database.pool())
+    .await
+    .unwrap();
+    assert_eq!(left, 0, "resources without a place in the schedule");
+}
+
+#[tokio::test]
+async fn index_build_that_was_ended_half_way_is_repeated() {
+    let expected = dump(fresh_database().await.pool()).await;
+    let database = first_release().await;
+    let proxy = PgProxy::to(&database).await;
+    let is_build = |request: &Request| request.target.contains("INDEX CONCURRENTLY");
+    let mut build = proxy.script().first(is_build).before_forward().hold();
+    // A build waits for every older snapshot, and this is one.
+    let others = another_pool(&database);
+    let mut reader = others.acquire().await.unwrap();
+    let pool = proxy.pool();
+    let (ended, ()) = tokio::join!(migrate::up(&pool), async {
+        build.reached().await;
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+        reader.execute("SELECT count(*) FROM plexsphere.projects").await.unwrap();
+        build.release();
+        until("the build to wait", || async { invalid(database.pool()).await.map(drop) }).await;
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%INDEX CONCURRENTLY%' AND pid <> pg_backend_pid()";
+        database.pool().execute(end).await.unwrap();
+    });
+    ended.unwrap_err();
+    assert!(invalid(database.pool()).await.is_some());
+    migrate::ensure_current(database.pool()).await.unwrap_err();
+    migrate::down(database.pool(), 0).await.unwrap_err();
+
+    reader.execute("ROLLBACK").await.unwrap();
+    migrate::up(database.pool()).await.unwrap();
+    assert_eq!(invalid(database.pool()).await, None);
+    assert_eq!(dump(database.pool()).await, expected);
+}
+
+/// An index that was not built to its end.
+async fn invalid(pool: &PgPool) -> Option<String> {
+    let invalid =
+        "SELECT c.relname::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        WHERE NOT i.indisvalid AND c.relnamespace = 'plexsphere'::regnamespace";
+    sqlx::query_scalar(invalid).fetch_optional(pool).await.unwrap()
+}

@@ -1,0 +1,57 @@
+//! The pool after a database that stopped answering without closing its connections.
+
+use std::time::Duration;
+
+use broker_pg::resilient;
+use broker_tests::{PgProxy, TestPostgres};
+use futures::future::{join_all, try_join_all};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool};
+use tokio::time::timeout;
+
+const CONNECTIONS: u32 = 20;
+
+fn pool_through(proxy: &PgProxy) -> PgPool {
+    // The slots come back within the timeout of a test, or not before the test gives up.
+    let options = PgPoolOptions::new().max_connections(CONNECTIONS);
+    resilient(options.acquire_timeout(Duration::from_secs(20))).connect_lazy_with(proxy.options())
+}
+
+/// Every connection of the pool at once.
+async fn all_serve(pool: &PgPool) {
+    let held = try_join_all((0..CONNECTIONS).map(|_| pool.acquire())).await;
+    for mut connection in held.expect("the pool has lost connections") {
+        connection.execute("SELECT 1").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn pool_whose_statements_were_cancelled_unanswered_is_whole_again() {
+    let database = TestPostgres::shared().await.database().await;
+    let proxy = PgProxy::to(&database).await;
+    let pool = pool_through(&proxy);
+    let held = proxy.script().each(|request| request.target == "SELECT 2").before_forward().hold();
+    let statements = (0..CONNECTIONS).map(|_| pool.execute("SELECT 2"));
+    // A connection that is cut, or a statement that passes, would end the join before its deadline.
+    timeout(Duration::from_secs(3), join_all(statements)).await.unwrap_err();
+    assert_eq!(proxy.script().seen().len(), CONNECTIONS as usize);
+
+    all_serve(&pool).await;
+    drop(held);
+}
+
+#[tokio::test]
+async fn pool_whose_idle_connections_went_silent_is_whole_again() {
+    let database = TestPostgres::shared().await.database().await;
+    let proxy = PgProxy::to(&database).await;
+    let pool = pool_through(&proxy);
+    all_serve(&pool).await;
+    broker_tests::until("all connections to be idle for a while", || async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        (pool.num_idle() == CONNECTIONS as usize).then_some(())
+    })
+    .await;
+    proxy.go_silent();
+
+    all_serve(&pool).await;
+}

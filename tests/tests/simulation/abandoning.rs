@@ -1,0 +1,74 @@
+//! Giving up a teardown: on what it works, and what a failed attempt leaves behind.
+
+use broker_app::explain::Budgets;
+use broker_app::step::Mode;
+use broker_domain::{ClusterId, Phase, ProvisionedResource};
+use broker_ports::Schedule;
+use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_ports::{AuditAction, PortName};
+use broker_tests::world::{NODE, World, declaration, operator};
+
+/// A world with one resource whose deletion is under way.
+async fn leaving() -> (World, ProvisionedResource) {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let leaving = world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    (world, leaving)
+}
+
+#[tokio::test]
+async fn abandon_in_a_dry_run_is_refused() {
+    let (world, leaving) = leaving().await;
+    let service = world.service_of(Mode::DryRun, Budgets::default());
+    let lines = world.store.audit_trail();
+    let entry = world.store.entry(leaving.id()).await.unwrap();
+    let error = service.abandon(&operator(), leaving.id(), "why not").await.unwrap_err();
+    assert_eq!(error.reason(), "invalid_input");
+    assert!(error.to_string().starts_with("mode: is dry-run"), "{error}");
+    assert_eq!(world.get(leaving.id()).await, leaving);
+    assert_eq!(world.store.audit_trail(), lines, "no token was closed");
+    assert_eq!(world.store.entry(leaving.id()).await.unwrap(), entry, "nothing was claimed");
+}
+
+#[tokio::test]
+async fn abandon_of_a_paused_resource_works() {
+    let (world, leaving) = leaving().await;
+    world.service.pause(&operator(), leaving.id()).await.unwrap();
+    let given_up = world.service.abandon(&operator(), leaving.id(), "the cloud is gone").await;
+    assert!(given_up.unwrap().abandoned());
+    assert_eq!(world.get(leaving.id()).await.phase(), Phase::Deleted);
+    assert_eq!(world.store.entry(leaving.id()).await.unwrap().unwrap().lease, None);
+}
+
+/// The cluster that it stood on is lost, and with it every replica that would claim it.
+#[tokio::test]
+async fn abandon_of_a_lost_clusters_resource_works() {
+    let (world, leaving) = leaving().await;
+    world.cluster.swap_identity(ClusterId::new("rebuilt").unwrap());
+    let given_up = world.service.abandon(&operator(), leaving.id(), "the cluster is gone").await;
+    assert!(given_up.unwrap().abandoned());
+}
+
+#[tokio::test]
+async fn abandon_that_fails_gives_its_lease_back() {
+    let rows = [
+        (PortName::AuditSink, "record"),
+        (PortName::TokenIssuer, "close"),
+        (PortName::Repository, "record_closed"),
+        (PortName::Repository, "update_phase"),
+    ];
+    for (port, method) in rows {
+        let (world, leaving) = leaving().await;
+        let plan = FaultPlan::none().from_call(port, method, 1, Fault::BeforeEffect);
+        let service = world.service_with(plan);
+        let failed = service.abandon(&operator(), leaving.id(), "the cloud is gone").await;
+        let reason = failed.unwrap_err().reason();
+        let entry = world.store.entry(leaving.id()).await.unwrap().unwrap();
+        assert_eq!(entry.lease, None, "{port}.{method}: {reason}");
+        let again = world.service.abandon(&operator(), leaving.id(), "the cloud is gone").await;
+        assert!(again.unwrap().abandoned(), "{port}.{method}");
+        let lines = world.store.audit_trail();
+        let given_up = lines.iter().filter(|line| line.entry.action == AuditAction::Abandoned);
+        assert_eq!(given_up.count(), 1, "{port}.{method}");
+    }
+}

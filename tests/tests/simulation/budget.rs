@@ -1,0 +1,397 @@
+//! The budget for automatic destruction: what is lost is created again within it, whatever starts the passes.
+
+use std::time::Duration;
+
+use broker_app::{Passed, RunnerConfig};
+use broker_domain::{
+    Declaration, ObjectReference, OnFailure, Phase, ProjectId, ProvisionedResource,
+    ProvisionedResourceId,
+};
+use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::testing::builders::id;
+use broker_ports::{AuditAction, Brake, NamespaceObservation, Schedule};
+use broker_render::namespace;
+use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+/// What a fleet of fewer than 600 may lose in ten minutes.
+const ALLOWANCE: usize = 5;
+
+async fn fleet(world: &World, size: usize, declaration: &Declaration) -> Vec<ProvisionedResource> {
+    let mut ids = Vec::new();
+    for _ in 0..size {
+        ids.push(world.declare(declaration).await.unwrap().id());
+    }
+    for _ in 0..6 {
+        world.round_of(&ids).await;
+    }
+    let mut resources = Vec::new();
+    for id in ids {
+        resources.push(world.get(id).await);
+        assert_eq!(resources.last().unwrap().phase(), Phase::Ready);
+    }
+    resources
+}
+
+fn lose(world: &World, resources: &[ProvisionedResource]) {
+    for resource in resources {
+        world.cluster.delete_in_background(&world.xr(resource));
+    }
+    world.cluster.settle(5);
+}
+
+fn permits(world: &World) -> usize {
+    let trail = world.store.audit_trail();
+    trail.iter().filter(|line| line.entry.action == AuditAction::PermitTaken).count()
+}
+
+/// How many of these Nodes were told to leave.
+fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
+    let told = |resource: &&ProvisionedResource| {
+        let token = resource.bootstrap_token_id().expect("a Node's token");
+        world.mesh.consumer(token).is_none_or(|consumer| consumer.deregistered)
+    };
+    resources.iter().filter(told).count()
+}
+
+async fn brakes(world: &World) -> Vec<Brake> {
+    let cluster = broker_ports::Cluster::identity(&world.cluster).await.unwrap();
+    world.store.brakes(&cluster).await.unwrap()
+}
+
+async fn in_phase(world: &World, resources: &[ProvisionedResource], phase: Phase) -> usize {
+    let mut there = 0;
+    for resource in resources {
+        there += usize::from(world.get(resource.id()).await.phase() == phase);
+    }
+    there
+}
+
+#[tokio::test]
+async fn passes_without_a_sweep_re_create_no_more_than_the_allowance() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(NODE)).await;
+    lose(&world, &resources);
+    for _ in 0..3 {
+        for resource in &resources {
+            world.round(resource.id()).await.unwrap();
+        }
+    }
+    let standing = |it: &&ProvisionedResource| world.cluster.stands(&world.xr(it));
+    assert_eq!(resources.iter().filter(standing).count(), ALLOWANCE);
+    assert_eq!(deregistered(&world, &resources), ALLOWANCE);
+    assert_eq!(permits(&world), ALLOWANCE);
+}
+
+/// Three replicas whose hints come at once and whose next sweep is a day away.
+#[tokio::test(start_paused = true)]
+async fn running_replicas_stay_within_the_allowance_at_every_moment() {
+    for (size, losses) in [(12, 1), (12, 5), (12, 6), (12, 12)] {
+        let world = World::new();
+        let resources = fleet(&world, size, &declaration(NODE)).await;
+        let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let mut replicas = tokio::task::JoinSet::new();
+        for name in ["a", "b", "c"] {
+            let runner =
+                world.runner_maker(format!("replica-{name}"), world.relay(), config.clone())();
+            let mut stopped = stopped.clone();
+            replicas.spawn(async move {
+                runner.run(async move { drop(stopped.wait_for(|stop| *stop).await) }).await
+            });
+        }
+        for _ in 0..8 {
+            world.let_time_pass().await;
+        }
+        for resource in &resources[..losses] {
+            world.cluster.delete_in_background(&world.xr(resource));
+        }
+        for _ in 0..60 {
+            for _ in 0..4 {
+                world.let_time_pass().await;
+            }
+            let gone = deregistered(&world, &resources);
+            assert!(gone <= ALLOWANCE, "{gone} of {losses} lost machines were given up");
+            assert!(permits(&world) <= ALLOWANCE, "{losses} were lost");
+        }
+        let expected = losses.min(ALLOWANCE);
+        assert_eq!(permits(&world), expected, "{losses} were lost");
+        // What the budget refused made a replica count at once: more than a few are not believed.
+        let braked = !brakes(&world).await.is_empty();
+        assert_eq!(braked, losses > ALLOWANCE * 2, "{losses} were lost");
+        let ready = in_phase(&world, &resources, Phase::Ready).await;
+        assert!(ready >= size - losses + expected, "{ready} of {size}, {losses} were lost");
+        stop.send(true).unwrap();
+        while let Some(ended) = replicas.join_next().await {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+/// Release accepts what is lost; sweeps go on, and nothing else is asked of the operator.
+#[tokio::test(start_paused = true)]
+async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    lose(&world, &resources);
+    let running = world.runner().run(async move { drop(stopped.await) });
+    let story = async {
+        for round in 1..=2 {
+            for _ in 0..240 {
+                world.let_time_pass().await;
+            }
+            let set = brakes(&world).await;
+            assert_eq!(set.len(), 1, "loss {round} is not believed");
+            let cluster = resources[0].substrate().cluster().unwrap();
+            let service = &world.service;
+            let accepted = service.release_brake(&operator(), cluster, set[0].project).await;
+            assert!(!accepted.unwrap().is_empty(), "loss {round}");
+            for _ in 0..480 {
+                world.let_time_pass().await;
+            }
+            let ready = in_phase(&world, &resources, Phase::Ready).await;
+            assert_eq!(ready, resources.len(), "after loss {round}");
+            assert_eq!(brakes(&world).await, [], "no sweep brakes for what was accepted");
+            if round == 1 {
+                lose(&world, &resources);
+            }
+        }
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}
+
+#[tokio::test]
+async fn one_lost_resource_whose_re_creation_fails_brakes_nothing_else() {
+    let world = World::new();
+    let resources = fleet(&world, 3, &declaration(NODE)).await;
+    lose(&world, &resources[..1]);
+    world.cluster.deny("Machine", "no more machines today");
+    for _ in 0..30 {
+        let _ = world.reconciler.reconcile(resources[0].id()).await;
+        world.clock.advance(Duration::from_mins(6));
+        let (_, report) = world.sweep().await;
+        assert_eq!(report.brakes, []);
+    }
+    assert_eq!(permits(&world), 1, "retries reuse the permit");
+    world.cluster.stop_denying("Machine");
+    lose(&world, &resources[1..]);
+    for resource in &resources {
+        world.until(resource.id(), Phase::Ready).await;
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_fails_during_first_declarations_sets_no_brake() {
+    let world = World::new();
+    let mut declared = Vec::new();
+    for _ in 0..500 {
+        declared.push(world.declare(&declaration(STANDALONE)).await.unwrap().id());
+    }
+    // Half of the creations are refused after the shell, half before it.
+    world.round_of(&declared[..250]).await;
+    world.cluster.forbid(Verb::Patch, "Bucket");
+    world.round_of(&declared).await;
+    let (_, report) = world.sweep().await;
+    assert_eq!(report.brakes, []);
+    world.cluster.allow_everything();
+    world.let_leases_end();
+    for _ in 0..4 {
+        world.round_of(&declared).await;
+    }
+    assert_eq!(permits(&world), 0, "first creations need no permit");
+    for id in &declared {
+        assert_eq!(world.get(*id).await.phase(), Phase::Ready);
+    }
+}
+
+#[tokio::test]
+async fn new_machines_that_fail_with_rollback_set_no_brake() {
+    let world = World::new();
+    let failing = declaration(STANDALONE).on_failure(OnFailure::Rollback);
+    let mut declared = Vec::new();
+    for _ in 0..100 {
+        let id = world.declare(&failing).await.unwrap().id();
+        world.cluster.behave_for(id, Behaviour::failing_after(1, "out of quota"));
+        declared.push(id);
+    }
+    for _ in 0..12 {
+        world.round_of(&declared).await;
+        let (_, report) = world.sweep().await;
+        assert_eq!(report.brakes, []);
+    }
+    for id in &declared {
+        assert_eq!(world.get(*id).await.phase(), Phase::Deleted);
+    }
+    assert_eq!(permits(&world), 0, "what never was Ready is rolled back without a permit");
+}
+
+#[tokio::test]
+async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance() {
+    let world = World::new();
+    let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
+    let resources = fleet(&world, 1_000, &rolling_back).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    for id in &ids {
+        world.cluster.behave_for(*id, Behaviour::failing_after(0, "the function is broken"));
+    }
+    world.cluster.tick();
+    for _ in 0..3 {
+        world.round_of(&ids).await;
+    }
+    let given_up = resources.len() - in_phase(&world, &resources, Phase::Ready).await;
+    assert_eq!(given_up, permits(&world));
+    assert!((9..=10).contains(&given_up), "{given_up}: one in a hundred of those that are left");
+}
+
+/// Another Project with a namespace of its own.
+fn second_project(world: &World) -> ProjectId {
+    let other: ProjectId = id(9);
+    let name = namespace(other).as_str().to_owned();
+    world.neighbours.assign(other, id(4));
+    world.neighbours.add_resource(other, id(0x92));
+    world.cluster.create_namespace(&name);
+    world.neighbours.place(other, NamespaceObservation::new(name, true));
+    other
+}
+
+#[tokio::test]
+async fn a_tenant_that_deletes_its_own_holds_its_own_project_only() {
+    let world = World::new();
+    let other = second_project(&world);
+    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
+    let tenants = fleet(&world, 8, &theirs).await;
+    let mine = fleet(&world, 8, &declaration(STANDALONE)).await;
+    let home = namespace(other);
+    for tenant in &tenants {
+        let name = tenant.xr_name();
+        let xr =
+            ObjectReference::new("example.org/v1", "Bucket", name.as_str(), Some(home.as_str()));
+        world.cluster.delete_in_background(&xr.unwrap());
+    }
+    lose(&world, &mine[..1]);
+    let (work, report) = world.sweep().await;
+    let held: Vec<_> = report.brakes.iter().map(|brake| brake.project).collect();
+    assert_eq!(held, [Some(other)]);
+    let due: Vec<ProvisionedResourceId> = work.iter().map(|work| work.resource).collect();
+    assert_eq!(due, [mine[0].id()], "another Project's loss is created again");
+    world.until(mine[0].id(), Phase::Ready).await;
+
+    let first = world.declare(&theirs).await.unwrap();
+    world.until(first.id(), Phase::Ready).await;
+    world.round(tenants[0].id()).await.unwrap();
+    assert_eq!(world.get(tenants[0].id()).await.phase(), Phase::Ready, "it is held where it is");
+    assert_eq!(permits(&world), 1);
+}
+
+#[tokio::test]
+async fn two_losses_of_one_resource_need_two_permits() {
+    let world = World::new();
+    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    for losses in 1..=7 {
+        lose(&world, std::slice::from_ref(&resource));
+        for _ in 0..8 {
+            world.round(resource.id()).await.unwrap();
+        }
+        assert_eq!(permits(&world), losses.min(ALLOWANCE));
+    }
+    assert!(!world.cluster.stands(&world.xr(&resource)), "the sixth loss waits");
+    world.clock.advance(Duration::from_mins(11));
+    world.until(resource.id(), Phase::Ready).await;
+}
+
+#[tokio::test]
+async fn an_operator_sets_a_brake_and_rows_behind_a_closed_gate_are_counted_when_it_opens() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    world.place(false);
+    lose(&world, &resources);
+    for resource in &resources {
+        world.round(resource.id()).await.unwrap();
+    }
+    assert_eq!(in_phase(&world, &resources, Phase::Pending).await, 8, "the gate is closed");
+    assert_eq!(world.sweep().await.1.brakes, [], "nothing could be created there");
+    world.place(true);
+    assert_eq!(world.sweep().await.1.brakes.len(), 1, "now it could");
+    for resource in &resources {
+        world.round(resource.id()).await.unwrap();
+        assert!(!world.cluster.stands(&world.xr(resource)));
+    }
+
+    let held = world.service.set_brake(&operator(), None).await.unwrap();
+    let waits = world.declare(&declaration(STANDALONE)).await.unwrap();
+    world.round(waits.id()).await.unwrap();
+    assert!(!world.cluster.stands(&world.xr(&waits)), "the cluster's brake holds first creations");
+    let accepted = world.service.release_brake(&operator(), &held, None).await.unwrap();
+    assert_eq!(accepted.len(), 8);
+    world.until(waits.id(), Phase::Ready).await;
+}
+
+#[tokio::test]
+async fn paused_rows_and_withdrawn_kinds_set_no_brake() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    for resource in &resources[..4] {
+        world.service.pause(&operator(), resource.id()).await.unwrap();
+    }
+    lose(&world, &resources);
+    assert_eq!(world.sweep().await.1.brakes, [], "four of them are paused");
+    for resource in &resources[..4] {
+        world.service.resume(&operator(), resource.id()).await.unwrap();
+    }
+    world.cluster.remove_kind("example.org/v1", "Bucket");
+    assert_eq!(world.sweep().await.1.brakes, [], "the kind was withdrawn");
+}
+
+#[tokio::test]
+async fn a_failed_resource_is_retried_once_its_cause_is_fixed() {
+    let world = World::new();
+    let failed = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.behave_for(failed.id(), Behaviour::failing_after(1, "out of quota"));
+    world.until(failed.id(), Phase::Failed).await;
+    world.cluster.behave_for(failed.id(), Behaviour::ready_after(1));
+    let failing = world.service.retry(&operator(), failed.id()).await.unwrap();
+    assert_eq!(failing.phase(), Phase::Pending);
+    world.until(failed.id(), Phase::Failed).await;
+    // A condition that no later run of the pipeline mentions stays: the function has to take it back.
+    let healthy = json!({"status": {"conditions": []}});
+    world.cluster.patch_as("function", &world.xr(&failed), &healthy);
+    world.cluster.settle(5);
+    let retried = world.service.retry(&operator(), failed.id()).await.unwrap();
+    assert_eq!(retried.phase(), Phase::Pending);
+    let ready = world.until(failed.id(), Phase::Ready).await;
+    assert_eq!(ready.failure(), None);
+    let refused = world.service.retry(&operator(), failed.id()).await.unwrap_err();
+    assert_eq!(refused.reason(), "illegal_transition");
+    let trail = world.store.audit_trail();
+    let asked = trail.iter().filter(|line| line.entry.action == AuditAction::RetryRequested);
+    assert_eq!(asked.count(), 2);
+}
+
+#[tokio::test]
+async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
+    let world = World::in_mode(broker_app::step::Mode::DryRun);
+    let live = world.replica_in_mode("live", broker_app::step::Mode::Live);
+    let mut resources = Vec::new();
+    for _ in 0..8 {
+        let id = world.declare(&declaration(STANDALONE)).await.unwrap().id();
+        for _ in 0..6 {
+            live.reconcile(id).await.unwrap();
+            world.clock.advance(Duration::from_secs(1));
+            world.cluster.tick();
+        }
+        resources.push(world.get(id).await);
+    }
+    lose(&world, &resources);
+    let (_, report) = world.sweep().await;
+    assert_eq!((report.missing, report.brakes), (8, vec![]));
+    let epoch = world.store.entry(resources[0].id()).await.unwrap().unwrap().epoch;
+    let passed = world.reconciler.reconcile(resources[0].id()).await.unwrap();
+    assert!(matches!(passed, Passed::Through { to: Phase::Pending, .. }), "{passed:?}");
+    let entry = world.store.entry(resources[0].id()).await.unwrap().unwrap();
+    assert_eq!((entry.epoch, entry.lease), (epoch, None));
+    world.clock.advance(LEASE);
+}

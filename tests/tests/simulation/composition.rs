@@ -1,0 +1,96 @@
+//! Which Composition an XR uses: its blueprint's from the first shell on, and whatever stands afterwards.
+
+use broker_app::explain::Verdict;
+use broker_domain::{ObjectReference, Phase};
+use broker_ports::memory::Behaviour;
+use broker_render::{Scope, composition_ref};
+use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration};
+use serde_json::{Value, json};
+
+/// The Composition of an XR, by the name that the world gave it.
+fn composition(world: &World, xr: &ObjectReference) -> Option<String> {
+    let live = world.cluster.object(xr).unwrap();
+    composition_ref(&live, Scope::Namespaced).map(str::to_owned)
+}
+
+fn rewrite(world: &World, xr: &ObjectReference, reference: &Value) {
+    let change = json!({"spec": {"crossplane": {"compositionRef": reference}}});
+    world.cluster.patch_as("kubectl", xr, &change);
+}
+
+#[tokio::test]
+async fn composition_is_pinned_from_the_shell_to_ready() {
+    for (blueprint, pinned) in [(NODE, "machines"), (STANDALONE, "buckets")] {
+        let world = World::new();
+        world.cluster.keep_versions();
+        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let xr = world.xr(&ready);
+        assert_eq!(composition(&world, &xr).as_deref(), Some(pinned));
+        for stored in world.cluster.versions().into_iter().filter(|it| it.reference == xr) {
+            let object = stored.object;
+            assert_eq!(composition_ref(&object, Scope::Namespaced), Some(pinned), "{object}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn composition_of_a_shell_that_stands_is_pinned_before_it_is_armed() {
+    for reference in [json!({"name": "another"}), Value::Null] {
+        let world = World::new();
+        let declared = world.declare(&declaration(NODE)).await.unwrap();
+        world.tokens.set_reachable(false);
+        world.reconciler.reconcile(declared.id()).await.unwrap_err();
+        let xr = world.xr(&declared);
+        rewrite(&world, &xr, &reference);
+        world.tokens.set_reachable(true);
+        world.let_leases_end();
+        world.until(declared.id(), Phase::Ready).await;
+        assert_eq!(composition(&world, &xr).as_deref(), Some("machines"), "{reference}");
+    }
+}
+
+#[tokio::test]
+async fn composition_that_another_changed_stays_and_costs_no_write() {
+    for blueprint in [NODE, STANDALONE] {
+        let world = World::new();
+        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let xr = world.xr(&ready);
+        rewrite(&world, &xr, &json!({"name": "another"}));
+        world.cluster.settle(5);
+        let writes = world.cluster.writes();
+        for _ in 0..3 {
+            world.round(ready.id()).await.unwrap();
+            world.sweep().await;
+        }
+        assert_eq!(world.cluster.writes(), writes);
+        assert_eq!(composition(&world, &xr).as_deref(), Some("another"));
+        assert_eq!(world.explain(ready.id()).await.verdict, Verdict::CompositionForeign);
+    }
+}
+
+#[tokio::test]
+async fn composition_that_another_changed_survives_a_reapply() {
+    let sized = || declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    for (declared, drift) in [
+        (sized(), json!({"spec": {"parameters": {"size": "huge"}}})),
+        (
+            declaration(STANDALONE),
+            json!({"metadata": {"labels": {"plexsphere.io/project-id": "x"}}}),
+        ),
+    ] {
+        let world = World::new();
+        let declared = world.declare(&declared).await.unwrap();
+        world.cluster.behave_for(declared.id(), Behaviour::never_ready());
+        let resource = world.until(declared.id(), Phase::Provisioning).await;
+        let xr = world.xr(&resource);
+        rewrite(&world, &xr, &json!({"name": "another"}));
+        world.cluster.patch_as("kubectl", &xr, &drift);
+        let drifted = world.cluster.object(&xr).unwrap();
+        world.round(resource.id()).await.unwrap();
+        let live = world.cluster.object(&xr).unwrap();
+        assert_ne!(drifted["metadata"]["resourceVersion"], live["metadata"]["resourceVersion"]);
+        assert_ne!(live["spec"]["parameters"]["size"], "huge");
+        assert_ne!(live["metadata"]["labels"]["plexsphere.io/project-id"], "x");
+        assert_eq!(composition(&world, &xr).as_deref(), Some("another"));
+    }
+}

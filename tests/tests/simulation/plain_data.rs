@@ -1,0 +1,128 @@
+//! Blueprints that compose what the broker may not read: Secrets, ConfigMaps, and kinds that no role covers.
+
+use broker_app::explain::Verdict;
+use broker_domain::{EventType, ObjectReference, Phase, ProvisionedResource};
+use broker_ports::memory::{Behaviour, KindScope, Verb};
+use broker_render::catalog::ComposedKind;
+use broker_tests::world::{STANDALONE, World, declaration, operator, xrd_of};
+
+const NOP: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
+const SECRET: (&str, &str) = ("v1", "Secret");
+const UNLISTED: (&str, &str) = ("other.example.org/v1", "Disk");
+
+/// A world whose buckets compose these kinds. The broker may read none of them but the first.
+fn world_composing(kinds: &[(&str, &str)]) -> World {
+    let world = World::new();
+    let composed = kinds.iter().map(|(api_version, kind)| ComposedKind {
+        api_version: (*api_version).to_owned(),
+        kind: (*kind).to_owned(),
+    });
+    let behaviour = Behaviour::ready_after(1).composing_kinds(composed).finalizing_after(2);
+    world.cluster.behave(&xrd_of("Bucket", "buckets"), behaviour);
+    for (api_version, kind) in &kinds[1..] {
+        world.cluster.install_kind(api_version, kind, KindScope::Namespaced);
+        world.cluster.forbid(Verb::Get, kind);
+        world.cluster.forbid(Verb::List, kind);
+    }
+    world
+}
+
+/// Whether the last event says that something was left to the garbage collector.
+async fn left_to_garbage_collection(world: &World) -> bool {
+    // The relay delivers one event of a resource after the other.
+    for _ in 0..8 {
+        world.relay().deliver_batch().await.unwrap();
+    }
+    let last = world.sink.deliveries().pop().unwrap();
+    assert_eq!(last.event_type, EventType::Deleted);
+    String::from_utf8(last.json).unwrap().contains(r#""left_to_garbage_collection":true"#)
+}
+
+async fn deprovisioned(world: &World) -> ProvisionedResource {
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    ready
+}
+
+#[tokio::test]
+async fn composed_secret_goes_up_and_down_unread() {
+    let world = world_composing(&[NOP, SECRET]);
+    let ready = deprovisioned(&world).await;
+    let kinds: Vec<_> = ready.substrate().composed().iter().map(ObjectReference::kind).collect();
+    assert_eq!(kinds, ["NopResource", "Secret"], "both are on record");
+    let gone = world.until(ready.id(), Phase::Deleted).await;
+    assert!(gone.substrate().composed().is_empty());
+    assert!(!left_to_garbage_collection(&world).await);
+    assert_eq!(world.standing(), []);
+}
+
+/// The composite resource, and nothing but a Secret below it, is gone before the next look.
+#[tokio::test]
+async fn accepted_foreground_deletion_proves_a_secret_gone() {
+    let world = world_composing(&[NOP, SECRET]);
+    let ready = deprovisioned(&world).await;
+    while world.get(ready.id()).await.phase() != Phase::Deprovisioning {
+        world.reconciler.reconcile(ready.id()).await.unwrap();
+    }
+    world.reconciler.reconcile(ready.id()).await.unwrap();
+    assert_eq!(world.get(ready.id()).await.substrate().plain_data().count(), 0);
+    world.cluster.settle(9);
+    world.until(ready.id(), Phase::Deleted).await;
+    assert!(!left_to_garbage_collection(&world).await);
+}
+
+#[tokio::test]
+async fn background_deletion_by_another_party_becomes_a_foreground_one() {
+    let world = world_composing(&[NOP, SECRET]);
+    let ready = deprovisioned(&world).await;
+    let xr = world.xr(&ready);
+    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.delete_in_background(&xr);
+    let deletions = world.cluster.requests(Verb::Delete);
+    for _ in 0..4 {
+        world.round(ready.id()).await.unwrap();
+    }
+    assert_eq!(world.cluster.requests(Verb::Delete), deletions + 1, "one deletion, and no second");
+    world.cluster.let_go(&xr, "example.org/held");
+    world.until(ready.id(), Phase::Deleted).await;
+    assert!(!left_to_garbage_collection(&world).await);
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test]
+async fn secret_without_a_seen_foreground_deletion_is_named() {
+    let world = world_composing(&[NOP, SECRET]);
+    let ready = deprovisioned(&world).await;
+    let secret = ready.substrate().plain_data().next().unwrap().clone();
+    world.cluster.hold(&secret, "example.org/held");
+    world.cluster.delete_in_background(&world.xr(&ready));
+    world.cluster.settle(5);
+    world.until(ready.id(), Phase::Deleted).await;
+    assert!(world.cluster.stands(&secret), "its owner is gone, and it is not yet");
+    assert!(left_to_garbage_collection(&world).await);
+    let explained = world.explain(ready.id()).await;
+    assert_eq!(explained.verdict, Verdict::Deleted);
+    let said = explained.blocker.unwrap().message.unwrap();
+    assert_eq!(said, format!("left to garbage collection: {secret}"));
+}
+
+#[tokio::test]
+async fn unlisted_kind_blocks_no_way_up_and_is_named_on_the_way_down() {
+    let world = world_composing(&[NOP, UNLISTED]);
+    let ready = deprovisioned(&world).await;
+    for _ in 0..4 {
+        drop(world.round(ready.id()).await);
+    }
+    assert_ne!(world.get(ready.id()).await.phase(), Phase::Deleted);
+    let explained = world.explain(ready.id()).await;
+    assert_eq!(explained.verdict, Verdict::Forbidden, "{explained}");
+    let blocker = explained.blocker.unwrap();
+    assert_eq!(blocker.object.unwrap().kind(), "Disk");
+    let said = blocker.message.unwrap();
+    assert!(said.contains("do not list Disk (other.example.org/v1)"), "{said}");
+    assert!(said.contains("plexsphere-provisioning-broker-reader"), "{said}");
+
+    world.cluster.allow_everything();
+    world.until(ready.id(), Phase::Deleted).await;
+    assert_eq!(world.standing(), []);
+}

@@ -1,0 +1,103 @@
+//! A pass resolves what its decision needs: credential, cloud and labels for an apply, and for nothing else.
+
+use std::time::Duration;
+
+use broker_app::explain::Verdict;
+use broker_domain::{OnFailure, Phase};
+use broker_ports::PortName;
+use broker_ports::memory::Behaviour;
+use broker_ports::testing::builders::id;
+use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Takes away everything that a resource is rendered from, its blueprint excepted.
+fn take_references(world: &mut World) {
+    world.neighbours.withdraw(project(), id(4));
+    world.neighbours.remove_cloud(id(0xc0));
+    world.neighbours.displace(project());
+    let (port, fault) = (PortName::LabelTagResolver, Fault::BeforeEffect);
+    let faults = Faults::new(FaultPlan::none().from_call(port, "resolve", 1, fault));
+    world.rewire(|ports| ports.labels = faults.around(ports.labels.clone()));
+}
+
+#[tokio::test]
+async fn teardown_before_the_first_apply_needs_no_references() {
+    let mut world = World::new();
+    world.place(false);
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.round(declared.id()).await.unwrap();
+    assert!(world.get(declared.id()).await.substrate().provider_config().is_none());
+    take_references(&mut world);
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    world.until(declared.id(), Phase::Deleted).await;
+}
+
+/// The ProviderConfig is removed by another party while the composite resource still stands.
+#[tokio::test]
+async fn teardown_after_a_lost_provider_config_needs_no_references() {
+    let mut world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let config = ready.substrate().provider_config().unwrap().clone();
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    world.cluster.hold(&world.xr(&ready), "example.org/held");
+    world.cluster.delete_in_background(&config);
+    take_references(&mut world);
+    for _ in 0..3 {
+        world.round(ready.id()).await.unwrap();
+    }
+    world.cluster.let_go(&world.xr(&ready), "example.org/held");
+    let gone = world.until(ready.id(), Phase::Deleted).await;
+    assert_eq!(gone.substrate().provider_config(), Some(&config), "where late arrivals are sought");
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test]
+async fn ready_resource_that_fails_needs_no_references() {
+    let mut world = World::new();
+    let declared = declaration(STANDALONE).on_failure(OnFailure::Retain);
+    let ready = world.brought_to(Phase::Ready, &declared).await;
+    take_references(&mut world);
+    world
+        .cluster
+        .behave_for(ready.id(), Behaviour::failing_after(0, "the cloud closed the account"));
+    world.until(ready.id(), Phase::Failed).await;
+}
+
+#[tokio::test]
+async fn enrolled_node_becomes_ready_without_references() {
+    let mut world = World::new();
+    let enrolling = world.brought_to(Phase::Enrolling, &declaration(NODE)).await;
+    take_references(&mut world);
+    world.boot_agents();
+    world.until(enrolling.id(), Phase::Ready).await;
+    assert_eq!(world.explain(enrolling.id()).await.verdict, Verdict::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hint_for_a_late_provider_config_needs_no_credential() {
+    let hangs = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
+    let world = World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", 1, hangs));
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
+    world.let_leases_end();
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    world.until(declared.id(), Phase::Deleted).await;
+    world.neighbours.withdraw(project(), id(4));
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner().run(async move { drop(stopped.await) });
+    let story = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.faults.land_all().await, 1);
+        // Far from the next sweep.
+        for _ in 0..8 {
+            world.let_time_pass().await;
+        }
+        assert_eq!(world.standing(), []);
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
+}

@@ -1,0 +1,236 @@
+//! The relay and a receiver in trouble: two replicas deliver, and the receiver is slow, down, or refuses one event.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_app::{Relay, RelayConfig};
+use broker_domain::ProvisionedResourceId;
+use broker_ports::memory::RecordingEventSink;
+use broker_ports::testing::builders::{rows, worker};
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_ports::{
+    Envelope, EventSink, FailureClass, Outbox, PortError, PortName, RelayPorts, Resume,
+};
+use broker_tests::world::{NODE, World, declaration, operator, runner_config};
+use tokio::task::JoinSet;
+
+/// A receiver that needs 200 ms for each event, and never answers for some resources.
+#[derive(Clone, Default)]
+struct Receiver {
+    record: RecordingEventSink,
+    hangs_on: Arc<Mutex<BTreeSet<ProvisionedResourceId>>>,
+    sent: Arc<Mutex<BTreeMap<ProvisionedResourceId, usize>>>,
+}
+
+impl Receiver {
+    /// How many requests it got about a resource.
+    fn sent(&self, resource: ProvisionedResourceId) -> usize {
+        self.sent.lock().unwrap().get(&resource).copied().unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl EventSink for Receiver {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        *self.sent.lock().unwrap().entry(envelope.resource).or_default() += 1;
+        if self.hangs_on.lock().unwrap().contains(&envelope.resource) {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.record.deliver(envelope).await
+    }
+}
+
+/// Two replicas at work on resources that wait for their namespace: nothing but their events moves.
+struct Scene {
+    world: World,
+    receiver: Receiver,
+    resources: Vec<ProvisionedResourceId>,
+    _replicas: JoinSet<()>,
+}
+
+impl Scene {
+    async fn with(count: usize) -> Self {
+        let (world, receiver) = (World::new(), Receiver::default());
+        world.place(false);
+        let mut resources = Vec::new();
+        for _ in 0..count {
+            resources.push(world.declare(&declaration(NODE)).await.unwrap().id());
+        }
+        let mut replicas = JoinSet::new();
+        for number in 0..2 {
+            let relay = world.relay_to(Arc::new(receiver.clone()));
+            let make = world.runner_maker(format!("replica-{number}"), relay, runner_config());
+            replicas.spawn(async move { make().run(std::future::pending()).await.unwrap() });
+        }
+        Self { world, receiver, resources, _replicas: replicas }
+    }
+
+    async fn let_pass(&self, time: Duration) {
+        let second = Duration::from_secs(1);
+        for _ in 0..time.as_secs() {
+            tokio::time::sleep(second).await;
+            self.world.clock.advance(second);
+        }
+    }
+
+    /// A second event for each resource: its deletion.
+    async fn delete_all(&self) {
+        for id in &self.resources {
+            self.world.service.deprovision(&operator(), *id).await.unwrap();
+        }
+    }
+
+    /// The sequence numbers of what arrived, per resource, in the order of arrival.
+    fn arrived(&self) -> BTreeMap<ProvisionedResourceId, Vec<u64>> {
+        let mut arrived: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+        for envelope in self.receiver.record.deliveries() {
+            arrived.entry(envelope.resource).or_default().push(envelope.sequence);
+        }
+        arrived
+    }
+
+    async fn set_aside(&self) -> u64 {
+        self.world.store.backlog().await.unwrap().set_aside
+    }
+}
+
+/// Requested, Deleting, Deleted: each once, in order.
+const WHOLE: [u64; 3] = [1, 2, 3];
+
+#[tokio::test(start_paused = true)]
+async fn receiver_down_for_an_hour_loses_and_repeats_nothing() {
+    let scene = Scene::with(400).await;
+    scene.receiver.record.set_reachable(false);
+    scene.let_pass(Duration::from_mins(30)).await;
+    scene.delete_all().await;
+    scene.let_pass(Duration::from_mins(30)).await;
+    assert_eq!((scene.arrived().len(), scene.set_aside().await), (0, 0), "nothing is given up");
+    let requests: usize = scene.resources.iter().map(|id| scene.receiver.sent(*id)).sum();
+    assert!(requests < 400, "a receiver that is down is probed, and got {requests} requests");
+
+    scene.receiver.record.set_reachable(true);
+    scene.let_pass(Duration::from_mins(10)).await;
+    let arrived = scene.arrived();
+    assert_eq!(arrived.len(), 400);
+    for (resource, sequences) in arrived {
+        assert_eq!(sequences, WHOLE, "{resource}");
+    }
+    assert_eq!(scene.world.store.backlog().await.unwrap().depth, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_receiver_gets_each_event_once_from_two_replicas() {
+    let scene = Scene::with(400).await;
+    scene.delete_all().await;
+    scene.let_pass(Duration::from_mins(5)).await;
+    assert_eq!(scene.arrived().len(), 400);
+    for (resource, sequences) in scene.arrived() {
+        assert_eq!(sequences, WHOLE, "{resource}");
+    }
+}
+
+/// The first resource is in trouble, and the others are delivered meanwhile. Answers the first.
+async fn only_the_first_waits(scene: &Scene) -> ProvisionedResourceId {
+    scene.delete_all().await;
+    scene.let_pass(Duration::from_mins(20)).await;
+    let (first, arrived) = (scene.resources[0], scene.arrived());
+    assert_eq!(arrived.get(&first), None, "nothing of it was taken");
+    for other in &scene.resources[1..] {
+        assert_eq!(arrived[other], WHOLE, "{other}");
+    }
+    first
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_that_always_gets_500_delays_no_other_resource() {
+    let scene = Scene::with(40).await;
+    scene.receiver.record.refuse(scene.resources[0], Some(FailureClass::Transient));
+    scene.delete_all().await;
+    scene.let_pass(Duration::from_secs(5)).await;
+    let arrived = scene.arrived();
+    assert_eq!(arrived.len(), 39, "the others do not wait for it");
+
+    let first = only_the_first_waits(&scene).await;
+    assert_eq!(scene.set_aside().await, 0, "that is no rejection of the event");
+    scene.receiver.record.refuse(first, None);
+    scene.let_pass(Duration::from_mins(2)).await;
+    assert_eq!(scene.arrived()[&first], WHOLE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_on_which_the_receiver_hangs_delays_no_other_resource() {
+    let scene = Scene::with(40).await;
+    scene.receiver.hangs_on.lock().unwrap().insert(scene.resources[0]);
+    scene.let_pass(Duration::from_secs(4)).await;
+    assert_eq!(scene.arrived().len(), 39, "the first delivery still hangs");
+    assert_eq!(scene.receiver.sent(scene.resources[0]), 1);
+
+    let first = only_the_first_waits(&scene).await;
+    assert_eq!(scene.set_aside().await, 0);
+    scene.receiver.hangs_on.lock().unwrap().clear();
+    scene.let_pass(Duration::from_mins(2)).await;
+    assert_eq!(scene.arrived()[&first], WHOLE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_event_is_set_aside_after_its_attempts() {
+    let scene = Scene::with(40).await;
+    // An outage before does not count.
+    scene.receiver.record.set_reachable(false);
+    scene.let_pass(Duration::from_mins(10)).await;
+    let first = scene.resources[0];
+    scene.receiver.record.set_reachable(true);
+    scene.receiver.record.refuse(first, Some(FailureClass::Rejected));
+    let before = scene.receiver.sent(first);
+    only_the_first_waits(&scene).await;
+    assert_eq!(scene.set_aside().await, 1);
+    assert_eq!(scene.receiver.sent(first) - before, 3, "one request per attempt");
+
+    scene.receiver.record.refuse(first, None);
+    let service = &scene.world.service;
+    let resumed = service.resume_all_events(&operator(), None, Resume::Retry).await.unwrap();
+    assert_eq!(resumed.iter().map(|one| one.resource).collect::<Vec<_>>(), [first]);
+    scene.let_pass(Duration::from_mins(2)).await;
+    assert_eq!((scene.arrived()[&first].as_slice(), scene.set_aside().await), (&WHOLE[..], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn relay_that_stood_still_sends_nothing_under_an_old_claim() {
+    let slow = Fault::Delay { by: Duration::from_secs(4), late: Late::Lands };
+    let plan = FaultPlan::none().on(PortName::Outbox, "claim_events", 1, slow);
+    let world = World::with_faults(plan);
+    world.declare(&declaration(NODE)).await.unwrap();
+    let relay = world.relay();
+    let mut batch = std::pin::pin!(relay.deliver_batch());
+    assert!(futures::poll!(&mut batch).is_pending(), "the store is still asked");
+    tokio::time::advance(Duration::from_hours(1)).await;
+    let report = batch.await.unwrap();
+    assert_eq!((report.delivered, report.lost_claims), (0, 1));
+    assert!(world.sink.deliveries().is_empty(), "another replica may have claimed it since");
+}
+
+#[test]
+fn claim_shorter_than_a_delivery_is_refused() {
+    let world = World::new();
+    let second = Duration::from_secs(1);
+    let config = |claim_for| RelayConfig {
+        worker: worker("relay"),
+        concurrency: rows(10),
+        claim_for,
+        store_deadline: 5 * second,
+        deliver_deadline: 10 * second,
+        most_attempts: 3,
+        source: "/provisioning-broker".to_owned(),
+    };
+    let ports =
+        || RelayPorts { outbox: Arc::new(world.store.clone()), sink: Arc::new(world.sink.clone()) };
+    let error = Relay::new(ports(), config(19 * second)).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "an event is claimed for 19s; give at least 20s, the time that its delivery can take"
+    );
+    assert!(Relay::new(ports(), config(20 * second)).is_ok());
+}

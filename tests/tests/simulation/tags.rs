@@ -1,0 +1,108 @@
+//! Labels that become no tag: each is named with its reason, in the log once per change, and by plan and explain.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use broker_domain::{Phase, ProvisionedResource};
+use broker_ports::PortName;
+use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_tests::world::{NODE, World, declaration, operator};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Lines about labels, since the last time.
+    fn take(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().filter(|line| line.contains("became no tag")).map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// Runs on this thread, with its log.
+fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
+    // With one subscriber alone, a call site that another test reached first would count as unwanted.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tracing::subscriber::with_default(subscriber, || runtime.block_on(work(log)))
+}
+
+/// Two labels that the provider refuses, for different reasons, and one that it takes.
+fn label(world: &World, resource: &ProvisionedResource) {
+    world.neighbours.label(resource.resource_id(), "team", "blue");
+    world.neighbours.label(resource.resource_id(), "a/b", "x");
+    world.neighbours.label(resource.resource_id(), "note", "not so short ".repeat(9));
+}
+
+const SKIPPED: [(&str, &str); 2] = [("a/b", "key_invalid"), ("note", "value_too_long")];
+
+#[track_caller]
+fn assert_skipped(lines: &[String]) {
+    assert_eq!(lines.len(), SKIPPED.len(), "{lines:?}");
+    for (key, reason) in SKIPPED {
+        let named = |line: &&String| line.contains(key) && line.contains(reason);
+        assert_eq!(lines.iter().filter(named).count(), 1, "{key}: {lines:?}");
+    }
+}
+
+#[test]
+fn label_that_becomes_no_tag_is_logged_once_per_change() {
+    logged(async |log| {
+        let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, Fault::BeforeEffect);
+        let world = World::with_faults(plan);
+        let declared = world.declare(&declaration(NODE)).await.unwrap();
+        label(&world, &declared);
+        world.reconciler.reconcile(declared.id()).await.unwrap_err();
+        assert_eq!(log.take(), [""; 0], "a pass that did not get to the tags");
+        world.let_leases_end();
+        let ready = world.until(declared.id(), Phase::Ready).await;
+        assert_skipped(&log.take());
+        for _ in 0..3 {
+            world.sweep().await;
+            world.round(ready.id()).await.unwrap();
+        }
+        assert_eq!(log.take(), [""; 0], "nothing changed");
+    });
+}
+
+#[test]
+fn label_that_becomes_no_tag_is_shown_by_plan_and_explain() {
+    logged(async |_| {
+        let world = World::new();
+        let declared = world.declare(&declaration(NODE)).await.unwrap();
+        label(&world, &declared);
+        let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
+        let explained = world.explain(declared.id()).await.to_string();
+        for line in [
+            "label \"a/b\" is no cloud tag: key_invalid",
+            "label \"note\" is no cloud tag: value_too_long",
+        ] {
+            assert_eq!(plan.to_string().matches(line).count(), 1, "{plan}");
+            assert_eq!(explained.matches(line).count(), 1, "{explained}");
+        }
+    });
+}

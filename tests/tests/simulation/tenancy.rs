@@ -1,0 +1,385 @@
+//! One Project and another: what a caller of one learns of the other, and what either may refer to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use broker_app::{Error, Passed, Service, one_line};
+use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
+use broker_ports::testing::builders::id;
+use broker_ports::{
+    Actor, AuditAction, CorrelationId, ListQuery, NamespaceObservation, PageSize, RequestContext,
+    Resume, Schedule, Scope,
+};
+use broker_render::namespace;
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+
+/// A Project with a Resource, beside the world's own.
+const OTHER: u128 = 0x0b;
+const OTHERS_RESOURCE: u128 = 0x0b2;
+/// Ids of nothing.
+const NOWHERE: u128 = 0xdead;
+
+fn caller_of(project: ProjectId) -> RequestContext {
+    let actor = Actor::new("user:ann").unwrap();
+    RequestContext::new(actor, Scope::Project(project), CorrelationId::new("test").unwrap())
+}
+
+/// The world's Project with a labelled Resource, and another one with its own Resource and the same credential.
+fn two_projects() -> World {
+    let world = World::new();
+    let other: ProjectId = id(OTHER);
+    world.neighbours.label(id(2), "team", "payments");
+    world.neighbours.add_resource(other, id(OTHERS_RESOURCE));
+    world.neighbours.assign(other, id(4));
+    let home = namespace(other).as_str().to_owned();
+    world.cluster.create_namespace(&home);
+    world.neighbours.place(other, NamespaceObservation::new(home, true));
+    world
+}
+
+/// Everything that a call could change.
+async fn picture(world: &World, ids: &[ProvisionedResourceId]) -> String {
+    let mut seen = vec![format!("{:?}", world.store.audit_trail())];
+    for id in ids {
+        let entry = world.store.entry(*id).await.unwrap();
+        seen.push(format!("{:?} {entry:?}", world.get(*id).await));
+    }
+    let backlog = broker_ports::Outbox::backlog(&world.store).await.unwrap();
+    format!("{seen:?} {backlog:?} {:?} {:?}", world.standing(), world.cluster.writes())
+}
+
+/// What every public method of the service answers about a resource and a Project, without their ids.
+async fn answers(
+    service: &Service,
+    context: &RequestContext,
+    resource: ProvisionedResourceId,
+    about: ProjectId,
+) -> BTreeMap<&'static str, String> {
+    let told = |answer: Result<Box<dyn Debug>, Error>| {
+        let told = match answer {
+            Ok(answer) => format!("{answer:?}"),
+            Err(error) => format!("{}: {}", error.reason(), one_line(&error)),
+        };
+        told.replace(&resource.to_string(), "RESOURCE").replace(&about.to_string(), "PROJECT")
+    };
+    macro_rules! rows {
+        ($($method:ident($($argument:expr),*),)+) => {
+            BTreeMap::from([$({
+                let answer = service.$method(context, $($argument),*).await;
+                (stringify!($method), told(answer.map(|answer| Box::new(answer) as Box<dyn Debug>)))
+            }),+])
+        };
+    }
+    let request = RequestId::new("order-1").unwrap();
+    let declared = Declaration::new(about, id(2), id(NODE), id(4)).with_request_id(request);
+    let everything = ListQuery::new(PageSize::MAX);
+    let theirs = everything.clone().in_project(about);
+    let second = Duration::from_secs(1);
+    let here = ClusterId::new("kube-system-uid").unwrap();
+    let mut answers = rows! {
+        get(resource),
+        list(&theirs),
+        wait_for(resource, Phase::Ready, second),
+        history(resource),
+        explain(resource),
+        explain_all(None, PageSize::new(1).unwrap()),
+        plan(resource),
+        plan_declaration(&declared),
+        admit(&declared),
+        provision(&declared),
+        pause(resource),
+        resume(resource),
+        reconcile_now(resource),
+        resume_events(resource, Resume::Skip),
+        resume_all_events(Some(about), Resume::Skip),
+        deprovision(resource),
+        abandon(resource, "why not"),
+        scrub_audit(resource),
+        retry(resource),
+        brake_status(),
+        set_brake(Some(about)),
+        release_brake(&here, Some(about)),
+    };
+    let listed = service.list(context, &everything).await.unwrap();
+    answers.insert("list of everything", format!("{:?} {:?}", listed.resources, listed.next));
+    answers
+}
+
+/// The names of the service's public methods, as its source declares them.
+fn public_methods() -> BTreeSet<String> {
+    fn read(directory: &Path, methods: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read(&path, methods);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap();
+            for part in source.split("impl Service {").skip(1) {
+                let body = part.split("\n}\n").next().unwrap();
+                let named = body.lines().filter_map(|line| {
+                    let signature = line.strip_prefix("    pub async fn ")?;
+                    signature.split(['(', '<']).next().map(str::to_owned)
+                });
+                methods.extend(named);
+            }
+        }
+    }
+    let mut methods = BTreeSet::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-app/src"), &mut methods);
+    methods
+}
+
+/// A new method of the service fails this test until it has a row in `answers`.
+#[tokio::test(start_paused = true)]
+async fn every_method_answers_a_stranger_as_if_nothing_was_there() {
+    let world = two_projects();
+    let leaving = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.service.deprovision(&operator(), leaving.id()).await.unwrap();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let request = RequestId::new("order-1").unwrap();
+    let requested = declaration(NODE).with_request_id(request);
+    let requested = world.declare(&requested).await.unwrap();
+    let all = [leaving.id(), ready.id(), requested.id()];
+
+    let stranger = caller_of(id(OTHER));
+    let before = picture(&world, &all).await;
+    let nothing = answers(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    for resource in all {
+        let told = answers(&world.service, &stranger, resource, project()).await;
+        assert_eq!(told, nothing, "{resource}");
+    }
+    assert_eq!(picture(&world, &all).await, before, "nothing was changed, scheduled or recorded");
+
+    let covered: BTreeSet<_> = nothing.keys().map(|method| (*method).to_owned()).collect();
+    let missing: Vec<_> = public_methods().into_iter().filter(|it| !covered.contains(it)).collect();
+    assert!(missing.is_empty(), "without a row: {missing:?}");
+    assert!(public_methods().contains("plan_declaration"), "the source is read");
+}
+
+/// A Resource that belongs to another Project is refused exactly like one that does not exist.
+#[tokio::test]
+async fn resource_of_another_project_is_refused_as_absent() {
+    let world = two_projects();
+    let caller = caller_of(id(OTHER));
+    let of = |resource: u128| Declaration::new(id(OTHER), id(resource), id(NODE), id(4));
+    let mut told = Vec::new();
+    for resource in [2, NOWHERE] {
+        let declared = of(resource);
+        let service = &world.service;
+        for refused in [
+            service.provision(&caller, &declared).await.map(drop),
+            service.admit(&caller, &declared).await.map(drop),
+            service.plan_declaration(&caller, &declared).await.map(drop),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.reason(), "resource_not_found");
+            told.push(one_line(&error).replace(&declared.resource_id.to_string(), "RESOURCE"));
+        }
+    }
+    assert!(told.iter().all(|line| *line == told[0]), "{told:?}");
+    let lines = world.store.audit_trail();
+    let refusals = lines.iter().filter(|it| it.entry.action == AuditAction::DeclarationRefused);
+    assert_eq!(refusals.count(), 4, "provision and admit are audited, twice each");
+    assert!(world.service.provision(&caller, &of(OTHERS_RESOURCE)).await.is_ok());
+}
+
+/// A row whose Resource moved to another Project is not rendered with that Project's labels.
+#[tokio::test]
+async fn pass_over_a_resource_that_moved_fails_and_says_so() {
+    let world = two_projects();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    world.neighbours.add_resource(id(OTHER), id(2));
+    let error = world.round(declared.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "resource_not_found");
+    assert!(world.standing().is_empty());
+    let (_, report) = world.sweep().await;
+    assert_eq!(report.looked_at, 1);
+}
+
+#[tokio::test]
+async fn explanations_of_a_project_are_paged_by_its_own_ids() {
+    let world = two_projects();
+    let mut own = Vec::new();
+    for turn in 0..6 {
+        if turn % 3 == 1 {
+            let declared = Declaration::new(id(OTHER), id(OTHERS_RESOURCE), id(NODE), id(4));
+            own.push(world.declare(&declared).await.unwrap().id());
+        } else {
+            world.declare(&declaration(NODE)).await.unwrap();
+        }
+    }
+    let caller = caller_of(id(OTHER));
+    let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = world.service.explain_all(&caller, after, PageSize::new(1).unwrap()).await;
+        let page = page.unwrap();
+        pages += 1;
+        seen.extend(page.explanations.iter().map(|explained| explained.resource));
+        assert!(page.next.is_none_or(|next| own.contains(&next)), "a foreign id is named");
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!((seen, pages), (own, 2), "no page for rows of others");
+}
+
+/// What a declaration is refused for, and how many lines that leaves in the audit.
+#[tokio::test]
+async fn refusal_is_audited_unless_the_project_is_foreign() {
+    let world = two_projects();
+    let order = || RequestId::new("order-1").unwrap();
+    world.declare(&declaration(NODE).with_request_id(order())).await.unwrap();
+    let conflict = declaration(STANDALONE).with_request_id(order());
+    let rows = [
+        ("another declaration under a used request id", project(), conflict.clone(), 1),
+        ("a Resource that does not exist", project(), refers_to(NOWHERE), 1),
+        ("another Project, without a request id", id(OTHER), declaration(NODE), 0),
+        ("another Project, with a request id", id(OTHER), conflict, 0),
+    ];
+    for (why, caller, declared, expected) in rows {
+        let before = world.store.audit_trail().len();
+        world.service.provision(&caller_of(caller), &declared).await.unwrap_err();
+        let lines = world.store.audit_trail().split_off(before);
+        assert_eq!(lines.len(), expected, "{why}");
+        for line in lines {
+            assert_eq!(line.entry.action, AuditAction::DeclarationRefused, "{why}");
+            assert_eq!(line.entry.project, Some(project()), "{why}");
+        }
+    }
+}
+
+fn refers_to(resource: u128) -> Declaration {
+    Declaration::new(project(), id(resource), id(NODE), id(4))
+}
+
+/// The store refuses what admission did not see: a reference that went away in between.
+#[tokio::test]
+async fn refusal_by_the_store_is_audited() {
+    let world = two_projects();
+    let _ = world.store.clone().checking_references();
+    world.store.know(&declaration(STANDALONE));
+    let refused = world.declare(&declaration(NODE)).await.unwrap_err();
+    assert_eq!(refused.reason(), "blueprint_not_found");
+    let actions: Vec<_> = world.store.audit_trail().iter().map(|it| it.entry.action).collect();
+    assert_eq!(actions, [AuditAction::DeclarationRefused]);
+}
+
+fn cluster(name: &str) -> ClusterId {
+    ClusterId::new(name).unwrap()
+}
+
+/// The cluster that the world's replicas serve.
+const HERE: &str = "kube-system-uid";
+
+fn assigned_to(world: &World, name: &str) {
+    let home = namespace(project()).as_str().to_owned();
+    let assignment = NamespaceObservation::new(home, true).on_cluster(cluster(name));
+    world.neighbours.place(project(), assignment);
+}
+
+#[tokio::test]
+async fn project_on_another_cluster_is_refused() {
+    let world = World::new();
+    assigned_to(&world, "elsewhere");
+    let refused = world.declare(&declaration(NODE)).await.unwrap_err();
+    assert_eq!(refused.reason(), "cluster_mismatch");
+    let planned = world.service.plan_declaration(&operator(), &declaration(NODE)).await;
+    assert_eq!(planned.unwrap_err().reason(), "cluster_mismatch");
+    assigned_to(&world, HERE);
+    let accepted = world.declare(&declaration(NODE)).await.unwrap();
+    assert_eq!(accepted.substrate().cluster(), Some(&cluster(HERE)), "it is bound from the start");
+    assert_eq!(world.get(accepted.id()).await.substrate().cluster(), Some(&cluster(HERE)));
+    world.until(accepted.id(), Phase::Ready).await;
+}
+
+/// A service without a cluster of its own (the command line) accepts; only the named cluster takes it up.
+#[tokio::test]
+async fn declaration_without_a_cluster_at_hand_is_bound_to_the_assigned_one() {
+    let world = World::new();
+    assigned_to(&world, "elsewhere");
+    world.cluster.take_down();
+    let accepted = world.declare(&declaration(NODE)).await.unwrap();
+    world.cluster.bring_back();
+    assert_eq!(accepted.substrate().cluster(), Some(&cluster("elsewhere")));
+    let passed = world.reconciler.reconcile(accepted.id()).await.unwrap();
+    assert_eq!(passed, Passed::NotClaimed);
+    let (work, report) = world.sweep().await;
+    assert!(work.is_empty() && report.missing == 0, "{report:?}");
+    assert_eq!(world.store.entry(accepted.id()).await.unwrap().unwrap().attempts, 0);
+    assert!(world.standing().is_empty());
+}
+
+/// The Project moves after the declaration: nothing is applied on the cluster that it left.
+#[tokio::test]
+async fn project_that_moved_gets_nothing_applied_here() {
+    let world = World::new();
+    let unbound = world.declare(&declaration(NODE)).await.unwrap();
+    assert_eq!(unbound.substrate().cluster(), None, "the platform named no cluster");
+    assigned_to(&world, "elsewhere");
+    let error = world.round(unbound.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "cluster_mismatch");
+    assert!(world.standing().is_empty());
+    assigned_to(&world, HERE);
+    world.until(unbound.id(), Phase::Ready).await;
+}
+
+/// What stands on another cluster is neither counted as missing here nor claimed.
+#[tokio::test]
+async fn rows_of_another_cluster_are_left_to_its_replicas() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.cluster.swap_identity(cluster("elsewhere"));
+    world.cluster.lose_everything();
+    let passed = world.replica("elsewhere").reconcile(ready.id()).await.unwrap();
+    assert_eq!(passed, Passed::NotClaimed);
+    let (work, report) = world.sweep().await;
+    assert_eq!((work, report.missing, report.brakes), (Vec::new(), 0, Vec::new()));
+    assert_eq!(world.get(ready.id()).await, ready);
+}
+
+/// A replica that does not know its cluster claims nothing; one that knew it goes on.
+#[tokio::test]
+async fn replica_claims_nothing_before_its_cluster_answered() {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    let (fresh, known) = (world.replica("fresh"), world.replica("known"));
+    known.reconcile(declared.id()).await.unwrap();
+    world.cluster.take_down();
+    let epoch = async || world.store.entry(declared.id()).await.unwrap().unwrap().epoch;
+    let before = epoch().await;
+    let error = fresh.reconcile(declared.id()).await.unwrap_err();
+    assert_eq!((error.reason(), epoch().await), ("cluster_transient", before));
+    let error = known.reconcile(declared.id()).await.unwrap_err();
+    assert_eq!((error.reason(), epoch().await), ("cluster_transient", before.next()));
+}
+
+/// Every caller of `Repository::create`, or of the function that does the same in a host's transaction.
+#[test]
+fn only_admission_creates_resources() {
+    fn read(directory: &Path, callers: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read(&path, callers);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap();
+            let calls = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let calls =
+                calls.filter(|line| line.contains(".create(") || line.contains("create_in("));
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            callers.extend(calls.map(|line| format!("{file}: {}", line.trim())));
+        }
+    }
+    let mut callers = Vec::new();
+    for product in ["../broker-app/src", "../broker-app/cli/src"] {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(product), &mut callers);
+    }
+    let admission = "provision.rs: let created = self.ports.repository.create(&admitted);";
+    assert_eq!(callers, [admission]);
+}
