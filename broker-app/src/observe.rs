@@ -28,8 +28,10 @@ use crate::views::{References, Resolvers, Views};
 pub(crate) struct Observed {
     /// What [`next`] decides on, and what the step needs beside it.
     pub(crate) seen: Seen,
-    /// Everything to render from, if an apply was decided.
+    /// Everything to render from, if an apply was decided or a ProviderConfig has to be put back.
     pub(crate) views: Option<Views>,
+    /// Why a missing ProviderConfig cannot be put back now. The pass fails with it once all else is done.
+    pub(crate) unresolved: Option<Error>,
     /// The composite resource's complete name.
     pub(crate) xr_reference: ObjectReference,
     /// The composite resource as it stands, whose injection a re-apply preserves.
@@ -98,18 +100,26 @@ pub(crate) async fn observe(
 
     let (action, to) = next(&facts, resource.phase());
     let applies = action == Action::Apply;
-    let views = if applies {
-        Some(resolvers.views(References::of(resource), blueprint).await?)
+    let restores = !applies && sight.misses_config(resource);
+    let (views, unresolved) = if applies {
+        (Some(resolvers.views(References::of(resource), blueprint).await?), None)
+    } else if restores {
+        restorable(resolvers, resource, blueprint, &sight.cluster).await
     } else {
-        None
+        (None, None)
     };
-    let rendered = views.as_ref();
+    let rendered = views.as_ref().filter(|_| applies);
     let around = Around {
         xr: xr_seen(resource, live.as_deref(), rendered)?,
         config: config_seen(config, resource, provider_config.as_ref(), rendered)?,
         config_reference: config_reference(config, resource, rendered)?,
-        gate: if applies { gate(resolvers, resource, &sight.cluster).await? } else { Gate::Closed },
-        brakes: if applies || (to == Phase::Failed && resource.phase() != Phase::Failed) {
+        gate: match &views {
+            Some(_) if applies => gate(resolvers, resource, &sight.cluster).await?,
+            Some(_) => Gate::Open,
+            None => Gate::Closed,
+        },
+        brakes: if applies || restores || (to == Phase::Failed && resource.phase() != Phase::Failed)
+        {
             brakes(ports, config.deadlines.store, &sight.cluster).await?
         } else {
             Vec::new()
@@ -118,7 +128,25 @@ pub(crate) async fn observe(
     let seen = sight.seen(resource, around);
     let xr_reference = target.xr.reference()?;
     let live = live.map(|xr| xr.object);
-    Ok(Observed { seen, views, xr_reference, live, live_config: provider_config })
+    Ok(Observed { seen, views, unresolved, xr_reference, live, live_config: provider_config })
+}
+
+/// What a missing ProviderConfig is rendered from, if the Project's namespace takes objects; or why that could not be
+/// resolved. No failure here keeps the pass from what else it has to do.
+async fn restorable(
+    resolvers: Resolvers<'_>,
+    resource: &ProvisionedResource,
+    blueprint: Arc<BlueprintVersionView>,
+    cluster: &ClusterId,
+) -> (Option<Views>, Option<Error>) {
+    match gate(resolvers, resource, cluster).await {
+        Ok(Gate::Closed) => (None, None),
+        Ok(Gate::Open) => match resolvers.views(References::of(resource), blueprint).await {
+            Ok(views) => (Some(views), None),
+            Err(error) => (None, Some(error)),
+        },
+        Err(error) => (None, Some(error)),
+    }
 }
 
 /// The name on record, or else that of the ProviderConfig which an apply would create.

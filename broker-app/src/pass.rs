@@ -89,6 +89,8 @@ const LATER: Duration = Duration::from_secs(2);
 struct Went {
     passed: Passed,
     due_in: Option<Duration>,
+    /// The composite resource was read armed: what was lost before is over.
+    stands: bool,
 }
 
 impl Reconciler {
@@ -187,7 +189,9 @@ impl Reconciler {
         let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
         let outcome = match pass.run().await {
             Ok(went) => Ok(went),
-            Err(Stop::Ended(ending)) => Ok(Went { passed: Passed::Ended(ending), due_in: None }),
+            Err(Stop::Ended(ending)) => {
+                Ok(Went { passed: Passed::Ended(ending), due_in: None, stands: false })
+            }
             Err(Stop::Failed(error)) => Err(error),
         };
         pass.give_back(&outcome).await?;
@@ -218,7 +222,7 @@ impl Pass<'_> {
         let Pass { ports, config, .. } = self;
         let mode = config.mode;
         let Some(resource) = self.reread().await? else {
-            return Ok(Went { passed: Passed::NotClaimed, due_in: Some(SOON) });
+            return Ok(Went { passed: Passed::NotClaimed, due_in: Some(SOON), stands: false });
         };
         let from = resource.phase();
 
@@ -231,7 +235,11 @@ impl Pass<'_> {
         let resource = converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
         let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
-        Ok(Went { passed: Passed::Through { action, from, to }, due_in })
+        if let Some(error) = observed.unresolved {
+            return Err(Stop::Failed(error));
+        }
+        let stands = observed.seen.stands_armed();
+        Ok(Went { passed: Passed::Through { action, from, to }, due_in, stands })
     }
 
     /// The row as it is now that the lease is ours: what was read before proves nothing.
@@ -274,7 +282,8 @@ impl Pass<'_> {
                 reason: ending.as_str().to_owned(),
                 message: ending.message().to_owned(),
             },
-            Ok(went) => PassOutcome::Succeeded { due_in: went.due_in },
+            Ok(Went { due_in, stands: true, .. }) => PassOutcome::Stands { due_in: *due_in },
+            Ok(Went { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
             Err(error) => PassOutcome::Failed {
                 reason: error.reason().to_owned(),
                 message: for_schedule(error),

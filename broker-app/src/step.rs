@@ -330,7 +330,7 @@ fn act(
         return Verdict::Perform(Effect::RecordSubstrate(due));
     }
     match action {
-        Action::Noop => Verdict::Continue,
+        Action::Noop => apply::restore_config(resource, seen, progress),
         Action::Apply => apply::decide(resource, seen, progress),
         Action::DeregisterNode => deregister(resource, progress),
         Action::DeleteSubstrate => delete::decide(resource, seen, progress),
@@ -345,7 +345,8 @@ fn deregister(resource: &ProvisionedResource, progress: &Progress) -> Verdict {
     }
 }
 
-/// Storing that a resource which is Ready has failed can be a fleet's end, so it needs a permit.
+/// Storing that a resource which was Ready has failed can be a fleet's end, so it needs a permit, whatever phase it fell
+/// back to since.
 fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase, permitted: bool) -> Verdict {
     if to == resource.phase() || seen.is_not_believed(resource) {
         return Verdict::Continue;
@@ -353,7 +354,7 @@ fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase, permitted: bo
     if to == Phase::Failed && seen.is_held(resource.project_id()) {
         return Verdict::End(Ending::Braked);
     }
-    if to == Phase::Failed && resource.phase() == Phase::Ready && !permitted {
+    if to == Phase::Failed && resource.first_ready_at().is_some() && !permitted {
         return Verdict::Perform(permit(resource));
     }
     Verdict::Perform(match (to, &seen.failure) {

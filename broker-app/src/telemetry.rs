@@ -63,6 +63,7 @@ const SWEEP_DURATION: &str = "provisioning_broker_sweep_duration_seconds";
 const SWEPT_ROWS: &str = "provisioning_broker_swept_resources";
 const TROUBLES: &str = "provisioning_broker_troubles_total";
 const MISSING: &str = "provisioning_broker_missing_composites";
+const DRIFT: &str = "provisioning_broker_drifted_resources";
 const BRAKE: &str = "provisioning_broker_brake";
 const PERMITS: &str = "provisioning_broker_permits_total";
 const ORPHANS: &str = "provisioning_broker_orphans";
@@ -130,6 +131,13 @@ pub const METRICS: &[Metric] = &[
         kind: MetricKind::Gauge,
         labels: &[],
         help: "Composite resources that should stand and that the last sweep did not see.",
+        unit: Unit::Count,
+    },
+    Metric {
+        name: DRIFT,
+        kind: MetricKind::Gauge,
+        labels: &[Label { name: "what", values: drifts }],
+        help: "Resources that differ from what the broker applied, as the last sweep found them: the spec of a Ready resource was changed, or a ProviderConfig is missing.",
         unit: Unit::Count,
     },
     Metric {
@@ -210,6 +218,10 @@ fn sweep_results() -> Vec<&'static str> {
 
 fn findings() -> Vec<&'static str> {
     vec!["settled", "waiting", "handed_over", "trouble"]
+}
+
+fn drifts() -> Vec<&'static str> {
+    vec!["spec", "provider_config"]
 }
 
 fn reaches() -> Vec<&'static str> {
@@ -309,6 +321,9 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
         counter!(TROUBLES, "reason" => trouble.reason).increment(1);
     }
     gauge!(MISSING).set(number(report.missing));
+    for (what, count) in drifts().into_iter().zip([report.drifted, report.missing_configs]) {
+        gauge!(DRIFT, "what" => what).set(number(count));
+    }
     let of_project = report.brakes.iter().filter(|brake| brake.project.is_some()).count();
     let counts = [report.brakes.len() - of_project, of_project];
     for (reach, count) in reaches().into_iter().zip(counts) {

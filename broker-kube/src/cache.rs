@@ -43,8 +43,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker_domain::ClusterId;
-use broker_ports::{CachedXr, Hints, OwnedObject, ResourceIds, XrTarget};
-use broker_render::Xrd;
+use broker_ports::{CachedXr, ConfigPresence, Hints, OwnedObject, ResourceIds, XrTarget};
+use broker_render::{ProviderConfigScope, Xrd};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kube::Client;
@@ -236,6 +236,15 @@ impl WarmKind {
     /// What is known of one composite resource of this kind.
     pub fn observe(&self, target: &XrTarget) -> CachedXr {
         self.tracked.get(&Key::new(target.resource, target.project, target.xrd.scope()))
+    }
+
+    /// Whether the ProviderConfig of a target stands, if this is its kind.
+    pub fn config(&self, target: &XrTarget, scope: ProviderConfigScope) -> ConfigPresence {
+        if self.tracked.has_name(&Key::of_config(target, scope)) {
+            ConfigPresence::Present
+        } else {
+            ConfigPresence::Missing
+        }
     }
 
     /// Every object of this kind that carries our label, whatever its name, as objects of this API version and

@@ -116,12 +116,15 @@ impl Kinds {
         server: &Server,
         (api_version, kind): (&str, &str),
     ) -> Result<Option<Served>, Failure> {
-        let name = (api_version.to_owned(), kind.to_owned());
-        let known = self.known().get(&name).cloned();
-        match known {
+        match self.located((api_version, kind)) {
             Some(known) => Ok(Some(known)),
-            None => self.ask(server, name, None).await,
+            None => self.ask(server, (api_version.to_owned(), kind.to_owned()), None).await,
         }
+    }
+
+    /// Where objects of a kind are served, as far as that is known: no request is made.
+    pub(crate) fn located(&self, (api_version, kind): (&str, &str)) -> Option<Served> {
+        self.known().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
     /// Where else objects of a kind are served, when the API server does not know the place where they were

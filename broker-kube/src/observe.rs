@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use broker_domain::ObjectReference;
-use broker_ports::{CachedXr, PortError, XrTarget};
+use broker_ports::{CachedXr, ConfigKind, PortError, XrTarget};
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL, NamespaceName, Scope};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
@@ -55,7 +55,32 @@ pub(crate) async fn observe_many(
             };
         }
     }
+    look_for_configs(objects, cache, targets, &mut answers);
     Ok(answers)
+}
+
+/// Adds what the cache has of ProviderConfigs. No request is made: of a kind that is not warm, or whose place is not known
+/// yet, nothing is said.
+fn look_for_configs(
+    objects: &Objects,
+    cache: &Cache,
+    targets: &[XrTarget],
+    answers: &mut [Result<CachedXr, PortError>],
+) {
+    // Most targets share the very value that names the kind.
+    let mut warm = HashMap::new();
+    for (target, answer) in targets.iter().zip(answers) {
+        let (Some(kind), Ok(seen)) = (&target.config_kind, answer) else { continue };
+        let ConfigKind { api_version, kind: name, scope, .. } = &**kind;
+        let found = warm.entry(Arc::as_ptr(kind)).or_insert_with(|| {
+            let at = objects.kinds().located((api_version, name))?;
+            cache.warm_provider_configs(at.api_version(), at.plural())
+        });
+        if let Some(found) = found {
+            let config = found.config(target, *scope);
+            *seen = std::mem::replace(seen, CachedXr::Absent).with_config(config);
+        }
+    }
 }
 
 /// Which targets are of the same kind. One XRD may have several scopes in the course of its versions.

@@ -81,17 +81,15 @@ CREATE TABLE plexsphere.provisioning_brake (
 );
 
 -- A row per loss: what was lost may be created again, or given up. Of those that no operator accepted, only so
--- many are handed out in a while.
+-- many are handed out in a while. No foreign key: a permit counts for as long as that while lasts, also when its
+-- resource is purged.
 CREATE TABLE plexsphere.provisioning_permits (
     provisioned_resource_id uuid        NOT NULL,
     loss                    text        NOT NULL,
     cluster_id              text        NOT NULL,
     taken_at                timestamptz NOT NULL,
     accepted                boolean     NOT NULL,
-    CONSTRAINT provisioning_permits_pkey PRIMARY KEY (provisioned_resource_id, loss),
-    CONSTRAINT provisioning_permits_provisioned_resource_id_fkey
-        FOREIGN KEY (provisioned_resource_id)
-        REFERENCES plexsphere.provisioned_resources (id) ON DELETE CASCADE
+    CONSTRAINT provisioning_permits_pkey PRIMARY KEY (provisioned_resource_id, loss)
 );
 
 CREATE INDEX provisioning_permits_cluster_id_idx

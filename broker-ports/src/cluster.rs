@@ -14,11 +14,12 @@ use futures_core::Stream;
 
 pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, ObjectReport};
 pub use live::{
-    Arming, CachedXr, ConditionStatus, FOREGROUND, LiveObject, LiveXr, Reading, Standing,
-    XrReading, XrStatus,
+    Arming, CachedXr, ConditionStatus, ConfigPresence, FOREGROUND, LiveObject, LiveXr, Reading,
+    SpecState, Standing, XrReading, XrStatus,
 };
 pub use target::{
-    OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, ResourceIds, Target, XrTarget,
+    ConfigKind, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, ResourceIds, Target,
+    XrTarget,
 };
 pub use write::{
     Applied, ApplyRequest, DeleteRequest, Deleted, DryRun, ObjectVersion, refuse_foreign_write,

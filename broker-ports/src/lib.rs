@@ -59,10 +59,10 @@ pub use audit::{AuditAction, AuditEntry, AuditSink};
 pub use clock::{Clock, IdSource};
 pub use cluster::{
     Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
-    DeleteRequest, Deleted, DryRun, FOREGROUND, Fact, Hints, Inspection, LiveObject, LiveXr,
-    NamespaceState, ObjectReport, ObjectVersion, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery,
-    OwnedRole, Reading, ResourceIds, Standing, Target, XrReading, XrStatus, XrTarget,
-    refuse_foreign_write,
+    ConfigKind, ConfigPresence, DeleteRequest, Deleted, DryRun, FOREGROUND, Fact, Hints,
+    Inspection, LiveObject, LiveXr, NamespaceState, ObjectReport, ObjectVersion, OwnedKinds,
+    OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading, ResourceIds, SpecState, Standing,
+    Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
 pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
 pub use deadlines::Deadlines;

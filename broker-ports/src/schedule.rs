@@ -225,6 +225,12 @@ pub enum PassOutcome {
         /// When to look again.
         due_in: Option<Duration>,
     },
+    /// As [`Succeeded`](Self::Succeeded), and a direct read showed the composite resource standing armed. So a loss that an
+    /// operator accepted before the claim is over, and the next one counts again.
+    Stands {
+        /// When to look again.
+        due_in: Option<Duration>,
+    },
     /// It failed. Try again after a back-off, or after the time that somebody asked for if that is longer.
     Failed {
         /// The reason, of a closed set.

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::canonical::{self, Digest, same};
 use crate::manifest::Manifest;
-use crate::names::FIELD_MANAGER;
+use crate::names::{
+    APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, CROSSPLANE_FIELDS, FIELD_MANAGER, OWN_LABELS,
+};
 use crate::{composition_ref, injection};
 
 /// Whether an apply of `desired` would change nothing: every field of it stands on the live object, and
@@ -42,6 +44,54 @@ pub fn owned_digest(live: &Value) -> Option<Digest> {
     Some(Digest::of(canonical::object_text(&owned).as_bytes()))
 }
 
+/// Whether another writer changed or removed a field of a live composite resource since the broker armed it. `owned` is its
+/// [`owned_digest`].
+///
+/// A shell does not drift, nor does what an earlier release armed, which left no digest to compare with. Fields that others
+/// only added do not count. A field that was changed and put back is as it was applied, although the other writer owns it
+/// from then on.
+pub fn is_drifted(live: &Value, owned: Option<Digest>) -> bool {
+    let applied = applied_digest(live);
+    applied.is_some() && applied != owned && applied != content_digest(live)
+}
+
+fn applied_digest(live: &Value) -> Option<Digest> {
+    let annotations = live.get("metadata")?.get("annotations")?;
+    Digest::parse(annotations.get(APPLIED_DIGEST_ANNOTATION)?.as_str()?)
+}
+
+/// The digest over what anyone wrote into the fields that the broker sends: the whole `spec`, and the labels and the
+/// annotation that every armed composite resource carries.
+fn content_digest(live: &Value) -> Option<Digest> {
+    let metadata = live.get("metadata")?;
+    let mut tree = Map::new();
+    for entry in metadata.get("managedFields")?.as_array()? {
+        if let Some(fields) = entry.get("fieldsV1").and_then(Value::as_object) {
+            merge(&mut tree, fields);
+        }
+    }
+    drop_empty(&mut tree);
+    tree.retain(|key, _| key == "f:spec");
+    let mut content = live.as_object().map(|live| project_object(live, &tree))?;
+    if let Some(Value::Object(spec)) = content.get_mut("spec") {
+        spec.retain(|name, _| !CROSSPLANE_FIELDS.contains(&name.as_str()));
+    }
+    let marks = |map: &str, names: &[&str]| {
+        let standing = metadata.get(map).and_then(Value::as_object);
+        let ours =
+            standing.into_iter().flatten().filter(|(name, _)| names.contains(&name.as_str()));
+        Value::Object(ours.map(|(name, value)| (name.clone(), value.clone())).collect())
+    };
+    let marks = [
+        ("labels", marks("labels", &OWN_LABELS)),
+        ("annotations", marks("annotations", &[ARMED_ANNOTATION])),
+    ];
+    let marks = marks.into_iter().map(|(map, marks)| (map.to_owned(), marks)).collect();
+    content.insert("metadata".to_owned(), Value::Object(marks));
+    normalise(&mut content);
+    Some(Digest::of(canonical::object_text(&content).as_bytes()))
+}
+
 pub(crate) fn desired_digest(desired: &Manifest) -> Digest {
     Digest::of(canonical::object_text(&sent_fields(desired)).as_bytes())
 }
@@ -58,9 +108,14 @@ fn sent_fields(desired: &Manifest) -> Map<String, Value> {
     sent
 }
 
-/// Without the injection site and the `compositionRef`, and without the empty objects that they leave: an
-/// owned empty object is the same as none.
+/// Without the injection site, the `compositionRef` and the annotation with the digest of the rest, and without the empty
+/// objects that they leave: an owned empty object is the same as none.
 fn normalise(fields: &mut Map<String, Value>) {
+    if let Some(annotations) = fields.get_mut("metadata").and_then(|it| it.get_mut("annotations"))
+        && let Some(annotations) = annotations.as_object_mut()
+    {
+        annotations.remove(APPLIED_DIGEST_ANNOTATION);
+    }
     if let Some(Value::Object(spec)) = fields.get_mut("spec") {
         injection::remove_sites(spec);
         composition_ref::remove(spec);

@@ -39,6 +39,21 @@ impl Digest {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// Reads what [`Display`](fmt::Display) writes: 64 lower-case hexadecimal digits.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits: [u8; 64] = text.as_bytes().try_into().ok()?;
+        let value = |digit: u8| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        };
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = value(pair[0])? * 16 + value(pair[1])?;
+        }
+        Some(Self(bytes))
+    }
 }
 
 impl fmt::Display for Digest {
@@ -149,6 +164,18 @@ mod tests {
     fn keys_are_sorted_and_whole_numbers_are_integers() {
         let value = json!({"b": [1.0, 0.5, -0.0], "a": {"d": "\"\n", "c": null}});
         assert_eq!(text(&value), r#"{"a":{"c":null,"d":"\"\n"},"b":[1,0.5,0]}"#);
+    }
+
+    #[test]
+    fn digest_text_other_than_its_own_is_refused() {
+        let digest = Digest::of(b"some bytes");
+        let text = digest.to_string();
+        assert_eq!(Digest::parse(&text), Some(digest));
+        for other in
+            ["", &text[1..], &text.to_uppercase(), &text.replace('0', "g"), &"é".repeat(32)]
+        {
+            assert_eq!(Digest::parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | declare | [`ParameterSchema::validate`] | the caller's text | canonical parameters |
 //! | render | [`xr`], [`provider_config`], [`cloud_tags`] | views and ids | [`Xr`], [`Manifest`] |
 //! | act | [`Xr::shell`], [`inject_bootstrap`], [`Xr::kept`], [`preserve_injection`] | an [`Xr`] and a token | [`Manifest`], [`SealedManifest`] |
-//! | compare | [`is_applied`], [`owned_digest`], [`references`] | a live object | whether there is anything to do |
+//! | compare | [`is_applied`], [`is_drifted`], [`owned_digest`], [`references`] | a live object | whether there is anything to do |
 //! | report | [`scrub`] | what somebody said | what may be passed on |
 //!
 //! What others wrote (catalog files, parameters) is read within limits and refused by field, in one line,
@@ -99,7 +99,7 @@ mod fields;
 mod text;
 
 pub use agent::{Agent, AgentSource, ApiUrl, DebianPackage, Download, ImageReference};
-pub use applied::{is_applied, owned_digest};
+pub use applied::{is_applied, is_drifted, owned_digest};
 pub use canonical::Digest;
 pub use cloud_init::MAX_USER_DATA_BYTES;
 pub use cloud_tags::{CloudTags, SkippedTag, TagSkip, cloud_tags};
@@ -111,9 +111,9 @@ pub use injection::{
 };
 pub use manifest::{Manifest, Precondition, SealedManifest};
 pub use names::{
-    ARMED_ANNOTATION, BLUEPRINT_VERSION_LABEL, EPOCH_ANNOTATION, FIELD_MANAGER, Identity,
-    MANAGED_BY_LABEL, NamespaceName, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL,
-    assigned_namespace, namespace, secret_name,
+    APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, BLUEPRINT_VERSION_LABEL, CROSSPLANE_FIELDS,
+    EPOCH_ANNOTATION, FIELD_MANAGER, Identity, MANAGED_BY_LABEL, NamespaceName, OWN_LABELS,
+    PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, assigned_namespace, namespace, secret_name,
 };
 pub use parameters::{MAX_PARAMETERS_BYTES, ParameterSchema, ValidParameters};
 pub use provider_config::{

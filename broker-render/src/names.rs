@@ -23,6 +23,22 @@ pub const PROJECT_LABEL: &str = "plexsphere.io/project-id";
 /// The label with the id of the blueprint version that an object was rendered from.
 pub const BLUEPRINT_VERSION_LABEL: &str = "plexsphere.io/blueprint-version-id";
 
+/// Every label of ours.
+pub const OWN_LABELS: [&str; 4] =
+    [MANAGED_BY_LABEL, RESOURCE_LABEL, PROJECT_LABEL, BLUEPRINT_VERSION_LABEL];
+
+/// Fields of a `spec` that Crossplane itself writes; the last seven directly there for legacy scope.
+pub const CROSSPLANE_FIELDS: [&str; 8] = [
+    "crossplane",
+    "compositionRef",
+    "compositionRevisionRef",
+    "compositionRevisionSelector",
+    "compositionSelector",
+    "compositionUpdatePolicy",
+    "publishConnectionDetailsTo",
+    "resourceRefs",
+];
+
 /// The annotation that keeps Crossplane from composing anything.
 pub const PAUSED_ANNOTATION: &str = "crossplane.io/paused";
 
@@ -32,6 +48,10 @@ pub const EPOCH_ANNOTATION: &str = "plexsphere.io/epoch";
 /// The annotation that tells an armed composite resource from a shell: the id of the injected token, or
 /// `standalone`.
 pub const ARMED_ANNOTATION: &str = "plexsphere.io/armed";
+
+/// The annotation with the [digest](crate::Manifest::digest) of the fields that an armed composite resource was applied
+/// with. Drift is seen by it, without rendering anything.
+pub const APPLIED_DIGEST_ANNOTATION: &str = "plexsphere.io/applied-digest";
 
 /// The ids that every object of a resource carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,7 +15,9 @@ use crate::composition_ref::{self, CompositionName, composition_ref};
 use crate::document;
 use crate::injection::{self, InjectionStrategy, RESERVED_PARAMETERS};
 use crate::manifest::{Manifest, Placement};
-use crate::names::{ARMED_ANNOTATION, EPOCH_ANNOTATION, Identity, PAUSED_ANNOTATION};
+use crate::names::{
+    APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, EPOCH_ANNOTATION, Identity, PAUSED_ANNOTATION,
+};
 use crate::xrd::{Declared, FieldProblem, ProblemKind, Xrd};
 
 /// Everything that a composite resource is rendered from.
@@ -159,7 +161,13 @@ impl<'a> Xr<'a> {
 
     /// The armed resource in the fields that its XRD declares; `compositionRef` is Crossplane's.
     pub(crate) fn unpinned(&self, armed: &Armed) -> Manifest {
-        self.manifest.clone().with_annotations([(ARMED_ANNOTATION, armed.to_string())])
+        let manifest = self.manifest.clone();
+        let manifest = manifest.with_annotations([(ARMED_ANNOTATION, armed.to_string())]);
+        let digest = manifest.digest().to_string();
+        manifest.with_annotations([
+            (ARMED_ANNOTATION, armed.to_string()),
+            (APPLIED_DIGEST_ANNOTATION, digest),
+        ])
     }
 
     /// Pins the blueprint's Composition.

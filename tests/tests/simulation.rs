@@ -10,6 +10,8 @@ mod budget;
 mod composition;
 #[path = "simulation/crowd.rs"]
 mod crowd;
+#[path = "simulation/drift.rs"]
+mod drift;
 #[path = "simulation/explain.rs"]
 mod explain;
 #[path = "simulation/interleavings.rs"]

@@ -17,7 +17,7 @@ use super::verdict::Verdict;
 use super::{Explanation, NextAttempt, explain, without_row};
 use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
-use crate::service::Service;
+use crate::service::{Service, ServiceConfig};
 use crate::sweep::settled;
 
 /// A page of explanations.
@@ -51,7 +51,8 @@ impl Service {
         let next = page.next;
         let ports = ReconcilerPorts::from(self.ports());
         // What cannot be learnt at once is asked for one by one, and each says why it is not known.
-        let well = settled(&ports, self.config().deadlines, &page).await.unwrap_or_default();
+        let ServiceConfig { deadlines, profiles, .. } = self.config();
+        let well = settled(&ports, *deadlines, profiles, &page).await.unwrap_or_default();
         let aside = self.aside().await;
         let is_well = |row: &CompactRow| {
             well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row)

@@ -76,6 +76,13 @@ pub enum Remedy {
         /// The field managers.
         managers: Vec<String>,
     },
+    /// Undo a change of a composite resource that is Ready, or replace the resource.
+    UndoChange {
+        /// The composite resource.
+        object: ObjectReference,
+        /// The field managers that wrote to it.
+        managers: Vec<String>,
+    },
     /// Delete the composite resource, so that it is made anew.
     DeleteComposite(ObjectReference),
     /// Name the blueprint's Composition on the composite resource again.
@@ -151,6 +158,7 @@ impl Remedy {
             Self::AlignSchema => "align_schema",
             Self::MendWebhook => "mend_webhook",
             Self::StopRivals { .. } => "stop_rivals",
+            Self::UndoChange { .. } => "undo_change",
             Self::DeleteComposite(_) => "delete_composite",
             Self::PinComposition { .. } => "pin_composition",
             Self::Unpause(_) => "unpause",
@@ -236,6 +244,13 @@ impl fmt::Display for Remedy {
             Self::MendWebhook => f.write_str("mend the admission webhook"),
             Self::StopRivals { object, managers } => {
                 write!(f, "stop {} from writing to {object}", managers.join(", "))
+            }
+            Self::UndoChange { object, managers } if managers.is_empty() => {
+                write!(f, "undo the change of {object}, or replace the resource")
+            }
+            Self::UndoChange { object, managers } => {
+                let managers = managers.join(", ");
+                write!(f, "undo what {managers} changed in {object}, or replace the resource")
             }
             Self::DeleteComposite(object) => {
                 write!(f, "delete {object}; it is made anew with a token of its own")

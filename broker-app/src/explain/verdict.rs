@@ -133,6 +133,7 @@ verdicts! {
     ProviderConfigMissing = "provider_config_missing" Platform "the provider does not find its ProviderConfig",
     ProviderSecretMissing = "provider_secret_missing" Platform "the provider does not find the Secret with the credentials",
     QuotaExceeded = "quota_exceeded" Cloud "the cloud refuses it for lack of quota or capacity",
+    Drifted = "drifted" Platform "it is ready, and another writer changed what the broker applied",
     Degraded = "degraded" Platform "it is ready, and Crossplane cannot keep it up to date",
     CompositeBeingDeleted = "composite_being_deleted" Nobody "its composite resource is being deleted by somebody else and is made again afterwards",
 
@@ -185,7 +186,7 @@ mod tests {
              schema_refused webhook_refused ownership_conflict arming_foreign \
              composition_foreign paused_on_cluster function_failing composed_not_ready \
              composite_not_ready provider_silent \
-             provider_config_missing provider_secret_missing quota_exceeded degraded \
+             provider_config_missing provider_secret_missing quota_exceeded drifted degraded \
              composite_being_deleted node_never_called token_expired token_invalid node_lost \
              mesh_unreachable deregistration_failed peer_will_not_drain usage foreign_finalizer \
              composed_remains composite_remains"

@@ -4,7 +4,7 @@ use broker_domain::{BootstrapTokenId, Error as DomainError, ProvisionedResource,
 use broker_ports::{
     ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError, PortName,
 };
-use broker_render::{ARMED_ANNOTATION, Armed, Precondition, redacted};
+use broker_render::{APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, Armed, Precondition, redacted};
 use secrecy::SecretString;
 use serde_json::Value;
 
@@ -300,11 +300,16 @@ fn sample_token(resource: &ProvisionedResource) -> Result<BootstrapTokenId, Doma
 }
 
 fn name_the_token_that_will_be(manifest: &mut Value) {
-    let armed = manifest
-        .get_mut("metadata")
-        .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(ARMED_ANNOTATION));
-    if let Some(armed) = armed.filter(|armed| armed.as_str() != Some("standalone")) {
-        *armed = Value::from("(the id of the token that is issued)");
+    let annotations = manifest.get_mut("metadata").and_then(|it| it.get_mut("annotations"));
+    let Some(annotations) = annotations.and_then(Value::as_object_mut) else { return };
+    for (name, shown) in [
+        (ARMED_ANNOTATION, "(the id of the token that is issued)"),
+        (APPLIED_DIGEST_ANNOTATION, "(a digest that depends on that id)"),
+    ] {
+        let own = annotations.get(ARMED_ANNOTATION).and_then(Value::as_str) != Some("standalone");
+        if let Some(annotation) = annotations.get_mut(name).filter(|_| own) {
+            *annotation = Value::from(shown);
+        }
     }
 }
 

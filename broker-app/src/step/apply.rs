@@ -41,6 +41,18 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
     }
 }
 
+/// Puts back a ProviderConfig that a provider still needs, and is done.
+pub(super) fn restore_config(
+    resource: &ProvisionedResource,
+    seen: &Seen,
+    progress: &Progress,
+) -> Verdict {
+    if seen.restores_config(resource) && !progress.config_applied {
+        return Verdict::Perform(Effect::ApplyProviderConfig(Precondition::Absent));
+    }
+    Verdict::Continue
+}
+
 /// What was lost: a composite resource that was armed, or about to be, and does not stand. A shell under the uid on
 /// record was never armed. To create a lost one again can destroy a machine.
 fn lost(seen: &Seen) -> Option<Lost> {

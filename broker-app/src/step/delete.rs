@@ -1,8 +1,10 @@
 //! The deletion of substrate: the composite resource, then, when nothing that it composed is left, the
-//! ProviderConfig, which a provider needs to finalise what it made. Composed objects are never deleted by us.
+//! ProviderConfig, which a provider needs to finalise what it made. One that is missing is put back until then. Composed
+//! objects are never deleted by us.
 
 use broker_domain::ProvisionedResource;
 
+use super::apply::restore_config;
 use super::seen::{ConfigSeen, Seen, XrSeen};
 use super::{Effect, Ending, Progress, Verdict};
 
@@ -19,7 +21,7 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
             // What is deleted in the background may vanish before the plain data that it owns, and nothing would prove
             // that gone.
             if *deleting && seen.substrate.plain_data().next().is_none() {
-                Verdict::Continue
+                restore_config(resource, seen, progress)
             } else {
                 Verdict::Perform(Effect::DeleteXr(at.uid.clone()))
             }
@@ -27,6 +29,6 @@ pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Pro
         (XrSeen::Absent, ConfigSeen::Stands { at, deleting: false, .. }) if !seen.composed_left => {
             Verdict::Perform(Effect::DeleteProviderConfig(at.uid.clone()))
         }
-        (XrSeen::Absent, _) => Verdict::Continue,
+        (XrSeen::Absent, _) => restore_config(resource, seen, progress),
     }
 }

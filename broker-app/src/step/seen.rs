@@ -20,6 +20,8 @@ pub struct Seen {
     pub config: ConfigSeen,
     /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
     pub config_reference: Option<ObjectReference>,
+    /// A provider needs the ProviderConfig on record, and it does not stand.
+    pub misses_config: bool,
     /// A composed object stands, recorded or labelled.
     pub composed_left: bool,
     /// What the row should hold after this observation: everything seen, nothing that was proven gone.
@@ -109,6 +111,13 @@ impl Seen {
             && matches!(self.config, ConfigSeen::Absent | ConfigSeen::Stands { applied: false, .. })
     }
 
+    /// The ProviderConfig is put back, because a provider still needs it. That destroys nothing and needs no permit; under
+    /// a brake a resource that is not torn down is left as it is.
+    pub(super) fn restores_config(&self, resource: &ProvisionedResource) -> bool {
+        let held = resource.phase().is_converging() && self.is_held(resource.project_id());
+        self.misses_config && self.gate == Gate::Open && !held
+    }
+
     /// What the row has to hold before the first apply.
     pub(super) fn about_to_apply(&self) -> Substrate {
         let (known, cluster) = (self.substrate.clone(), self.cluster.clone());
@@ -116,6 +125,11 @@ impl Seen {
             Some(config) => known.about_to_apply(cluster, config.clone()),
             None => known.on_cluster(cluster),
         }
+    }
+
+    /// The composite resource stands, armed and wanted.
+    pub(crate) fn stands_armed(&self) -> bool {
+        matches!(self.xr, XrSeen::Armed { deleting: false, .. }) && !self.facts.terminal_failure
     }
 
     /// A brake holds the resource: nothing is applied, re-created or failed.

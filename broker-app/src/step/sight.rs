@@ -76,6 +76,24 @@ impl Sight {
         phase.is_teardown()
     }
 
+    /// Whether the ProviderConfig on record is missing while a provider still needs it: to keep what stands up to date, or
+    /// to finalise what is being deleted.
+    pub fn misses_config(&self, resource: &ProvisionedResource) -> bool {
+        if self.config_stands || resource.substrate().provider_config().is_none() {
+            return false;
+        }
+        let status = self.xr.as_ref().map(|xr| &xr.status);
+        match resource.phase() {
+            Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
+                status.is_some_and(|xr| !xr.deleting && !xr.terminal_failure())
+            }
+            Phase::Deregistering | Phase::Deprovisioning => {
+                status.is_some_and(|xr| xr.deleting) || self.composed_left()
+            }
+            Phase::Failed | Phase::Deleted => false,
+        }
+    }
+
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
         let status = self.xr.as_ref().map(|xr| &xr.status);
@@ -98,6 +116,7 @@ impl Sight {
             substrate: xr.standing_armed().into_iter().fold(substrate, Substrate::armed),
             xr,
             config,
+            misses_config: self.misses_config(resource),
             composed_left: self.composed_left(),
             gate,
             brakes,

@@ -107,6 +107,7 @@ fn nothing(resource: &ProvisionedResource) -> Seen {
         xr: XrSeen::Absent,
         config: ConfigSeen::Absent,
         config_reference: Some(config_reference()),
+        misses_config: false,
         composed_left: false,
         substrate: resource.substrate().clone(),
         gate: Gate::Open,

@@ -8,6 +8,8 @@ use broker_ports::{Arming, CachedXr, CompactRow, Lane};
 use broker_render::{Armed, Digest};
 use time::OffsetDateTime;
 
+use super::glance::misses_config;
+
 /// What a sweep knows about one row.
 pub(super) struct Glance<'a> {
     pub(super) row: &'a CompactRow,
@@ -53,6 +55,9 @@ pub(super) fn attention(glance: &Glance<'_>) -> Attention {
 
 fn needs_a_pass(glance: &Glance<'_>) -> bool {
     let Glance { row, cached, .. } = glance;
+    if config_went_missing(glance) {
+        return true;
+    }
     match row.phase {
         Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
             on_the_way_up(glance)
@@ -67,6 +72,12 @@ fn needs_a_pass(glance: &Glance<'_>) -> bool {
         Phase::Deregistering => true,
         Phase::Deleted => false,
     }
+}
+
+/// The ProviderConfig is missing, and was not when the last sweep looked. A pass puts it back, or fails and is due again by
+/// itself; so the same absence asks for no second pass.
+fn config_went_missing(glance: &Glance<'_>) -> bool {
+    misses_config(glance.cached) && glance.namespace_ready && !glance.unchanged
 }
 
 fn on_the_way_up(glance: &Glance<'_>) -> bool {

@@ -12,10 +12,10 @@ use broker_domain::{
     ProvisionedResourceId,
 };
 use broker_ports::{
-    CompactRow, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
+    CompactRow, ConfigKind, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
     ReconcilerPorts, ResourceIds, UnreadableRow, Watermark,
 };
-use broker_render::Xrd;
+use broker_render::{ProviderProfiles, Xrd};
 
 use super::glance::Observations;
 use super::memory::Met;
@@ -29,7 +29,7 @@ use crate::orphans::Orphans;
 #[derive(Default)]
 pub(super) struct Kinds {
     xrds: BTreeMap<BlueprintVersionId, Arc<Xrd>>,
-    provider_configs: BTreeMap<(ProjectId, CloudCredentialId), (String, String)>,
+    provider_configs: BTreeMap<(ProjectId, CloudCredentialId), Arc<ConfigKind>>,
     /// Up to when the store was asked for rows that are Deleted.
     deleted_until: Option<Watermark>,
 }
@@ -77,7 +77,7 @@ impl Kinds {
         report: &mut SweepReport,
     ) -> Result<(), Error> {
         self.meet_those_at_rest(ports, config, swept, report).await?;
-        self.learn(config, swept, observations).await;
+        self.learn(&config.profiles, swept, observations).await;
         let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
         let accounted: ResourceIds = swept.rows.ids().collect();
         for (name, kinds) in self.each() {
@@ -145,9 +145,9 @@ impl Kinds {
 
     /// Learns the kinds of what was met. What cannot be resolved now is tried again in the next sweep; its rows
     /// are in trouble on their own account.
-    async fn learn(
+    pub(super) async fn learn(
         &mut self,
-        config: &ReconcilerConfig,
+        profiles: &ProviderProfiles,
         swept: &Swept,
         observations: &mut Observations<'_>,
     ) {
@@ -162,11 +162,21 @@ impl Kinds {
             if !self.provider_configs.contains_key(&(*project, *credential))
                 && let Ok(provider) = observations.provider(*project, *credential).await
             {
-                let profile = config.profiles.of(&provider);
-                let kind = (profile.api_version(), profile.kind);
+                let kind = self.shared(profiles.of(&provider).into());
                 self.provider_configs.insert((*project, *credential), kind);
             }
         }
+    }
+
+    /// One value for each kind, which all rows share.
+    fn shared(&self, kind: ConfigKind) -> Arc<ConfigKind> {
+        let known = self.provider_configs.values().find(|known| ***known == kind);
+        known.map_or_else(|| Arc::new(kind), Arc::clone)
+    }
+
+    /// The kind of a row's ProviderConfig, once a sweep has learnt it.
+    pub(super) fn config_of(&self, row: &CompactRow) -> Option<Arc<ConfigKind>> {
+        self.provider_configs.get(&(row.project_id, row.cloud_credential_id)).cloned()
     }
 
     /// Each kind once, by its name: one that is forbidden does not hide the others.
@@ -176,7 +186,8 @@ impl Kinds {
             let kinds = OwnedKinds::new(vec![Arc::clone(xrd)], Vec::new());
             (name(&xrd.api_version(), xrd.kind()), kinds)
         });
-        let configs = self.provider_configs.values().map(|(api_version, kind)| {
+        let configs = self.provider_configs.values().map(|config| {
+            let ConfigKind { api_version, kind, .. } = &**config;
             let kinds = OwnedKinds::new(Vec::new(), vec![(api_version.clone(), kind.clone())]);
             (name(api_version, kind), kinds)
         });

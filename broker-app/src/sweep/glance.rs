@@ -12,14 +12,15 @@ use broker_domain::{
     Phase, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
-    BlueprintVersionView, CachedXr, CloudView, CompactRow, CredentialView, Deadlines, PortError,
-    PortName, ReconcilerPorts, XrTarget,
+    BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
+    Deadlines, PortError, PortName, ReconcilerPorts, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
 use time::OffsetDateTime;
 
 use super::attention::Glance;
+use super::belongings::Kinds;
 use super::losses::is_lost;
 use super::patience::Patience;
 use crate::call::{Kind, call};
@@ -41,6 +42,7 @@ pub(super) struct Fingerprint {
     object: Option<u64>,
     node: NodeObservation,
     namespace_ready: bool,
+    misses_config: bool,
 }
 
 /// A row, and what was learnt about it.
@@ -85,6 +87,7 @@ impl Facts {
             object,
             node: self.node,
             namespace_ready: self.namespace_ready,
+            misses_config: misses_config(&self.cached),
         }
     }
 
@@ -129,13 +132,14 @@ impl<'a> Observations<'a> {
     pub(super) async fn of_page<'r>(
         &mut self,
         rows: &'r [CompactRow],
+        kinds: &Kinds,
     ) -> Result<Vec<Looked<'r>>, Error> {
         let mut blueprints = Vec::with_capacity(rows.len());
         for row in rows {
             blueprints.push(self.blueprint(row.blueprint_version_id).await);
         }
         // Neither needs the other's answer.
-        let (cached, nodes) = join(self.cached(rows, &blueprints), self.nodes(rows)).await;
+        let (cached, nodes) = join(self.cached(rows, &blueprints, kinds), self.nodes(rows)).await;
         let cached = cached?;
         let labels = self.labels(rows, &cached).await;
         let mut looked = Vec::with_capacity(rows.len());
@@ -190,11 +194,12 @@ impl<'a> Observations<'a> {
     ) -> Asked<Facts> {
         let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
         let node = NodeObservation::of(row.mesh_role, node.transpose()?);
-        let namespace_ready = if row.phase == Phase::Pending || is_lost(row, &cached) {
-            self.namespace_ready(row.project_id).await?
-        } else {
-            true
-        };
+        let namespace_ready =
+            if row.phase == Phase::Pending || is_lost(row, &cached) || misses_config(&cached) {
+                self.namespace_ready(row.project_id).await?
+            } else {
+                true
+            };
         let desired = match (to_be_rendered(row, &cached), labels) {
             (Some(parameters), Some(labels)) => {
                 Some(self.desired(row, parameters, blueprint, &labels?).await?)
@@ -315,13 +320,17 @@ impl<'a> Observations<'a> {
         &self,
         rows: &[CompactRow],
         blueprints: &[Asked<Arc<BlueprintVersionView>>],
+        kinds: &Kinds,
     ) -> Result<Answers<Result<CachedXr, PortError>>, Error> {
         let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
             .iter()
             .zip(blueprints)
             .enumerate()
             .filter_map(|(place, (row, blueprint))| {
-                Some((place, target(row, blueprint.as_ref().ok()?)))
+                let target = target(row, blueprint.as_ref().ok()?);
+                // A ProviderConfig stands before its composite resource is armed, and not always earlier.
+                let config = row.applied.as_ref().and_then(|_| kinds.config_of(row));
+                Some((place, target.with_config(config)))
             })
             .unzip();
         let answers = self.ports.cluster.observe_many(&targets);
@@ -378,6 +387,11 @@ fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Para
         CachedXr::Seen { .. } => row.parameters.as_ref(),
         CachedXr::Absent => None,
     }
+}
+
+/// Whether the cache shows the composite resource and not its ProviderConfig.
+pub(super) const fn misses_config(cached: &CachedXr) -> bool {
+    matches!(cached, CachedXr::Seen { config: ConfigPresence::Missing, .. })
 }
 
 fn target(row: &CompactRow, blueprint: &BlueprintVersionView) -> XrTarget {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::Brake;
+use broker_ports::{Brake, CachedXr, ConfigPresence, SpecState};
 
 use super::Work;
 use crate::error::{Error, in_words};
@@ -27,6 +27,10 @@ pub struct SweepReport {
     pub phases: BTreeMap<Phase, usize>,
     /// Composite resources that should stand and were not seen.
     pub missing: usize,
+    /// Of the resources that are Ready: their composite resource was changed by another writer since it was applied.
+    pub drifted: usize,
+    /// Of the resources whose composite resource stands: their ProviderConfig was not seen.
+    pub missing_configs: usize,
     /// The brakes that are set, the cluster's own first.
     pub brakes: Vec<Brake>,
     /// Time was up after this resource; those behind it are looked at by the next sweep.
@@ -88,6 +92,14 @@ impl SweepReport {
     pub(super) fn looked_at(&mut self, phase: Phase) {
         self.looked_at += 1;
         self.at_rest(phase);
+    }
+
+    /// Counts what differs from what the broker applied. While a resource converges, the broker applies it again, so that
+    /// a changed spec is no drift.
+    pub(super) fn drift(&mut self, phase: Phase, cached: &CachedXr) {
+        let CachedXr::Seen { spec, config, .. } = cached else { return };
+        self.drifted += usize::from(phase == Phase::Ready && *spec == SpecState::Drifted);
+        self.missing_configs += usize::from(*config == ConfigPresence::Missing);
     }
 
     /// A resource that no sweep has to look at.

@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::{CachedXr, ConditionStatus, Deadlines, ReconcilerPorts, SweepPage};
+use broker_ports::{
+    CachedXr, ConditionStatus, ConfigPresence, Deadlines, ReconcilerPorts, SpecState, SweepPage,
+};
+use broker_render::ProviderProfiles;
 
 use super::attention::{Attention, attention};
+use super::belongings::{Kinds, Swept};
 use super::glance::{Looked, Observations};
 use crate::error::Error;
 
@@ -18,18 +22,26 @@ use crate::error::Error;
 pub(crate) async fn settled(
     ports: &ReconcilerPorts,
     deadlines: Deadlines,
+    profiles: &ProviderProfiles,
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {
     let mut observations = Observations::new(ports, deadlines);
+    let (mut kinds, mut swept) = (Kinds::default(), Swept::default());
+    page.rows.iter().for_each(|row| swept.saw(row));
+    kinds.learn(profiles, &swept, &mut observations).await;
     let mut settled = BTreeSet::new();
-    for Looked { row, glance } in observations.of_page(&page.rows).await? {
+    for Looked { row, glance } in observations.of_page(&page.rows, &kinds).await? {
         let Ok(facts) = glance else { continue };
-        let synced = match &facts.cached {
-            CachedXr::Seen { status, .. } => status.synced != Some(ConditionStatus::False),
+        let well = match &facts.cached {
+            CachedXr::Seen { status, spec, config, .. } => {
+                status.synced != Some(ConditionStatus::False)
+                    && *spec == SpecState::AsApplied
+                    && *config != ConfigPresence::Missing
+            }
             CachedXr::Absent => false,
         };
         let attention = attention(&facts.as_seen_by(row, true, page.now));
-        if row.phase == Phase::Ready && synced && attention == Attention::None {
+        if row.phase == Phase::Ready && well && attention == Attention::None {
             settled.insert(row.id);
         }
     }

@@ -4,8 +4,10 @@
 //! has changed. So digests stay arrays, ids stay numbers, and the object itself is dropped where it comes in.
 
 use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
-use broker_ports::{Arming, CachedXr, ConditionStatus, ObjectVersion, XrStatus};
-use broker_render::{Digest, NamespaceName, Scope, namespace};
+use broker_ports::{
+    Arming, CachedXr, ConditionStatus, ObjectVersion, SpecState, XrStatus, XrTarget,
+};
+use broker_render::{Digest, NamespaceName, ProviderConfigScope, Scope, namespace};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -23,6 +25,14 @@ impl Key {
     pub(super) fn new(resource: ProvisionedResourceId, project: ProjectId, scope: Scope) -> Self {
         let project = if scope.is_namespaced() { project.as_uuid() } else { Uuid::nil() };
         Self { resource: resource.as_uuid(), project }
+    }
+
+    pub(super) fn of_config(target: &XrTarget, scope: ProviderConfigScope) -> Self {
+        let project = match scope {
+            ProviderConfigScope::Namespaced => target.project.as_uuid(),
+            ProviderConfigScope::Cluster => Uuid::nil(),
+        };
+        Self { resource: target.resource.as_uuid(), project }
     }
 
     /// The key of an object, unless its name or its namespace is none of ours.
@@ -64,12 +74,13 @@ pub(super) struct Entry {
     ready: Option<ConditionStatus>,
     synced: Option<ConditionStatus>,
     deleting: bool,
+    spec: SpecState,
 }
 
 impl Entry {
     /// What is kept of an object. `None` for one without a uid or version, which no API server sends.
     pub(super) fn of(object: &Value, scope: Scope) -> Option<Self> {
-        let Ok(CachedXr::Seen { version, status, armed, owned, references, .. }) =
+        let Ok(CachedXr::Seen { version, status, armed, owned, references, spec, .. }) =
             CachedXr::of(object, scope)
         else {
             return None;
@@ -85,6 +96,7 @@ impl Entry {
             ready: status.ready,
             synced: status.synced,
             deleting: status.deleting,
+            spec,
         })
     }
 
@@ -111,6 +123,7 @@ impl Entry {
             Digest::new(self.owned),
             ReferencesDigest::new(self.references),
         )
+        .with_spec(self.spec)
     }
 }
 

@@ -67,6 +67,11 @@ impl Index {
         self.kept.get(key)
     }
 
+    /// Whether a ProviderConfig stands.
+    pub(super) fn has_name(&self, key: &Key) -> bool {
+        self.kept.has_name(key)
+    }
+
     /// Everything that stands, as objects of the kind that goes by these names; those of some resources excepted.
     pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
         self.kept.owned(self.keep, names, except)

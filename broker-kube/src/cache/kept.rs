@@ -102,6 +102,11 @@ impl Kept {
         self.entries.get(key).map_or(CachedXr::Absent, |entry| entry.show())
     }
 
+    /// Whether an object stands of which only the name is kept.
+    pub(super) fn has_name(&self, key: &Key) -> bool {
+        self.marks.contains_key(key)
+    }
+
     /// Everything, as a list of the kind would name it; the objects of some resources excepted.
     pub(super) fn owned(
         &self,

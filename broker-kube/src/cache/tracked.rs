@@ -118,6 +118,10 @@ impl Tracked {
         self.lock().index.get(key)
     }
 
+    pub(super) fn has_name(&self, key: &Key) -> bool {
+        self.lock().index.has_name(key)
+    }
+
     pub(super) fn owned(&self, names: (&str, &str), except: &ResourceIds) -> Vec<OwnedObject> {
         self.lock().index.owned(names, except)
     }

@@ -62,8 +62,9 @@ pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement
     "SELECT pg_advisory_xact_lock(hashtextextended('provisioning permits ' || $1, 0)) IS NOT NULL AS locked",
 );
 
-/// The row first, then its place in the schedule, as every write does. Rows that a permit was handed out for
-/// long ago, of a resource that has stood again since, are removed on the way.
+/// The row first, then its place in the schedule, as every write does. A permit that was not used for a whole window is
+/// charged again, or permits would pile up and be used all at once. Permits for earlier losses of the resource that left
+/// the budget are removed on the way.
 pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
     "schedule.permit",
     "WITH stored AS MATERIALIZED (
@@ -76,7 +77,9 @@ pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement
     WHERE s.provisioned_resource_id = $1
     FOR SHARE OF s
 ), known AS MATERIALIZED (
-    SELECT FROM plexsphere.provisioning_permits WHERE provisioned_resource_id = $1 AND loss = $5
+    SELECT FROM plexsphere.provisioning_permits
+    WHERE provisioned_resource_id = $1 AND loss = $5
+        AND (accepted OR taken_at > clock_timestamp() - $9::bigint * interval '1 microsecond')
 ), spent AS MATERIALIZED (
     SELECT count(*) AS permits FROM plexsphere.provisioning_permits
     WHERE cluster_id = $4 AND NOT accepted
@@ -105,12 +108,13 @@ pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement
 ), forgotten AS (
     DELETE FROM plexsphere.provisioning_permits AS p
     USING judged
-    WHERE judged.verdict = 'granted' AND p.provisioned_resource_id = $1
+    WHERE judged.verdict = 'granted' AND p.provisioned_resource_id = $1 AND p.loss <> $5
         AND p.taken_at <= clock_timestamp() - 2 * $9::bigint * interval '1 microsecond'
 ), taken AS (
     INSERT INTO plexsphere.provisioning_permits
         (provisioned_resource_id, loss, cluster_id, taken_at, accepted)
     SELECT id, $5, $4, clock_timestamp(), false FROM judged WHERE verdict = 'granted'
+    ON CONFLICT ON CONSTRAINT provisioning_permits_pkey DO UPDATE SET taken_at = EXCLUDED.taken_at
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase, epoch)

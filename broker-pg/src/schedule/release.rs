@@ -20,6 +20,7 @@ takes! {
         message: Option<&'a str>,
         backoff_first: i64,
         backoff_longest: i64,
+        stands: bool,
     }
 }
 
@@ -30,7 +31,8 @@ gives! {
 }
 
 /// The row first, then its place in the schedule, as every write does: whether the resource was changed is
-/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL, which is later than any time.
+/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL, which is later than any time. An operator who accepted a loss since the claim wished
+/// for another pass, so that this one does not end the acceptance.
 pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (
@@ -38,7 +40,7 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
     WHERE id = $1
     FOR SHARE
 ), placed AS MATERIALIZED (
-    SELECT stored.unchanged, s.attempts + CASE WHEN stored.unchanged THEN 1 ELSE 0 END AS attempts
+    SELECT stored.unchanged, s.wished, s.attempts + CASE WHEN stored.unchanged THEN 1 ELSE 0 END AS attempts
     FROM stored CROSS JOIN plexsphere.provisioned_resource_schedule AS s
     WHERE s.provisioned_resource_id = $1 AND s.lease_epoch = $2 AND s.lease_owner IS NOT NULL
     FOR NO KEY UPDATE OF s
@@ -50,6 +52,10 @@ pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::
             least(coalesce($4::bigint, 0), $8::bigint)::float8)
     END AS due_at
     FROM placed
+), over AS (
+    DELETE FROM plexsphere.provisioning_permits AS p
+    USING placed
+    WHERE $9 AND NOT placed.wished AND p.provisioned_resource_id = $1 AND p.accepted
 )
 UPDATE plexsphere.provisioned_resource_schedule AS s
 SET lease_owner = NULL, lease_until = NULL,
@@ -70,7 +76,9 @@ impl PgStore {
         outcome: &PassOutcome,
     ) -> Result<Released, PortError> {
         let (due, reason, message) = match outcome {
-            PassOutcome::Succeeded { due_in, .. } => (*due_in, None, None),
+            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
+                (*due_in, None, None)
+            }
             PassOutcome::Failed { reason, message, retry_after, .. } => {
                 (*retry_after, Some(text(reason)), Some(text(message)))
             }
@@ -80,7 +88,9 @@ impl PgStore {
         };
         let first = match outcome {
             PassOutcome::Ended { .. } => Backoff::SOON,
-            PassOutcome::Succeeded { .. } | PassOutcome::Failed { .. } => self.backoff.first,
+            PassOutcome::Succeeded { .. }
+            | PassOutcome::Stands { .. }
+            | PassOutcome::Failed { .. } => self.backoff.first,
         };
         let values = ReleaseValues {
             id: lease.resource.as_uuid(),
@@ -91,6 +101,7 @@ impl PgStore {
             message: message.as_deref(),
             backoff_first: microseconds(first),
             backoff_longest: microseconds(self.backoff.longest),
+            stands: matches!(outcome, PassOutcome::Stands { .. }),
         };
         let mut connection = self.connection().await?;
         let given_back = RELEASE.optional(&mut connection, values).await.committing()?;

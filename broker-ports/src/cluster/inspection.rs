@@ -95,6 +95,8 @@ pub struct ObjectReport {
     pub rival_managers: Vec<String>,
     /// A digest over the fields that we own, without the injection site; `None` where we own none.
     pub owned: Option<Digest>,
+    /// Another writer changed or removed a field since the broker applied it, of an armed composite resource.
+    pub drifted: bool,
 }
 
 impl ObjectReport {
@@ -111,6 +113,7 @@ impl ObjectReport {
             composition: None,
             rival_managers: Vec::new(),
             owned: None,
+            drifted: false,
         }
     }
 }

@@ -4,9 +4,9 @@
 //! differently.
 
 use broker_render::{
-    ARMED_ANNOTATION, Armed, BLUEPRINT_VERSION_LABEL, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
-    MANAGED_BY_LABEL, PAUSED_ANNOTATION, PROJECT_LABEL, RESOURCE_LABEL, Scope, armed,
-    composition_ref, injected, owned_digest, references, references_digest, scrub,
+    ARMED_ANNOTATION, Armed, CROSSPLANE_FIELDS, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
+    OWN_LABELS, PAUSED_ANNOTATION, Scope, armed, composition_ref, injected, is_drifted,
+    owned_digest, references, references_digest, scrub,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
@@ -14,21 +14,11 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::inspection::{Condition, ObjectReport};
-use super::live::{Arming, CachedXr, ConditionStatus, FOREGROUND, LiveObject, LiveXr, XrStatus};
+use super::live::{
+    Arming, CachedXr, ConditionStatus, FOREGROUND, LiveObject, LiveXr, SpecState, XrStatus,
+};
 use super::write::ObjectVersion;
 use crate::error::PortError;
-
-/// Fields of a `spec` that Crossplane itself writes; the last seven directly there for legacy scope.
-const CROSSPLANE_FIELDS: [&str; 8] = [
-    "crossplane",
-    "compositionRef",
-    "compositionRevisionRef",
-    "compositionRevisionSelector",
-    "compositionSelector",
-    "compositionUpdatePolicy",
-    "publishConnectionDetailsTo",
-    "resourceRefs",
-];
 
 impl ObjectVersion {
     /// The version of an object.
@@ -125,14 +115,14 @@ impl CachedXr {
     ///
     /// As [`ObjectVersion::of`].
     pub fn of(object: &Value, scope: Scope) -> Result<Self, PortError> {
-        Ok(Self::Seen {
-            version: ObjectVersion::of(object)?,
-            status: XrStatus::of(object),
-            armed: Arming::of(object),
-            // An object without a field of ours equals nothing that we would send.
-            owned: owned_digest(object).unwrap_or(Digest::new([0; 32])),
-            references: references_digest(&references(object, scope)),
-        })
+        let version = ObjectVersion::of(object)?;
+        // An object without a field of ours equals nothing that we would send.
+        let owned = owned_digest(object).unwrap_or(Digest::new([0; 32]));
+        let references = references_digest(&references(object, scope));
+        let drifted = is_drifted(object, Some(owned));
+        let spec = if drifted { SpecState::Drifted } else { SpecState::AsApplied };
+        let seen = Self::seen(version, XrStatus::of(object), Arming::of(object), owned, references);
+        Ok(seen.with_spec(spec))
     }
 }
 
@@ -161,6 +151,7 @@ impl ObjectReport {
             metadata(object, "annotations").and_then(|annotations| annotations.get(key)?.as_str())
         };
         let finalizers = metadata(object, "finalizers").and_then(Value::as_array);
+        let owned = owned_digest(object);
         Ok(Self {
             uid: ObjectVersion::of(object)?.uid,
             generation: generation(object),
@@ -171,7 +162,8 @@ impl ObjectReport {
             armed: annotation(ARMED_ANNOTATION).map(str::to_owned),
             composition: None,
             rival_managers: rival_managers(object),
-            owned: owned_digest(object),
+            owned,
+            drifted: is_drifted(object, owned),
         })
     }
 }
@@ -217,8 +209,7 @@ fn conditions(object: &Value, injected: &[SecretString]) -> Vec<Condition> {
 /// Who else owns a field of those that we send: anything in `spec` but Crossplane's own, or one of our
 /// labels and annotations. The pause is nobody's rival: people may set it.
 fn rival_managers(object: &Value) -> Vec<String> {
-    let ours = [MANAGED_BY_LABEL, RESOURCE_LABEL, PROJECT_LABEL, BLUEPRINT_VERSION_LABEL];
-    let ours = ours.into_iter().map(|label| ("f:labels", label));
+    let ours = OWN_LABELS.into_iter().map(|label| ("f:labels", label));
     let ours =
         ours.chain([("f:annotations", ARMED_ANNOTATION), ("f:annotations", EPOCH_ANNOTATION)]);
     let ours: Vec<_> = ours.map(|(map, key)| (map, format!("f:{key}"))).collect();

@@ -166,11 +166,38 @@ pub enum CachedXr {
         owned: Digest,
         /// A digest over the objects that it refers to.
         references: ReferencesDigest,
+        /// Whether the fields that we own are as they were applied.
+        spec: SpecState,
+        /// Whether its ProviderConfig stands.
+        config: ConfigPresence,
     },
 }
 
+/// Whether the fields of a composite resource are as the broker applied them last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SpecState {
+    /// They are, or an earlier release applied them and left no digest to compare them with.
+    AsApplied,
+    /// Another writer changed or removed at least one of them.
+    Drifted,
+}
+
+/// Whether the ProviderConfig of a resource stands, as a cache shows it: a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConfigPresence {
+    /// The target named no kind of ProviderConfig, or the cache does not follow it.
+    Unknown,
+    /// The cache shows it.
+    Present,
+    /// The cache follows its kind and does not show it.
+    Missing,
+}
+
 impl CachedXr {
-    /// A composite resource that was seen, and what was read out of it.
+    /// A composite resource that was seen, and what was read out of it: as it was applied, with a ProviderConfig of which
+    /// nothing is known.
     pub const fn seen(
         version: ObjectVersion,
         status: XrStatus,
@@ -178,7 +205,26 @@ impl CachedXr {
         owned: Digest,
         references: ReferencesDigest,
     ) -> Self {
-        Self::Seen { version, status, armed, owned, references }
+        let (spec, config) = (SpecState::AsApplied, ConfigPresence::Unknown);
+        Self::Seen { version, status, armed, owned, references, spec, config }
+    }
+
+    /// With what is known of its spec.
+    #[must_use]
+    pub fn with_spec(mut self, known: SpecState) -> Self {
+        if let Self::Seen { spec, .. } = &mut self {
+            *spec = known;
+        }
+        self
+    }
+
+    /// With what is known of its ProviderConfig.
+    #[must_use]
+    pub fn with_config(mut self, known: ConfigPresence) -> Self {
+        if let Self::Seen { config, .. } = &mut self {
+            *config = known;
+        }
+        self
     }
 }
 

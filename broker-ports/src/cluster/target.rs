@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use broker_domain::{Error, ObjectReference, ProjectId, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
-use broker_render::{Xrd, namespace};
+use broker_render::{ProviderConfigScope, ProviderProfile, Xrd, namespace};
 
 /// A composite resource: enough to find it among many.
 #[derive(Debug, Clone)]
@@ -17,12 +17,51 @@ pub struct XrTarget {
     pub project: ProjectId,
     /// Its kind.
     pub xrd: Arc<Xrd>,
+    /// The kind of its ProviderConfig, where that should be looked for, too.
+    pub config_kind: Option<Arc<ConfigKind>>,
+}
+
+/// A kind of ProviderConfig.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfigKind {
+    /// Its API version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether it stands in the Project's namespace.
+    pub scope: ProviderConfigScope,
+}
+
+impl From<ProviderProfile> for ConfigKind {
+    fn from(profile: ProviderProfile) -> Self {
+        Self { api_version: profile.api_version(), kind: profile.kind, scope: profile.scope }
+    }
 }
 
 impl XrTarget {
     /// The composite resource of a resource in a Project, of a kind.
     pub const fn new(resource: ProvisionedResourceId, project: ProjectId, xrd: Arc<Xrd>) -> Self {
-        Self { resource, project, xrd }
+        Self { resource, project, xrd, config_kind: None }
+    }
+
+    /// With the kind of its ProviderConfig, which is then looked for, too.
+    #[must_use]
+    pub fn with_config(mut self, kind: Option<Arc<ConfigKind>>) -> Self {
+        self.config_kind = kind;
+        self
+    }
+
+    /// The ProviderConfig, named completely; `None` where it is not looked for.
+    pub fn config_reference(&self) -> Option<ObjectReference> {
+        let ConfigKind { api_version, kind, scope } = &**self.config_kind.as_ref()?;
+        let home = namespace(self.project);
+        let within = match scope {
+            ProviderConfigScope::Namespaced => Some(home.as_str()),
+            ProviderConfigScope::Cluster => None,
+        };
+        // A profile's names are never empty.
+        ObjectReference::new(api_version, kind, self.resource.xr_name().as_str(), within).ok()
     }
 
     /// The composite resource, named completely.

@@ -7,6 +7,7 @@
 mod applying;
 mod arming;
 mod deleting;
+mod drifting;
 mod dropping;
 mod home;
 mod inspecting;
@@ -241,6 +242,7 @@ fn writing<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         the_owned_digest_is_that_of_what_was_sent,
         the_owned_digest_changes_with_drift,
     }));
+    cases.extend(suite_of!(drifting { drift_and_a_missing_config_are_observed }));
     cases.extend(suite_of!(deleting {
         a_deletion_waits_for_what_was_composed,
         a_deletion_ends_after_what_was_composed,

@@ -67,6 +67,7 @@ flaws! {
     ShufflesObservations => "observations_keep_their_order",
     FailsObservationsTogether => "a_forbidden_kind_spoils_only_its_own",
     ObservesNoReferences => "an_observation_shows_what_stands",
+    MissesNoConfig => "drift_and_a_missing_config_are_observed",
     RemembersTheFirstDigest => "the_owned_digest_changes_with_drift",
     EmptiesItsCacheInAnOutage => "an_observation_that_is_cut_off_is_never_absence",
     ListsOnePageOnly => "owned_objects_are_listed_to_the_end",

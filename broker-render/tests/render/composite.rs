@@ -93,9 +93,13 @@ fn arming_names_the_token_and_drops_pause_and_epoch() {
     let injected = Injected::token("token");
     let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
     let live = value(&sealed.expose_for_apply());
+    let applied = rendered.armed(&Armed::Token(token_id())).digest();
     assert_eq!(
         live["metadata"]["annotations"],
-        json!({"plexsphere.io/armed": token_id().to_string()})
+        json!({
+            "plexsphere.io/armed": token_id().to_string(),
+            "plexsphere.io/applied-digest": applied.to_string(),
+        })
     );
     assert_eq!(armed(&live), Some(Armed::Token(token_id()).to_string().as_str()));
     assert_eq!(live["spec"]["parameters"]["providerSecret"], json!({"bootstrapToken": "token"}));

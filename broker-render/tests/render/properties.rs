@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use broker_domain::Parameters;
 use broker_render::{
-    Armed, CloudTags, InjectionStrategy, Manifest, ParameterSchema, Precondition, Provider, Scope,
-    cloud_tags, inject_bootstrap, is_applied, owned_digest, preserve_injection, references, scrub,
-    xr,
+    APPLIED_DIGEST_ANNOTATION, Armed, CloudTags, InjectionStrategy, Manifest, ParameterSchema,
+    Precondition, Provider, Scope, cloud_tags, inject_bootstrap, is_applied, is_drifted,
+    owned_digest, preserve_injection, references, scrub, xr,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -102,6 +102,17 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     path.iter().fold(value, |value, key| &mut value[key.as_str()])
 }
 
+/// Removes a field from a tree of field names, and what is empty without it.
+fn disown(tree: &mut Value, path: &[String]) {
+    let (Some((first, rest)), Some(fields)) = (path.split_first(), tree.as_object_mut()) else {
+        return;
+    };
+    disown(&mut fields[first], rest);
+    if rest.is_empty() || fields[first] == json!({}) {
+        fields.remove(first);
+    }
+}
+
 /// Everything that others add to a live object, at every level.
 fn grow(object: &mut Value) {
     if let Value::Object(fields) = object {
@@ -144,8 +155,14 @@ proptest! {
     #[test]
     fn values_of_a_caller_stay_in_their_place(parameters in any_parameters()) {
         let (with, without) = (given(&parameters), given(&BTreeMap::new()));
-        let mut with = value(&xr(&with.input()).unwrap().armed(&Armed::Standalone));
-        let without = value(&xr(&without.input()).unwrap().armed(&Armed::Standalone));
+        let armed = |given: &Given| {
+            let mut armed = value(&xr(&given.input()).unwrap().armed(&Armed::Standalone));
+            // The digest depends on the values; it is no place for one.
+            let annotations = armed["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove(APPLIED_DIGEST_ANNOTATION).unwrap();
+            armed
+        };
+        let (mut with, without) = (armed(&with), armed(&without));
         let sent = with["spec"].as_object_mut().unwrap().remove("parameters").unwrap_or(json!({}));
         prop_assert_eq!(&with, &without);
         let pinned = json!({"compositionRef": {"name": "sample-machine"}});
@@ -163,6 +180,7 @@ proptest! {
         let live = with_managed_fields(live);
         prop_assert!(is_applied(&live, &desired));
         prop_assert_eq!(owned_digest(&live), Some(desired.digest()));
+        prop_assert!(!is_drifted(&live, owned_digest(&live)));
         let conditional = desired.clone().with_precondition(&Precondition::Absent);
         prop_assert!(is_applied(&live, &conditional), "a precondition is no field");
         prop_assert_eq!(conditional.digest(), desired.digest());
@@ -189,9 +207,11 @@ proptest! {
         let applied = value(&desired);
         let mut paths = Vec::new();
         leaves(&applied, &mut Vec::new(), &mut paths);
-        // An empty spec says nothing, so that nothing can differ. The Composition stays as it stands.
+        // An empty spec says nothing, so that nothing can differ. The Composition stays as it stands. The digest is of
+        // the other fields.
         let pinned = ["spec", "crossplane"];
-        paths.retain(|path| path != &["spec"] && path[..path.len().min(2)] != pinned);
+        let is_digest = |path: &Vec<String>| path.last().is_some_and(|it| it == APPLIED_DIGEST_ANNOTATION);
+        paths.retain(|path| path != &["spec"] && path[..path.len().min(2)] != pinned && !is_digest(path));
         let path = pick.get(&paths);
 
         let mut changed = applied.clone();
@@ -209,9 +229,37 @@ proptest! {
         prop_assert!(!is_applied(&removed, &desired), "removed {path:?}");
         let before = owned_digest(&with_managed_fields(applied));
         if ["spec", "metadata"].contains(&path[0].as_str()) && path.len() > 2 {
-            prop_assert_ne!(owned_digest(&with_managed_fields(removed)), before);
-            prop_assert_ne!(owned_digest(&with_managed_fields(changed)), before);
+            let (removed, changed) = (with_managed_fields(removed), with_managed_fields(changed));
+            prop_assert_ne!(owned_digest(&removed), before);
+            prop_assert_ne!(owned_digest(&changed), before);
+            prop_assert!(is_drifted(&removed, owned_digest(&removed)), "removed {path:?}");
+            prop_assert!(is_drifted(&changed, owned_digest(&changed)), "changed {path:?}");
         }
+    }
+
+    /// Another writer who puts a field back owns it, and nothing has drifted.
+    #[test]
+    fn what_was_changed_and_put_back_has_not_drifted(
+        parameters in any_parameters(),
+        pick in any::<prop::sample::Index>(),
+    ) {
+        let given = given(&parameters);
+        let desired = xr(&given.input()).unwrap().armed(&Armed::Token(token_id()));
+        let mut live = with_managed_fields(value(&desired));
+        let mut paths = Vec::new();
+        leaves(&live["spec"]["parameters"], &mut Vec::new(), &mut paths);
+        prop_assume!(paths.iter().all(|path| !path.is_empty()));
+        let path: Vec<_> = ["spec", "parameters"].map(str::to_owned).into_iter().chain(pick.get(&paths).clone()).collect();
+        let fields = path.iter().map(|key| format!("f:{key}")).collect::<Vec<_>>();
+        let managed = &mut live["metadata"]["managedFields"];
+        disown(&mut managed[0]["fieldsV1"], &fields);
+        let taken = fields.iter().rev().fold(json!({}), |inner, key| json!({ key.as_str(): inner }));
+        managed.as_array_mut().unwrap().push(json!({"manager": "kubectl", "operation": "Update", "fieldsV1": taken}));
+        let owned = owned_digest(&live);
+        prop_assert_ne!(owned, Some(desired.digest()));
+        prop_assert!(!is_drifted(&live, owned), "{path:?}");
+        *at(&mut live, &path) = json!("another value");
+        prop_assert!(is_drifted(&live, owned_digest(&live)), "{path:?}");
     }
 
     /// A field that we applied once and no longer send has to go.

@@ -7,7 +7,7 @@ use broker_domain::{
     Declaration, ObjectReference, OnFailure, Phase, ProjectId, ProvisionedResource,
     ProvisionedResourceId,
 };
-use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
 use broker_ports::{AuditAction, Brake, NamespaceObservation, Schedule};
 use broker_render::namespace;
@@ -176,7 +176,8 @@ async fn one_lost_resource_whose_re_creation_fails_brakes_nothing_else() {
         let (_, report) = world.sweep().await;
         assert_eq!(report.brakes, []);
     }
-    assert_eq!(permits(&world), 1, "retries reuse the permit");
+    // A permit is charged again once it is older than the window of ten minutes: with every second try.
+    assert_eq!(permits(&world), 15, "two tries share a permit");
     world.cluster.stop_denying("Machine");
     lose(&world, &resources[1..]);
     for resource in &resources {
@@ -394,4 +395,128 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     let entry = world.store.entry(resources[0].id()).await.unwrap().unwrap();
     assert_eq!((entry.epoch, entry.lease), (epoch, None));
     world.clock.advance(LEASE);
+}
+
+/// Says of every composite resource that its Composition gave up, or took that back.
+fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: bool) {
+    for resource in resources {
+        let behaviour = if failed {
+            Behaviour::failing_after(0, "the function is broken")
+        } else {
+            let healthy = json!({"status": {"conditions": []}});
+            world.cluster.patch_as("function", &world.xr(resource), &healthy);
+            Behaviour::ready_after(0)
+        };
+        world.cluster.behave_for(resource.id(), behaviour);
+    }
+    world.cluster.settle(5);
+}
+
+/// A failure that was retried is over. The next one of the same composite resource is another loss.
+#[tokio::test]
+async fn failures_after_retries_are_in_the_budget_again() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    // A few fail at a time, within the allowance, and are retried.
+    for some in resources.chunks(4) {
+        declare_failure(&world, some, true);
+        world.round_of(&ids).await;
+        assert_eq!(in_phase(&world, some, Phase::Failed).await, some.len());
+        declare_failure(&world, some, false);
+        for resource in some {
+            world.service.retry(&operator(), resource.id()).await.unwrap();
+            world.until(resource.id(), Phase::Ready).await;
+        }
+        world.clock.advance(Duration::from_hours(24));
+    }
+    assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
+    declare_failure(&world, &resources, true);
+    world.round_of(&ids).await;
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
+}
+
+/// The store behind the API server is restored, and what came back is lost again later.
+#[tokio::test]
+async fn accepted_losses_that_came_back_count_when_lost_again() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(NODE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let restore = world.cluster.back_up();
+    lose(&world, &resources);
+    assert_eq!(world.sweep().await.1.brakes.len(), 1);
+    let cluster = resources[0].substrate().cluster().unwrap();
+    let brake = brakes(&world).await[0].project;
+    let accepted = world.service.release_brake(&operator(), cluster, brake).await.unwrap();
+    assert_eq!(accepted.len(), 12);
+    restore();
+    for _ in 0..6 {
+        world.round_of(&ids).await;
+    }
+    assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
+    assert_eq!(deregistered(&world, &resources), 0, "nothing was lost after all");
+    world.clock.advance(Duration::from_hours(24 * 30));
+
+    lose(&world, &resources);
+    let held = world.sweep().await.1.brakes.len();
+    for _ in 0..6 {
+        world.round_of(&ids).await;
+    }
+    let gone = deregistered(&world, &resources);
+    assert!(gone <= ALLOWANCE, "{gone} Nodes of 12 were deregistered, under {held} brakes");
+    assert_eq!(held, 1, "another mass loss is not believed");
+}
+
+/// Permits are charged when they are taken; what they allow happens when the API server takes it.
+#[tokio::test]
+async fn permits_that_piled_up_are_used_within_the_allowance() {
+    let world = World::new();
+    let resources = fleet(&world, 120, &declaration(NODE)).await;
+    // A tenth of the fleet: no sweep brakes for it.
+    let (lost, _) = resources.split_at(12);
+    lose(&world, lost);
+    world.cluster.deny("Machine", "no more machines today");
+    for _ in 0..3 {
+        for resource in lost {
+            let _ = world.reconciler.reconcile(resource.id()).await;
+        }
+        assert_eq!(world.sweep().await.1.brakes, []);
+        world.clock.advance(Duration::from_mins(11));
+    }
+    assert_eq!(deregistered(&world, lost), 0);
+    world.cluster.stop_denying("Machine");
+    for resource in lost {
+        let _ = world.reconciler.reconcile(resource.id()).await;
+    }
+    let gone = deregistered(&world, lost);
+    assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
+}
+
+/// What Crossplane says of composite resources, which it then leaves as they are.
+fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
+    world.cluster.stop(Part::Crossplane);
+    for resource in resources {
+        let status = json!({"status": {"conditions": conditions}});
+        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
+    }
+}
+
+/// A function that first takes Ready back and only then declares the failure.
+#[tokio::test]
+async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
+    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
+    say(&world, &resources, &json!([unready.clone()]));
+    world.round_of(&ids).await;
+    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
+    say(&world, &resources, &json!([unready, failed]));
+    for _ in 0..3 {
+        world.round_of(&ids).await;
+    }
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }

@@ -177,7 +177,41 @@ impl Judge<'_> {
             };
             return Judgement::new(verdict, remedy).about(reference).by(synced);
         }
+        if let Some(found) = self.drift(xr) {
+            return found;
+        }
         self.progress()
+    }
+
+    /// What is Ready is not applied again: a change by another writer stands until a person decides. A missing
+    /// ProviderConfig is put back by the next pass, unless that failed.
+    fn drift(&mut self, xr: &ObjectReport) -> Option<Judgement> {
+        let facts = self.facts;
+        if facts.resource.phase() != Phase::Ready {
+            return None;
+        }
+        let config = facts.cluster.provider_config_reference.as_ref();
+        let standing = self.take("ProviderConfig", &facts.cluster.provider_config);
+        if let (Some(None), Some(reference)) = (standing, config) {
+            let missing = || {
+                let remedy = Remedy::MendProviderConfig(reference.clone());
+                Judgement::new(Verdict::ProviderConfigMissing, remedy).about(Some(reference))
+            };
+            let found = self.rendering().or_else(|| self.last_pass());
+            return Some(found.unwrap_or_else(missing));
+        }
+        let object = facts.cluster.xr_reference.clone()?;
+        if !xr.drifted {
+            return None;
+        }
+        let managers = xr.rival_managers.clone();
+        let words = match managers.as_slice() {
+            [] => "a field that the broker applied was removed or changed".to_owned(),
+            managers => format!("also written by {}", managers.join(", ")),
+        };
+        let remedy = Remedy::UndoChange { object: object.clone(), managers };
+        let found = Judgement::new(Verdict::Drifted, remedy);
+        Some(found.about(Some(&object)).saying(words))
     }
 
     /// The agent has to call, once, while its token is good.

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::crossplane::COMPOSITE_LABEL;
 use super::state::{Caller, Lookup, State, Verb};
 use crate::cluster::{
-    CachedXr, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
-    Reading, Standing, Target, XrReading, XrTarget,
+    CachedXr, ConfigPresence, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage,
+    OwnedQuery, OwnedRole, Reading, Standing, Target, XrReading, XrTarget,
 };
 use crate::error::PortError;
 use crate::refusal::Refusal;
@@ -90,19 +90,28 @@ impl State {
     ) -> Result<CachedXr, PortError> {
         let reference = target.reference()?;
         self.may_list(caller, &reference)?;
-        if self.watch.missed.contains(&reference) {
-            return Ok(CachedXr::Absent);
+        let Some(json) = self.told(&reference) else { return Ok(CachedXr::Absent) };
+        let config = match target.config_reference() {
+            Some(config) if self.may_list(caller, &config).is_ok() => match self.told(&config) {
+                Some(_) => ConfigPresence::Present,
+                None => ConfigPresence::Missing,
+            },
+            Some(_) | None => ConfigPresence::Unknown,
+        };
+        Ok(CachedXr::of(&json, target.xrd.scope())?.with_config(config))
+    }
+
+    /// An object of ours, as the watch told of it.
+    fn told(&self, reference: &ObjectReference) -> Option<Value> {
+        if self.watch.missed.contains(reference) {
+            return None;
         }
-        let live = || {
-            let object = self.objects.get(&reference)?;
-            let ours = object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER);
-            ours.then(|| object.to_json(&reference))
-        };
-        let seen = match &self.watch.lagging {
-            Some(cache) => cache.get(&reference).cloned(),
-            None => live(),
-        };
-        seen.map_or(Ok(CachedXr::Absent), |json| CachedXr::of(&json, target.xrd.scope()))
+        if let Some(cache) = &self.watch.lagging {
+            return cache.get(reference).cloned();
+        }
+        let object = self.objects.get(reference)?;
+        let ours = object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER);
+        ours.then(|| object.to_json(reference))
     }
 
     fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Result<(), PortError> {

@@ -14,7 +14,7 @@ use crate::schedule::{Allowance, Brake, BrakeRelease, Loss, Permit, PermitReques
 pub(super) struct Taken {
     cluster: ClusterId,
     at: OffsetDateTime,
-    accepted: bool,
+    pub(super) accepted: bool,
 }
 
 impl State {
@@ -72,7 +72,9 @@ impl State {
             return Permit::Braked;
         }
         let loss = Loss { resource: lease.resource, lost: lost.clone() };
-        if self.permits.contains_key(&loss) {
+        // What was permitted and not used for a whole window is charged again.
+        let within = |taken: &Taken| taken.accepted || taken.at + allowance.within > self.now;
+        if self.permits.get(&loss).is_some_and(within) {
             return Permit::Granted;
         }
         if self.spent(cluster, *allowance) >= allowance.permits(self.fleet(cluster)) {

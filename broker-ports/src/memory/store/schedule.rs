@@ -109,7 +109,9 @@ impl State {
         let unchanged = seen == Version::UNSTORED || row.resource.version() == seen;
         let attempts = row.slot.attempts.saturating_add(u32::from(unchanged));
         let due_at = match outcome {
-            PassOutcome::Succeeded { due_in } => due_in.map(|wait| self.after(wait)),
+            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
+                due_in.map(|wait| self.after(wait))
+            }
             PassOutcome::Failed { retry_after, .. } => {
                 let wait = self.backoff.ceiling(attempts).mul_f64(drawn);
                 let asked_for = retry_after.unwrap_or_default().min(self.backoff.longest);
@@ -129,7 +131,7 @@ impl State {
             slot.bring_forward(due_at);
         }
         match outcome {
-            PassOutcome::Succeeded { .. } => slot.forget_failures(),
+            PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => slot.forget_failures(),
             PassOutcome::Failed { reason, message, .. }
             | PassOutcome::Ended { reason, message }
                 if unchanged =>
@@ -138,6 +140,9 @@ impl State {
                 slot.last_error = Some((reason.clone(), message.clone()));
             }
             PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
+        }
+        if matches!(outcome, PassOutcome::Stands { .. }) && !slot.wished {
+            self.permits.retain(|loss, taken| loss.resource != lease.resource || !taken.accepted);
         }
         Released::Done
     }

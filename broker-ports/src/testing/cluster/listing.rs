@@ -13,7 +13,8 @@ use super::kinds::{Blueprint, config};
 use super::scene::{Outcome, ROUNDS, Scene, done};
 use super::subject::Subject;
 use crate::cluster::{
-    Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, ResourceIds, XrReading,
+    Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, ResourceIds,
+    SpecState, XrReading,
 };
 use crate::error::{FailureClass, PortError};
 use crate::testing::Violation;
@@ -59,7 +60,8 @@ pub(super) async fn an_observation_shows_what_stands(world: &dyn ClusterUnderTes
     for _ in 0..ROUNDS {
         let live = scene.live(&subject).await?;
         let seen = observe(&scene, &[&subject]).await?.into_iter().next().transpose()?;
-        let Some(CachedXr::Seen { version, status, armed, owned, references }) = seen else {
+        let Some(CachedXr::Seen { version, status, armed, owned, references, spec, .. }) = seen
+        else {
             world.settle().await;
             continue;
         };
@@ -71,6 +73,7 @@ pub(super) async fn an_observation_shows_what_stands(world: &dyn ClusterUnderTes
         let token = Arming::Armed(Armed::Token(subject.token_id));
         require(armed == token, "an observation does not show with what it is armed")?;
         require(references == live.references_digest, "they differ in the references")?;
+        require(spec == SpecState::AsApplied, "what was just applied is observed as drifted")?;
         return require(owned == subject.armed()?.digest(), "the digest is over something else");
     }
     Err(Violation::new("what stands is never observed as it stands"))

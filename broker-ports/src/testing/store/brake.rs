@@ -1,13 +1,18 @@
 //! Promises of brakes and permits: how much is destroyed automatically, at the most.
 
+use std::time::Duration;
+
 use broker_domain::{ProvisionedResource, Version};
 use futures_util::future::try_join_all;
 
-use super::bench::{HOUR, is_due, same, went_wrong};
+use super::bench::{HOUR, deletion, fresh_stamp, is_due, same, went_well, went_wrong};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
 use crate::lease::Lease;
-use crate::schedule::{Allowance, Brake, BrakeRelease, Loss, Lost, Permit, PermitRequest};
+use crate::repository::{PageSize, PurgeRequest, WriteKind};
+use crate::schedule::{
+    Allowance, Brake, BrakeRelease, Loss, Lost, PassOutcome, Permit, PermitRequest,
+};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, cluster, project, resource, second, xr_uid};
 use crate::testing::cases::require;
@@ -154,9 +159,35 @@ pub(super) async fn a_loss_is_permitted_once_and_reused(world: &dyn StoreUnderTe
     same("so many lines tell of it", &lines, &1)?;
     same("the next loss", &one.permit(world, lost(2)).await?, &Permit::Granted)?;
     same("and one more", &one.permit(world, lost(3)).await?, &Permit::OverBudget)?;
-    // What was permitted stays permitted, long after it left the budget.
+    // A permit that was not used leaves the budget, and is charged again when it is asked for.
     world.advance(HOUR * 2).await?;
-    same("the first loss", &one.permit(world, lost(1)).await?, &Permit::Granted)
+    let answers = [
+        one.permit(world, lost(1)).await?,
+        one.permit(world, lost(4)).await?,
+        one.permit(world, lost(2)).await?,
+    ];
+    let expected = [Permit::Granted, Permit::Granted, Permit::OverBudget];
+    same("a window later, permits", &answers, &expected)
+}
+
+/// What came back after its loss was accepted counts when it is lost again.
+pub(super) async fn acceptance_ends_when_the_composite_stands(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let schedule = world.schedule();
+    let Held { stored, lease } = Held::numbered(world, 1).await?;
+    let loss = Loss { resource: stored.id(), lost: lost(1) };
+    let accepted = async || schedule.accepted_losses(&cluster(1)).await.map(|all| all.len());
+    let stands = PassOutcome::Stands { due_in: None };
+    schedule.release_brake(&release(vec![loss])).await?;
+    world.give_back(&lease, stored.version(), &stands).await?;
+    same("accepted since the claim are", &accepted().await?, &1)?;
+    for (outcome, left) in [(went_well(), 1), (went_wrong(), 1), (stands, 0)] {
+        let lease = world.hold("b", stored.id()).await?;
+        world.give_back(&lease, stored.version(), &outcome).await?;
+        same("accepted losses are", &accepted().await?, &left)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn a_brake_grants_nothing_in_its_reach(world: &dyn StoreUnderTest) -> Outcome {
@@ -220,4 +251,26 @@ pub(super) async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest)
     same("a row that is gone", &schedule.permit(&late).await?, &Permit::Stale)?;
     let actions = world.actions(one.stored.id()).await?;
     require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")
+}
+
+/// What was destroyed counts for as long as the window lasts, also when its row is gone.
+pub(super) async fn permit_of_a_purged_resource_stays_spent(world: &dyn StoreUnderTest) -> Outcome {
+    let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
+    for (one, number) in [(&first, 1), (&second, 2)] {
+        same("a permit", &one.permit(world, lost(number)).await?, &Permit::Granted)?;
+    }
+    let leaving = deletion(&first.stored, 1)?;
+    world.commit(WriteKind::DeletionIntent, &leaving).await?;
+    let closed = leaving.into_resource().record_closed(fresh_stamp(2).at)?;
+    let closed = closed.ok_or(Violation::new("its tokens are closed already"))?;
+    world.commit(WriteKind::Closed, &closed).await?;
+    let gone = closed.into_resource().abandon(fresh_stamp(3))?;
+    world.commit(WriteKind::Phase, &gone).await?;
+    world.deliver_all().await?;
+    world.advance(Duration::from_mins(3)).await?;
+    let purge = PurgeRequest::new(Duration::from_mins(2), PageSize::MAX);
+    let purged = world.repository().purge_deleted(&purge).await?;
+    same("it purged", &purged, &vec![first.stored.id()])?;
+    let third = Held::numbered(world, 3).await?;
+    same("within the hour", &third.permit(world, lost(3)).await?, &Permit::OverBudget)
 }

@@ -3,8 +3,8 @@
 use std::future::ready;
 
 use broker_ports::{
-    CachedXr, Cluster, Hints, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, PortError,
-    ResourceIds, XrTarget,
+    CachedXr, Cluster, ConfigPresence, Hints, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
+    PortError, ResourceIds, XrTarget,
 };
 use broker_render::references_digest;
 use futures_util::StreamExt as _;
@@ -29,6 +29,10 @@ impl Flawed {
             Flaw::FailsObservationsTogether => {
                 let all: Result<Vec<_>, _> = seen.into_iter().collect();
                 return Ok(all?.into_iter().map(Ok).collect());
+            }
+            Flaw::MissesNoConfig => {
+                let present = |seen: CachedXr| seen.with_config(ConfigPresence::Present);
+                seen = seen.into_iter().map(|seen| seen.map(present)).collect();
             }
             Flaw::ObservesNoReferences | Flaw::RemembersTheFirstDigest => {
                 let seen = seen.into_iter().map(|seen| seen.map(|seen| self.misjudged(seen)));

@@ -10,7 +10,7 @@ use super::protocol::Setting;
 use super::rule::Rule;
 use super::world::Left;
 
-const NOBODY_MEDDLES: Left = Left { deletions: 0, failures: 0, drifts: 0, pauses: 0 };
+const NOBODY_MEDDLES: Left = Left { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0 };
 const SOMEBODY_DELETES: Left = Left { deletions: 1, ..NOBODY_MEDDLES };
 
 /// How many distinct states a run has to go through, in all settings together.
@@ -57,6 +57,12 @@ fn paused_by_somebody() -> Setting {
     Setting { adrift: 0, left: Left { pauses: 1, ..NOBODY_MEDDLES }, ..a_node() }
 }
 
+/// The ProviderConfig is deleted once, at any moment.
+fn without_config() -> Setting {
+    let left = Left { configs: 1, ..NOBODY_MEDDLES };
+    Setting { left, ..Setting::one(Standalone, Retain) }
+}
+
 /// Lost twice, with one permit.
 fn lost_twice() -> Setting {
     let left = Left { deletions: 2, ..NOBODY_MEDDLES };
@@ -73,7 +79,7 @@ fn two_in_a_project() -> Setting {
 fn settings() -> Vec<(&'static str, Setting, usize)> {
     let failing = Left { failures: 1, ..NOBODY_MEDDLES };
     let drifting = Left { drifts: 1, ..NOBODY_MEDDLES };
-    let everything = Left { deletions: 1, failures: 1, drifts: 1, pauses: 0 };
+    let everything = Left { deletions: 1, failures: 1, drifts: 1, pauses: 0, configs: 0 };
     let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
     let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
     let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
@@ -86,6 +92,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("something without a node that somebody deletes", alone, 42_000),
         ("something without a node that drifts", drifting_alone, 3_000),
         ("something without a node that is lost twice", lost_twice(), 3_000),
+        ("something without a node whose ProviderConfig is deleted", without_config(), 3_000),
     ];
     if is_nightly() {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
@@ -149,7 +156,7 @@ fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
 fn every_rule_has_its_history() {
     let late = a_node;
     let twice = || Setting { twice: true, ..a_node() };
-    let rows: [History; 17] = [
+    let rows: [History; 18] = [
         (Rule::Shell, late, &["nothing is armed with a dead token"]),
         (Rule::Shell, late, &["S9 no life after Deleted"]),
         (Rule::Touch, late, &["nothing is armed with a dead token"]),
@@ -173,6 +180,7 @@ fn every_rule_has_its_history() {
         ),
         (Rule::DirectRead, late, &["S7 nothing is left when Deleted is written"]),
         (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
+        (Rule::ConfigRestored, without_config, &["L1, L2 everything is settled after K passes"]),
         (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
         (Rule::Permit, lost_twice, &["S17 no more is created again than the budget allows"]),
     ];

@@ -38,6 +38,8 @@ pub(super) enum Move {
     Pause,
     /// They let it go on.
     Unpause,
+    /// An operator deletes the ProviderConfig.
+    LoseConfig,
 }
 
 impl Move {
@@ -58,8 +60,14 @@ impl Move {
     /// The same, for what is over.
     pub(super) const ENDING: [Self; 2] = [Self::Vanish, Self::RemoveOrphan];
     /// What happens when somebody meddles or something breaks.
-    pub(super) const MISHAPS: [Self; 5] =
-        [Self::Fail, Self::DeleteForeground, Self::DeleteBackground, Self::Drift, Self::Pause];
+    pub(super) const MISHAPS: [Self; 6] = [
+        Self::Fail,
+        Self::DeleteForeground,
+        Self::DeleteBackground,
+        Self::Drift,
+        Self::Pause,
+        Self::LoseConfig,
+    ];
 }
 
 /// What of the objects changed, for everybody who remembers a version of them.
@@ -126,6 +134,12 @@ impl World {
                 self.xr = None;
                 Some(Changed::XrGone)
             }
+            Move::LoseConfig => {
+                self.config.then_some(())?;
+                self.left.configs = self.left.configs.checked_sub(1)?;
+                self.config = false;
+                Some(Changed::ConfigGone)
+            }
             Move::Note
             | Move::Refer
             | Move::Report
@@ -189,7 +203,8 @@ impl World {
             | Move::Finalise(_)
             | Move::Vanish
             | Move::RemoveOrphan
-            | Move::DeleteBackground => return None,
+            | Move::DeleteBackground
+            | Move::LoseConfig => return None,
         }
         Some(Changed::Xr)
     }

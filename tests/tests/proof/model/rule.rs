@@ -24,6 +24,8 @@ pub(super) enum Rule {
     CloseFirst,
     /// The ProviderConfig goes when nothing that was composed is left.
     ConfigLast,
+    /// A ProviderConfig that a provider still needs is put back when it is missing.
+    ConfigRestored,
     /// What was composed is also looked for by its label.
     LabelList,
     /// A write is refused when its worker has lost the lease.

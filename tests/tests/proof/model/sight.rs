@@ -64,6 +64,9 @@ pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view:
     if without == Some(Rule::ConfigLast) {
         seen.composed_left = false;
     }
+    if without == Some(Rule::ConfigRestored) {
+        seen.misses_config = false;
+    }
     seen
 }
 

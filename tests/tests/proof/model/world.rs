@@ -101,6 +101,8 @@ pub(super) struct Left {
     pub(super) drifts: u8,
     /// Somebody pauses the composite resource.
     pub(super) pauses: u8,
+    /// An operator deletes the ProviderConfig.
+    pub(super) configs: u8,
 }
 
 /// Token issuer and mesh.
@@ -240,7 +242,7 @@ impl World {
                     .token
                     .is_none_or(|token| self.issuer.node(token).is_some_and(|node| !node.left));
                 let ready = |xr: &Xr| xr.armed == armed && xr.ready == Readiness::Live;
-                self.xr.as_ref().is_some_and(ready) && enrolled
+                self.xr.as_ref().is_some_and(ready) && enrolled && self.config
             }
             Phase::Pending
             | Phase::Provisioning

@@ -7,8 +7,9 @@ use broker_domain::{ClusterId, MeshRole, ProvisionedResourceId};
 use broker_ports::memory::{Behaviour, Part};
 use broker_ports::testing::builders::id;
 use broker_ports::{CloudView, CredentialView, NodeDeregistrar, Resume};
-use broker_render::Provider;
+use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
 use broker_tests::world::{LEASE, NODE, SIZED, declaration, operator, project};
+use serde_json::json;
 
 use super::scene::Scene;
 use super::scenes::keeper;
@@ -38,6 +39,11 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             mend(scene);
         }
         Remedy::StartReplicas => drop(scene.replica.reconcile(id).await),
+        Remedy::UndoChange { object, .. } => {
+            let version = scene.world.get(id).await.blueprint_version_id().to_string();
+            let undone = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: version}}});
+            scene.world.cluster.patch_as("kubectl", object, &undone);
+        }
         Remedy::DeclareAnew(old) => return declare_anew(scene, *old).await,
         Remedy::CleanUp(objects) => {
             for object in objects {

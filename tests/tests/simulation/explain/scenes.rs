@@ -90,6 +90,7 @@ pub(super) async fn of(verdict: Verdict) -> Scene {
         Verdict::QuotaExceeded => {
             Box::pin(composing(Behaviour::stuck("create failed: quota exceeded for servers")))
         }
+        Verdict::Drifted => Box::pin(substrate::drifted()),
         Verdict::Degraded => Box::pin(substrate::degraded()),
         Verdict::CompositeBeingDeleted => Box::pin(substrate::being_deleted()),
 

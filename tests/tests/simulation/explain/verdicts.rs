@@ -61,6 +61,7 @@ const EXPECTED: &[(Verdict, Party, &str)] = &[
     (Verdict::ProviderConfigMissing, Party::Platform, "mend_provider_config"),
     (Verdict::ProviderSecretMissing, Party::Platform, "restore_secret"),
     (Verdict::QuotaExceeded, Party::Cloud, "raise_quota"),
+    (Verdict::Drifted, Party::Platform, "undo_change"),
     (Verdict::Degraded, Party::Platform, "mend_composition"),
     (Verdict::CompositeBeingDeleted, Party::Nobody, "wait"),
     (Verdict::NodeNeverCalled, Party::Caller, "look_at_agent"),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use broker_domain::{ObjectReference, Phase};
 use broker_ports::memory::{Behaviour, Part};
-use broker_render::namespace;
+use broker_render::{BLUEPRINT_VERSION_LABEL, namespace};
 use broker_tests::world::{NODE, World, declaration, project};
+use serde_json::json;
 
 use super::super::scene::Scene;
 use super::{composing, ready};
@@ -61,6 +62,14 @@ fn provider_config(name: &str) -> ObjectReference {
     let home = namespace(project());
     let (api_version, kind) = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");
     ObjectReference::new(api_version, kind, name, Some(home.as_str())).unwrap()
+}
+
+/// Ready, and an operator changed a label of its composite resource.
+pub(super) async fn drifted() -> Scene {
+    let (world, resource) = ready().await;
+    let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});
+    world.cluster.patch_as("kubectl", &world.xr(&resource), &change);
+    Scene::new(world, &resource)
 }
 
 /// Ready, and a function began to fail.

@@ -1,0 +1,138 @@
+//! Drift of what stands: an edited composite resource is told, a missing ProviderConfig is put back.
+
+use broker_app::explain::Verdict;
+use broker_app::{Error, SweepReport};
+use broker_domain::{ObjectReference, Phase, ProvisionedResource};
+use broker_ports::PageSize;
+use broker_ports::testing::builders::id;
+use broker_render::BLUEPRINT_VERSION_LABEL;
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use serde_json::json;
+
+/// The name of a ProviderConfig, and the version of the composite resource beside it.
+fn objects(world: &World, resource: &ProvisionedResource) -> (ObjectReference, String) {
+    let config = resource.substrate().provider_config().unwrap().clone();
+    let xr = world.cluster.object(&world.xr(resource)).unwrap();
+    (config, xr["metadata"]["resourceVersion"].to_string())
+}
+
+/// Sweeps without a pass; answers whether the resource was handed over, and the report.
+async fn swept(world: &World, resource: &ProvisionedResource) -> (bool, SweepReport) {
+    let (work, report) = world.sweep().await;
+    (work.iter().any(|work| work.resource == resource.id()), report)
+}
+
+#[tokio::test]
+async fn missing_config_of_a_ready_resource_is_put_back() {
+    for blueprint in [NODE, STANDALONE] {
+        let world = World::new();
+        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
+        let (config, xr) = objects(&world, &ready);
+        world.cluster.delete_in_background(&config);
+        world.round(ready.id()).await.unwrap();
+        assert!(world.cluster.stands(&config));
+        assert_eq!(objects(&world, &ready).1, xr, "the composite resource is not written");
+        let after = world.get(ready.id()).await;
+        assert_eq!(after.phase(), Phase::Ready);
+        assert_eq!(after.bootstrap_token_id(), ready.bootstrap_token_id());
+    }
+}
+
+#[tokio::test]
+async fn missing_config_is_found_by_a_sweep_without_a_hint() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    for _ in 0..2 {
+        let (handed_over, report) = swept(&world, &ready).await;
+        assert!(!handed_over && report.missing_configs == 0, "{report:?}");
+    }
+    let (config, _) = objects(&world, &ready);
+    world.cluster.delete_in_background(&config);
+    let (handed_over, report) = swept(&world, &ready).await;
+    assert!(handed_over && report.missing_configs == 1, "{report:?}");
+    let (handed_over, report) = swept(&world, &ready).await;
+    assert!(
+        !handed_over && report.missing_configs == 1,
+        "one absence asks for one pass: {report:?}"
+    );
+    world.round(ready.id()).await.unwrap();
+    let (_, report) = swept(&world, &ready).await;
+    assert_eq!(report.missing_configs, 0);
+}
+
+/// A provider needs its ProviderConfig to finalise what it made.
+#[tokio::test]
+async fn missing_config_is_put_back_during_a_teardown() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let (config, _) = objects(&world, &ready);
+    world.cluster.hold(&world.xr(&ready), "example.org/held");
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    world.until(ready.id(), Phase::Deprovisioning).await;
+    world.cluster.delete_in_background(&config);
+    world.round(ready.id()).await.unwrap();
+    assert!(world.cluster.stands(&config));
+    world.cluster.let_go(&world.xr(&ready), "example.org/held");
+    world.until(ready.id(), Phase::Deleted).await;
+    assert_eq!(world.standing(), []);
+}
+
+#[tokio::test]
+async fn missing_config_without_its_credential_fails_the_pass_alone() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let (config, _) = objects(&world, &ready);
+    world.cluster.delete_in_background(&config);
+    world.neighbours.withdraw(project(), id(4));
+    let error = world.round(ready.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "credential_not_found", "{error}");
+    assert!(!world.cluster.stands(&config));
+    assert_eq!(world.get(ready.id()).await.phase(), Phase::Ready);
+    let explained = world.explain(ready.id()).await;
+    assert_eq!(explained.verdict, Verdict::CredentialMissing, "{explained:?}");
+    world.neighbours.assign(project(), id(4));
+    world.round(ready.id()).await.unwrap();
+    assert!(world.cluster.stands(&config));
+}
+
+#[tokio::test]
+async fn missing_config_under_a_brake_is_put_back_after_its_release() {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    world.sweep().await;
+    let (config, _) = objects(&world, &ready);
+    let here = world.service.set_brake(&operator(), None).await.unwrap();
+    world.cluster.delete_in_background(&config);
+    let (handed_over, _) = swept(&world, &ready).await;
+    assert!(!handed_over);
+    world.round(ready.id()).await.unwrap();
+    assert!(!world.cluster.stands(&config));
+    world.service.release_brake(&operator(), &here, None).await.unwrap();
+    let (handed_over, _) = swept(&world, &ready).await;
+    assert!(handed_over);
+    world.round(ready.id()).await.unwrap();
+    assert!(world.cluster.stands(&config));
+}
+
+#[tokio::test]
+async fn edited_spec_of_a_ready_resource_is_told_and_left() -> Result<(), Error> {
+    let world = World::new();
+    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.neighbours.label(ready.resource_id(), "team", "blue");
+    let (_, report) = swept(&world, &ready).await;
+    assert_eq!(report.drifted, 0, "a label that changed later is no drift");
+    let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});
+    world.cluster.patch_as("kubectl", &world.xr(&ready), &change);
+    let (handed_over, report) = swept(&world, &ready).await;
+    assert!(!handed_over && report.drifted == 1, "{report:?}");
+    let (_, edited) = objects(&world, &ready);
+    world.round(ready.id()).await?;
+    assert_eq!(objects(&world, &ready).1, edited, "a Ready resource is not applied again");
+
+    let explained = world.explain(ready.id()).await;
+    assert_eq!(explained.verdict, Verdict::Drifted, "{explained:?}");
+    assert!(explained.action.to_string().contains("kubectl"), "{}", explained.action);
+    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await?;
+    assert_eq!(page.explanations[0].verdict, Verdict::Drifted);
+    Ok(())
+}
