@@ -203,8 +203,8 @@ fn replace_that_is_refused_says_why_in_one_line() {
     let old = world.declare().to_string();
     let nobodys = "00000000-0000-0000-0000-00000000dead";
     let rows: [(&[&str], &str); 4] = [
-        (&["replace", "first"], "error[invalid_input]: "),
-        (&["replace", &old, "--request-id=two words"], "error[invalid_input]: "),
+        (&["replace", "first"], "error[usage]: invalid value 'first' for '<ID>'"),
+        (&["replace", &old, "--request-id=two words"], "error[usage]: invalid value 'two words'"),
         (&["replace", nobodys], "error[provisioned_resource_not_found]: "),
         (
             &["replace", &old, "--request-id=r1"],
