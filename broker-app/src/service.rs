@@ -133,16 +133,17 @@ impl Service {
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let resource = self.get(context, id).await?;
-        self.until_committed(context, resource, async |resource| {
-            let Some(change) = resource.request_deletion(self.stamp()) else {
-                return Ok(Some(resource.clone()));
+        let mut race = self.race(context, self.get(context, id).await?);
+        loop {
+            let Some(change) = race.resource().request_deletion(self.stamp()) else {
+                return Ok(race.resource().clone());
             };
             let write = Write::by_caller(&change, context.attribution());
-            self.written(resource, &change, self.ports.repository.record_deletion_intent(&write))
-                .await
-        })
-        .await
+            let sent = self.ports.repository.record_deletion_intent(&write);
+            if let Some(leaving) = race.attempt(&change, sent).await? {
+                return Ok(leaving);
+            }
+        }
     }
 
     /// Waits until a resource is in a phase, or cannot get there any more, or time is up.

@@ -13,42 +13,56 @@ use crate::telemetry;
 /// How often a caller's write is attempted before the caller is told that the resource keeps changing.
 const MOST_RACES: usize = 16;
 
+/// The attempts at one caller's write, each from what was read last.
+pub(super) struct Race<'a> {
+    service: &'a Service,
+    context: &'a RequestContext,
+    resource: ProvisionedResource,
+    attempts: usize,
+}
+
 impl Service {
-    /// Attempts a write from what was read, and again from what is stored while the attempt answers `None`: stale.
-    ///
-    /// A repeated attempt is safe: a stale write stored nothing, and the next attempt makes its change from the
-    /// version that is stored now.
-    pub(super) async fn until_committed<T>(
-        &self,
-        context: &RequestContext,
+    pub(super) const fn race<'a>(
+        &'a self,
+        context: &'a RequestContext,
         read: ProvisionedResource,
-        attempt: impl AsyncFn(&ProvisionedResource) -> Result<Option<T>, Error>,
-    ) -> Result<T, Error> {
-        let mut resource = read;
-        for _ in 0..MOST_RACES {
-            if let Some(done) = attempt(&resource).await? {
-                return Ok(done);
-            }
-            resource = self.get(context, resource.id()).await?;
-        }
-        let (resource, expected) = (resource.id(), resource.version());
-        Err(DomainError::StaleWrite { resource, expected }.into())
+    ) -> Race<'a> {
+        Race { service: self, context, resource: read, attempts: 0 }
+    }
+}
+
+impl Race<'_> {
+    /// What the next attempt is made from.
+    pub(super) const fn resource(&self) -> &ProvisionedResource {
+        &self.resource
     }
 
-    /// The resource as a write left it; `None` if the write was stale.
-    pub(super) async fn written(
-        &self,
-        before: &ProvisionedResource,
+    /// Attempts a write. Answers the resource as the write left it; `None` if the write was stale, after reading again.
+    pub(super) async fn attempt(
+        &mut self,
         change: &Change,
         sent: impl Future<Output = Result<Written, PortError>>,
     ) -> Result<Option<ProvisionedResource>, Error> {
-        let deadline = self.config.deadlines.store;
-        Ok(match call(PortName::Repository, Kind::Write, deadline, sent).await? {
+        let deadline = self.service.config.deadlines.store;
+        match call(PortName::Repository, Kind::Write, deadline, sent).await? {
             Written::Committed => {
-                telemetry::changed(before, change.resource());
-                Some(change.resource().clone())
+                telemetry::changed(&self.resource, change.resource());
+                Ok(Some(change.resource().clone()))
             }
-            Written::Stale | Written::LeaseLost => None,
-        })
+            Written::Stale | Written::LeaseLost => self.read_again().await.map(|()| None),
+        }
+    }
+
+    /// Reads the resource again after a stale write.
+    ///
+    /// The next attempt is safe: a stale write stored nothing, and the change is made from what is stored now.
+    pub(super) async fn read_again(&mut self) -> Result<(), Error> {
+        self.attempts += 1;
+        let (resource, expected) = (self.resource.id(), self.resource.version());
+        if self.attempts >= MOST_RACES {
+            return Err(DomainError::StaleWrite { resource, expected }.into());
+        }
+        self.resource = self.service.get(self.context, resource).await?;
+        Ok(())
     }
 }

@@ -49,7 +49,9 @@ impl Service {
             return another(&old, first, declaration);
         }
         let admitted = self.examine(context, declaration).await?;
-        self.until_committed(context, old, async |old| {
+        let mut race = self.race(context, old);
+        loop {
+            let old = race.resource();
             let replacement = Replacement::new(old, admitted.clone(), self.stamp())?;
             let replaced = self.ports.repository.replace(&replacement);
             let deadline = self.config.deadlines.store;
@@ -58,18 +60,17 @@ impl Service {
                     if let Some(deletion) = replacement.deletion() {
                         telemetry::changed(old, deletion.change.resource());
                     }
-                    Ok(Some(admitted.change().resource().clone()))
+                    return Ok(admitted.change().resource().clone());
                 }
                 Replaced::Created(Created::Replayed(first)) => {
-                    another(old, *first, declaration).map(Some)
+                    return another(old, *first, declaration);
                 }
                 Replaced::Created(Created::Conflict) => {
-                    Err(conflict(declaration, declaration.request_id.as_ref()))
+                    return Err(conflict(declaration, declaration.request_id.as_ref()));
                 }
-                Replaced::Stale => Ok(None),
+                Replaced::Stale => race.read_again().await?,
             }
-        })
-        .await
+        }
     }
 }
 

@@ -19,12 +19,14 @@ impl Service {
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let failed = self.get(context, id).await?;
-        self.until_committed(context, failed, async |failed| {
-            let change = failed.retry(self.stamp())?;
+        let mut race = self.race(context, self.get(context, id).await?);
+        loop {
+            let change = race.resource().retry(self.stamp())?;
             let write = Write::by_caller(&change, context.attribution());
-            self.written(failed, &change, self.ports.repository.record_retry(&write)).await
-        })
-        .await
+            let sent = self.ports.repository.record_retry(&write);
+            if let Some(retried) = race.attempt(&change, sent).await? {
+                return Ok(retried);
+            }
+        }
     }
 }

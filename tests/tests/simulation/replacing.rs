@@ -171,15 +171,17 @@ async fn replace_that_admission_refuses_leaves_the_old_one() {
 #[tokio::test]
 async fn replace_from_a_stale_read_commits_from_the_new_version() {
     let world = World::new();
-    let old = world.declare(&declaration(NODE)).await.unwrap();
+    let old = world.declare(&declaration(NODE)).await.unwrap().id();
     let plan = FaultPlan::none().on(PortName::Repository, "get_by_id", 2, Fault::StaleRead);
     let (service, faults) = world.service_under(plan);
-    service.get(&operator(), old.id()).await.unwrap();
-    world.round(old.id()).await.unwrap();
-    let new = service.replace(&operator(), old.id(), None).await.unwrap();
+    service.get(&operator(), old).await.unwrap();
+    world.round(old).await.unwrap();
+    // Spawned, as the handlers of embedders are: the future is Send.
+    let asked = tokio::spawn(async move { service.replace(&operator(), old, None).await });
+    let new = asked.await.unwrap().unwrap();
     let calls = faults.calls();
     assert_eq!(calls.get(&(PortName::Repository, "replace")), Some(&2), "the first one was stale");
-    assert_eq!(world.get(old.id()).await.phase(), Phase::Deregistering);
+    assert_eq!(world.get(old).await.phase(), Phase::Deregistering);
     assert_eq!(world.get(new.id()).await.phase(), Phase::Pending);
     assert_eq!(stored(&world).await.len(), 2);
 }
