@@ -1,5 +1,6 @@
 //! Replacing a resource: the old one is torn down and a new one takes its place, both or neither.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use broker_app::explain::Verdict;
@@ -176,9 +177,11 @@ async fn replace_from_a_stale_read_commits_from_the_new_version() {
     let (service, faults) = world.service_under(plan);
     service.get(&operator(), old).await.unwrap();
     world.round(old).await.unwrap();
-    // Spawned, as the handlers of embedders are: the future is Send.
-    let asked = tokio::spawn(async move { service.replace(&operator(), old, None).await });
-    let new = asked.await.unwrap().unwrap();
+    let caller = operator();
+    // Embedders spawn their handlers, so the future has to be Send.
+    let asked: Pin<Box<dyn Future<Output = _> + Send>> =
+        Box::pin(service.replace(&caller, old, None));
+    let new = asked.await.unwrap();
     let calls = faults.calls();
     assert_eq!(calls.get(&(PortName::Repository, "replace")), Some(&2), "the first one was stale");
     assert_eq!(world.get(old).await.phase(), Phase::Deregistering);
