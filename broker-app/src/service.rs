@@ -10,18 +10,17 @@ mod brake;
 mod events;
 mod history;
 mod provision;
+mod race;
+mod replace;
 mod retry;
 mod steer;
 
 use std::time::Duration;
 
 use broker_domain::Stamp;
-use broker_domain::{
-    Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
-};
+use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{
     Deadlines, ListPage, ListQuery, PortName, RequestContext, Scope, ServicePorts, WorkerId, Write,
-    Written,
 };
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
@@ -31,7 +30,6 @@ use crate::config::Eyes;
 use crate::error::Error;
 use crate::explain::Budgets;
 use crate::step::Mode;
-use crate::telemetry;
 
 pub use brake::{Absence, BrakeStatus};
 
@@ -75,9 +73,6 @@ pub enum Waited {
     /// Time ran out; this is how far it got.
     TimedOut(ProvisionedResource),
 }
-
-/// A deletion request meets a pass under way: how often it is made again from the new version.
-const MOST_RACES: usize = 16;
 
 impl Service {
     /// A service over its ports.
@@ -138,22 +133,17 @@ impl Service {
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let mut resource = self.get(context, id).await?;
-        for _ in 0..MOST_RACES {
-            let Some(change) = resource.request_deletion(self.stamp()) else { return Ok(resource) };
+        let mut race = self.race(context, self.get(context, id).await?);
+        loop {
+            let Some(change) = race.resource().request_deletion(self.stamp()) else {
+                return Ok(race.resource().clone());
+            };
             let write = Write::by_caller(&change, context.attribution());
             let sent = self.ports.repository.record_deletion_intent(&write);
-            let patience = self.config.deadlines.store;
-            match call(PortName::Repository, Kind::Write, patience, sent).await? {
-                Written::Committed => {
-                    telemetry::changed(&resource, change.resource());
-                    return Ok(change.into_resource());
-                }
-                // Doing it again is safe: the change is made anew, from what is stored now.
-                Written::Stale | Written::LeaseLost => resource = self.get(context, id).await?,
+            if let Some(leaving) = race.attempt(&change, sent).await? {
+                return Ok(leaving);
             }
         }
-        Err(DomainError::StaleWrite { resource: id, expected: resource.version() }.into())
     }
 
     /// Waits until a resource is in a phase, or cannot get there any more, or time is up.

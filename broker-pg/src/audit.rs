@@ -6,6 +6,7 @@ use broker_ports::{
     Actor, Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, CorrelationId, LeaseEpoch,
     PortError,
 };
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -131,22 +132,29 @@ SELECT count(*) AS blanked FROM blanked",
 impl AuditSink for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource_audit.record", skip_all, fields(action = %entry.action))]
     async fn record(&self, entry: &AuditEntry) -> Result<(), PortError> {
-        let values = RecordValues {
-            project_id: entry.project.map(|project| project.as_uuid()),
-            provisioned_resource_id: entry.resource.map(|resource| resource.as_uuid()),
-            action: entry.action.as_str(),
-            actor: entry.attribution.actor.as_str(),
-            correlation_id: entry.attribution.correlation_id.as_str(),
-            previous_phase: entry.previous_phase.map(Phase::as_str),
-            new_phase: entry.new_phase.map(Phase::as_str),
-            failed_step: entry.failed_step.map(Phase::as_str),
-            event_data: entry.event_data.as_deref(),
-        };
-        let mut connection = self.connection().await?;
-        let SequenceRow { sequence } = RECORD.one(&mut connection, values).await.committing()?;
-        tracing::trace!(sequence, "recorded");
-        Ok(())
+        record(&mut *self.connection().await?, entry).await.committing()
     }
+}
+
+/// One line, which is durable once its statement or the transaction around it is.
+pub(crate) async fn record(
+    connection: &mut PgConnection,
+    entry: &AuditEntry,
+) -> Result<(), sqlx::Error> {
+    let values = RecordValues {
+        project_id: entry.project.map(|project| project.as_uuid()),
+        provisioned_resource_id: entry.resource.map(|resource| resource.as_uuid()),
+        action: entry.action.as_str(),
+        actor: entry.attribution.actor.as_str(),
+        correlation_id: entry.attribution.correlation_id.as_str(),
+        previous_phase: entry.previous_phase.map(Phase::as_str),
+        new_phase: entry.new_phase.map(Phase::as_str),
+        failed_step: entry.failed_step.map(Phase::as_str),
+        event_data: entry.event_data.as_deref(),
+    };
+    let SequenceRow { sequence } = RECORD.one(connection, values).await?;
+    tracing::trace!(sequence, "recorded");
+    Ok(())
 }
 
 impl PgStore {

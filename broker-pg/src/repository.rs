@@ -5,6 +5,7 @@ pub(crate) mod create;
 pub(crate) mod list;
 pub(crate) mod purge;
 pub(crate) mod read;
+pub(crate) mod replace;
 pub(crate) mod row;
 pub(crate) mod sweep;
 pub(crate) mod write;
@@ -13,7 +14,8 @@ use async_trait::async_trait;
 use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 use broker_ports::{
     Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PortError, PurgeRequest,
-    Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
+    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind,
+    Written,
 };
 
 use crate::store::PgStore;
@@ -80,6 +82,11 @@ impl Repository for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource.record_deletion_intent", skip_all, fields(resource = %write.change.resource().id()))]
     async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
         self.write(WriteKind::DeletionIntent, write).await
+    }
+
+    #[tracing::instrument(name = "db.provisioned_resource.replace", skip_all, fields(resource = %replacement.admitted().change().resource().id()))]
+    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        self.replace(replacement).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.history", skip_all, fields(resource = %id))]

@@ -152,6 +152,8 @@ audit_actions! {
     PermitTaken = "permit_taken",
     /// A failed resource was sent on its way again.
     RetryRequested = "retry_requested",
+    /// Another resource took the place of this one. `event_data` is the other one's id.
+    Replaced = "replaced",
     /// An event that was set aside is delivered again.
     EventsResumed = "events_resumed",
     /// An event that was set aside is skipped: nobody will ever receive it.

@@ -80,8 +80,8 @@ pub use outbox::{
 pub use refusal::Refusal;
 pub use repository::{
     AuditRecord, CompactRow, Created, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest,
-    Repository, StoredRequest, SweepPage, SweepQuery, UnreadableRow, Watermark, Write, WriteKind,
-    Written,
+    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, UnreadableRow,
+    Watermark, Write, WriteKind, Written,
 };
 pub use resolvers::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,

@@ -44,9 +44,9 @@ use crate::{
     IssueRequest, LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation,
     NodeDeregistrar, NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander,
     PeerId, PeerResolver, Permit, PermitRequest, PortError, PurgeRequest, Reading, Released,
-    Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
-    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
-    Wakeups, Write, Written, XrTarget,
+    Replaced, Replacement, Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry,
+    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
+    TokenState, TtlWindow, Wakeups, Write, Written, XrTarget,
 };
 
 type Answer<T> = Result<T, PortError>;
@@ -84,6 +84,7 @@ mock! {
         pub fn record_substrate<'a>(&self, write: &Write<'a>) -> Answer<Written>;
         pub fn record_deletion_intent<'a>(&self, write: &Write<'a>) -> Answer<Written>;
         pub fn record_retry<'a>(&self, write: &Write<'a>) -> Answer<Written>;
+        pub fn replace(&self, replacement: &Replacement) -> Answer<Replaced>;
         pub fn history(&self, id: ProvisionedResourceId) -> Answer<Vec<AuditRecord>>;
         pub fn scrub_audit(&self, id: ProvisionedResourceId, by: &Attribution) -> Answer<u64>;
         pub fn purge_deleted(&self, request: &PurgeRequest) -> Answer<Vec<ProvisionedResourceId>>;
@@ -102,6 +103,7 @@ delegate!(Repository for MockRepository {
     record_substrate(write: &Write<'_>) -> Written;
     record_deletion_intent(write: &Write<'_>) -> Written;
     record_retry(write: &Write<'_>) -> Written;
+    replace(replacement: &Replacement) -> Replaced;
     history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     scrub_audit(id: ProvisionedResourceId, by: &Attribution) -> u64;
     purge_deleted(request: &PurgeRequest) -> Vec<ProvisionedResourceId>;

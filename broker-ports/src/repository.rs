@@ -4,6 +4,7 @@
 //! one store, because every write of the aggregate commits phase, event, audit line and schedule together.
 
 mod query;
+mod replace;
 mod write;
 
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ pub use query::{
     AuditRecord, CompactRow, ListPage, ListQuery, PageBytes, PageSize, PurgeRequest, SweepPage,
     SweepQuery, UnreadableRow, Watermark,
 };
+pub use replace::{Replaced, Replacement};
 pub use write::{Created, StoredRequest, Write, WriteKind, Written};
 
 use crate::admitted::Admitted;
@@ -172,6 +174,22 @@ pub trait Repository: Send + Sync {
     ///
     /// See the trait.
     async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError>;
+
+    /// Stores the deletion request of a resource together with the new one that takes its place.
+    ///
+    /// **Guarantees**: one transaction. The deletion request is stored as by
+    /// [`record_deletion_intent`](Self::record_deletion_intent) and the new resource as by [`create`](Self::create),
+    /// each with its event, audit line and schedule, and with them the line that [`Replacement::audit`] makes. Any
+    /// answer but `Stored` leaves nothing behind. The request id goes first: one that was used before answers
+    /// [`Created::Replayed`] or [`Created::Conflict`], whatever became of the old resource since. Then come the
+    /// references of the new resource, and last the version of the old one.
+    ///
+    /// **Caller**: only admission calls this.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create) and as the trait.
+    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError>;
 
     /// The audit of a resource, oldest first; empty if there never was one of that id. It outlives the
     /// resource.

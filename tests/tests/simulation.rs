@@ -16,6 +16,10 @@ mod drift;
 mod explain;
 #[path = "simulation/interleavings.rs"]
 mod interleavings;
+#[path = "simulation/log_lines.rs"]
+mod log_lines;
+#[path = "simulation/logs.rs"]
+mod logs;
 #[path = "simulation/manners.rs"]
 mod manners;
 #[path = "simulation/measuring.rs"]
@@ -31,6 +35,8 @@ mod purging;
 mod references;
 #[path = "simulation/relaying.rs"]
 mod relaying;
+#[path = "simulation/replacing.rs"]
+mod replacing;
 #[path = "simulation/replay.rs"]
 mod replay;
 #[path = "simulation/running.rs"]

@@ -172,7 +172,7 @@ pub(crate) enum What {
     Model,
     /// Many lives of the whole broker in memory, with faults, by seed.
     Simulation,
-    /// Each call that leaves the process, each fault, five workflows.
+    /// Each call that leaves the process, each fault, six workflows.
     Matrix,
     /// The same random histories through in-memory and real adapters.
     Oracle,

@@ -15,7 +15,7 @@ pub(crate) use reference::reference;
 pub(crate) use verbs::{
     AbandonArguments, BrakeCommand, BrakeReach, Common, DeclarationArguments, DeprovisionArguments,
     ExplainArguments, ListArguments, OneArguments, PlanArguments, ProvisionArguments,
-    ResumeEventsArguments, Verb,
+    ReplaceArguments, ResumeEventsArguments, Verb,
 };
 
 use crate::demo::Pace;

@@ -127,6 +127,7 @@ fn on_service(verb: &Verb, surroundings: &mut Surroundings<'_>) -> Result<(), Fa
             Verb::Abandon(arguments) => verbs::abandon(desk, arguments).await,
             Verb::Brake(command) => verbs::brake(desk, command).await,
             Verb::Retry(arguments) => verbs::retry(desk, arguments).await,
+            Verb::Replace(arguments) => verbs::replace(desk, arguments).await,
             Verb::ResumeEvents(arguments) => verbs::resume_events(desk, arguments).await,
             Verb::ScrubAudit(arguments) => verbs::scrub_audit(desk, arguments).await,
         }

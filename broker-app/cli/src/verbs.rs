@@ -20,7 +20,7 @@ pub(crate) use explain::explain;
 pub(crate) use history::history;
 pub(crate) use list::list;
 pub(crate) use plan::plan;
-pub(crate) use provision::{deprovision, get, provision};
+pub(crate) use provision::{deprovision, get, provision, replace};
 pub(crate) use steer::{abandon, pause, reconcile_now, resume, resume_events, retry, scrub_audit};
 
 use crate::cli::Common;

@@ -26,8 +26,8 @@ pub enum Remedy {
     LeaveDryRun,
     /// Start a replica, or look why none takes up work.
     StartReplicas,
-    /// Declare another resource in its place, and delete this one.
-    DeclareAnew(ProvisionedResourceId),
+    /// Replace it: declare another resource in its place, and tear this one down.
+    Replace(ProvisionedResourceId),
     /// Remove by hand what a teardown that was given up left behind.
     CleanUp(Vec<ObjectReference>),
     /// Bring the store back.
@@ -141,7 +141,7 @@ impl Remedy {
             Self::ResumeEvents(_) => "resume_events",
             Self::LeaveDryRun => "leave_dry_run",
             Self::StartReplicas => "start_replicas",
-            Self::DeclareAnew(_) => "declare_anew",
+            Self::Replace(_) => "replace",
             Self::CleanUp(_) => "clean_up",
             Self::RestoreStore => "restore_store",
             Self::RestoreCollaborator { .. } => "restore_collaborator",
@@ -188,6 +188,8 @@ impl Remedy {
             of_broker(&format!("brake release {cluster}{}", of_project.unwrap_or_default()))
         } else if let Self::ResumeEvents(id) = self {
             of_broker(&format!("resume-events {id}"))
+        } else if let Self::Replace(id) = self {
+            of_broker(&format!("replace {id}"))
         } else {
             None
         }
@@ -213,9 +215,7 @@ impl fmt::Display for Remedy {
             Self::StartReplicas => {
                 f.write_str("start a replica, or look why those that run take up no work")
             }
-            Self::DeclareAnew(_) => {
-                f.write_str("declare another resource in its place and delete this one")
-            }
+            Self::Replace(_) => f.write_str("replace it by a new resource of the same declaration"),
             Self::CleanUp(objects) if objects.is_empty() => f.write_str("nothing has to be done"),
             Self::CleanUp(objects) => {
                 write!(f, "remove by hand what is left: {}", names(objects))

@@ -236,8 +236,9 @@ impl AtWork<'_> {
                 self.runner.probe.passed(resource, &outcome);
             }
             // Its lease ends by itself, and the next pass looks at everything anew.
-            Err(panic) => {
-                tracing::error!(%resource, %panic, "a pass broke down");
+            Err(_panic) => {
+                // Without the payload, which may quote a secret; the process's panic hook says where it happened.
+                tracing::error!(%resource, "a pass broke down");
                 telemetry::broke_down();
                 self.runner.probe.broke_down(resource);
             }
@@ -264,8 +265,11 @@ impl AtWork<'_> {
                     }
                 }
             }
-            Err(panic) => {
-                tracing::error!(%panic, "provisioning broker reconcile tick failed");
+            Err(_panic) => {
+                tracing::error!(
+                    error = "the sweep broke down",
+                    "provisioning broker reconcile tick failed"
+                );
                 self.runner.probe.sweep_broke_down();
             }
         }

@@ -69,7 +69,7 @@ impl Service {
 
     /// Records a refusal before the caller is told. One that lies outside of the scope leaves no line: it would stand
     /// in the audit of a Project that has nothing to do with it.
-    async fn audited<T>(
+    pub(super) async fn audited<T>(
         &self,
         context: &RequestContext,
         declaration: &Declaration,
@@ -167,7 +167,7 @@ impl Service {
     }
 }
 
-fn conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
+pub(super) fn conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
     match request {
         Some(request) => DomainError::IdempotencyConflict {
             project: declaration.project_id,

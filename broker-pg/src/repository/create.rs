@@ -137,7 +137,7 @@ impl PgStore {
 /// else purged its resource in between.
 const ROUNDS: u32 = 3;
 
-async fn create(
+pub(super) async fn create(
     connection: &mut PgConnection,
     admitted: &Admitted,
     lost: Lost,

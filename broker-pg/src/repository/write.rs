@@ -3,13 +3,14 @@
 use broker_domain::{Phase, Snapshot};
 use broker_ports::{PortError, Write, WriteKind, Written};
 use serde_json::Value;
+use sqlx::PgConnection;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::create::EventValues;
 use super::row::substrate_document;
-use crate::error::{Classified, constraint, drifted};
+use crate::error::{Lost, classify, constraint, drifted};
 use crate::sql::{Statement, gives, takes};
 use crate::store::PgStore;
 use crate::values::signed;
@@ -114,95 +115,102 @@ impl PgStore {
         kind: WriteKind,
         write: &Write<'_>,
     ) -> Result<Written, PortError> {
-        let change = write.change;
-        let id = change.resource().id();
-        let from = change.previous_phase().unwrap_or(change.resource().phase());
-        let audit = kind.audit(from, write);
-        let event = EventValues::of(change.event())?;
-        let snapshot = change.resource().snapshot();
-        // Which stored phases the change may be written onto is the ports' to say; the statement compares.
-        let allowed_from = Phase::ALL
-            .into_iter()
-            .filter(|stored| kind.check(*stored, change).is_ok())
-            .map(Phase::as_str)
-            .collect();
-        let Snapshot {
-            id: _,
-            resource_id: _,
-            project_id: _,
-            blueprint_version_id: _,
-            cloud_credential_id: _,
-            phase: status,
-            xr_name: _,
-            bootstrap_token_id,
-            created_at: _,
-            updated_at: _, // the store's
-            parameters: _,
-            mesh_role: _,
-            on_failure: _,
-            failure_step,
-            failure_reason,
-            token_ordinal,
-            token_closed,
-            substrate,
-            deletion_requested_at,
-            phase_entered_at,
-            first_ready_at,
-            abandoned,
-            event_sequence,
-            version,
-        } = &snapshot;
-        let values = WriteValues {
-            id: id.as_uuid(),
-            expected_version: signed(change.expected_version().get()),
-            epoch: write.epoch.map(|epoch| signed(epoch.get())),
-            allowed_from,
-            status,
-            bootstrap_token_id: *bootstrap_token_id,
-            failure_step: failure_step.as_deref(),
-            failure_reason: failure_reason.as_deref(),
-            token_ordinal: i32::try_from(*token_ordinal).unwrap_or(i32::MAX),
-            token_closed: *token_closed,
-            substrate: substrate_document(substrate),
-            references_digest: substrate.references_digest().map(|digest| &digest.as_bytes()[..]),
-            cluster_id: substrate.cluster().map(broker_domain::ClusterId::as_str),
-            xr_uid: substrate.applied().map(broker_domain::XrUid::as_str),
-            deletion_requested_at: *deletion_requested_at,
-            phase_entered_at: *phase_entered_at,
-            first_ready_at: *first_ready_at,
-            abandoned: *abandoned,
-            event_sequence: signed(*event_sequence),
-            version: signed(*version),
-            event_id: event.id,
-            event_type: event.event_type,
-            occurred_at: event.occurred_at,
-            payload: event.payload.as_deref(),
-            action: audit.action.as_str(),
-            actor: audit.attribution.actor.as_str(),
-            correlation_id: audit.attribution.correlation_id.as_str(),
-            failed_step: audit.failed_step.map(Phase::as_str),
-            event_data: audit.event_data.as_deref(),
-        };
-        let mut connection = self.connection().await?;
-        let answer = WRITE.optional(&mut connection, values).await;
-        if let Err(error) = &answer
-            && constraint(error) == Some("provisioning_outbox_pkey")
-        {
+        self::write(&mut *self.connection().await?, kind, write, Lost::MayHaveHappened).await
+    }
+}
+
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    kind: WriteKind,
+    write: &Write<'_>,
+    lost: Lost,
+) -> Result<Written, PortError> {
+    let change = write.change;
+    let id = change.resource().id();
+    let from = change.previous_phase().unwrap_or(change.resource().phase());
+    let audit = kind.audit(from, write);
+    let event = EventValues::of(change.event())?;
+    let snapshot = change.resource().snapshot();
+    // Which stored phases the change may be written onto is the ports' to say; the statement compares.
+    let allowed_from = Phase::ALL
+        .into_iter()
+        .filter(|stored| kind.check(*stored, change).is_ok())
+        .map(Phase::as_str)
+        .collect();
+    let Snapshot {
+        id: _,
+        resource_id: _,
+        project_id: _,
+        blueprint_version_id: _,
+        cloud_credential_id: _,
+        phase: status,
+        xr_name: _,
+        bootstrap_token_id,
+        created_at: _,
+        updated_at: _, // the store's
+        parameters: _,
+        mesh_role: _,
+        on_failure: _,
+        failure_step,
+        failure_reason,
+        token_ordinal,
+        token_closed,
+        substrate,
+        deletion_requested_at,
+        phase_entered_at,
+        first_ready_at,
+        abandoned,
+        event_sequence,
+        version,
+    } = &snapshot;
+    let values = WriteValues {
+        id: id.as_uuid(),
+        expected_version: signed(change.expected_version().get()),
+        epoch: write.epoch.map(|epoch| signed(epoch.get())),
+        allowed_from,
+        status,
+        bootstrap_token_id: *bootstrap_token_id,
+        failure_step: failure_step.as_deref(),
+        failure_reason: failure_reason.as_deref(),
+        token_ordinal: i32::try_from(*token_ordinal).unwrap_or(i32::MAX),
+        token_closed: *token_closed,
+        substrate: substrate_document(substrate),
+        references_digest: substrate.references_digest().map(|digest| &digest.as_bytes()[..]),
+        cluster_id: substrate.cluster().map(broker_domain::ClusterId::as_str),
+        xr_uid: substrate.applied().map(broker_domain::XrUid::as_str),
+        deletion_requested_at: *deletion_requested_at,
+        phase_entered_at: *phase_entered_at,
+        first_ready_at: *first_ready_at,
+        abandoned: *abandoned,
+        event_sequence: signed(*event_sequence),
+        version: signed(*version),
+        event_id: event.id,
+        event_type: event.event_type,
+        occurred_at: event.occurred_at,
+        payload: event.payload.as_deref(),
+        action: audit.action.as_str(),
+        actor: audit.attribution.actor.as_str(),
+        correlation_id: audit.attribution.correlation_id.as_str(),
+        failed_step: audit.failed_step.map(Phase::as_str),
+        event_data: audit.event_data.as_deref(),
+    };
+    let answer = match WRITE.optional(connection, values).await {
+        Ok(answer) => answer,
+        Err(error) if constraint(&error) == Some("provisioning_outbox_pkey") => {
             return Err(event.taken().into());
         }
-        let Some(WriteRow { status, verdict }) = answer.committing()? else {
-            return Ok(Written::Stale);
-        };
-        match verdict.as_str() {
-            "committed" => Ok(Written::Committed),
-            "stale" => Ok(Written::Stale),
-            "lease lost" => Ok(Written::LeaseLost),
-            _ => {
-                let stored = Phase::try_from(status.as_str())
-                    .map_err(|error| drifted("provisioned_resources", id, error))?;
-                kind.check(stored, change)?;
-                Err(PortError::rejected("the stored phase refused a write that it allows"))
-            }
+        Err(error) => return Err(classify(error, lost)),
+    };
+    let Some(WriteRow { status, verdict }) = answer else { return Ok(Written::Stale) };
+    match verdict.as_str() {
+        "committed" => Ok(Written::Committed),
+        "stale" => Ok(Written::Stale),
+        "lease lost" => Ok(Written::LeaseLost),
+        _ => {
+            let stored = Phase::try_from(status.as_str())
+                .map_err(|error| drifted("provisioned_resources", id, error))?;
+            kind.check(stored, change)?;
+            Err(PortError::rejected("the stored phase refused a write that it allows"))
         }
     }
 }

@@ -70,6 +70,7 @@ mod outage;
 mod outbox;
 mod purge;
 mod release;
+mod replace;
 mod schedule;
 mod set_aside;
 mod unreadable;
@@ -391,6 +392,16 @@ fn writing<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         a_failure_is_audited_with_its_step,
         the_time_of_the_last_change_is_the_stores,
         a_resource_may_become_ready_twice,
+    }));
+    cases.extend(suite_of!(replace {
+        replacement_commits_deletion_and_creation,
+        replacement_from_an_older_version_stores_nothing,
+        repeated_replacement_is_answered_with_the_first,
+        replacement_under_a_used_request_id_is_a_conflict,
+        refused_replacement_leaves_the_old_one_as_it_was,
+        replacement_of_a_leaving_resource_only_declares,
+        of_16_replacements_with_one_request_id_one_stores,
+        dropped_replacement_is_whole_or_nothing,
     }));
     cases.extend(suite_of!(guard {
         a_write_from_an_older_version_changes_nothing,

@@ -82,6 +82,7 @@ impl Broken {
         let action = line.entry.action;
         match self.flaw {
             Flaw::ForgetsTheAuditLine => action == AuditAction::DeletionRequested,
+            Flaw::ReplacesWithoutNaming => action == AuditAction::Replaced,
             Flaw::PausesWithoutAudit => action == AuditAction::Paused,
             Flaw::ResumesEventsWithoutAudit => action == AuditAction::EventsResumed,
             Flaw::PurgesWithoutAudit => action == AuditAction::Purged,

@@ -17,8 +17,8 @@ use broker_ports::{
     Admitted, Applied, ApplyRequest, Arming, Attribution, AuditRecord, CachedXr, Cluster,
     CompactRow, ConditionStatus, Created, DeleteRequest, Deleted, DryRun, Hints, Inspection,
     ListPage, ListQuery, NodeDeregistrar, ObjectVersion, OwnedPage, OwnedQuery, PageSize,
-    PortError, PurgeRequest, Reading, Repository, StoredRequest, SweepPage, SweepQuery, Target,
-    Watermark, Write, Written, XrStatus, XrTarget,
+    PortError, PurgeRequest, Reading, Replaced, Replacement, Repository, StoredRequest, SweepPage,
+    SweepQuery, Target, Watermark, Write, Written, XrStatus, XrTarget,
 };
 use broker_render::{Armed, Digest};
 use broker_tests::real::reconciler_config;
@@ -177,6 +177,10 @@ impl Repository for Crowd {
     }
 
     async fn record_retry(&self, _: &Write<'_>) -> Result<Written, PortError> {
+        not_played()
+    }
+
+    async fn replace(&self, _: &Replacement) -> Result<Replaced, PortError> {
         not_played()
     }
 

@@ -1,4 +1,4 @@
-//! The fault matrix: each call that leaves the process, each fault, five workflows; one world per cell and call.
+//! The fault matrix: each call that leaves the process, each fault, six workflows; one world per cell and call.
 //!
 //! A workflow is run once without faults to learn which calls it makes; two of them meet what a person has to help with,
 //! so that setting an event aside and pulling the brake are among these calls. Then each of them goes wrong in each way,

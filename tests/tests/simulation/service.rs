@@ -47,6 +47,7 @@ async fn calls(
         ("reconcile_now", told(service.reconcile_now(context, id).await)),
         ("resume_events", told(service.resume_events(context, id, Resume::Skip).await)),
         ("deprovision", told(service.deprovision(context, id).await)),
+        ("replace", told(service.replace(context, id, None).await)),
         ("abandon", told(service.abandon(context, id, "why not").await)),
         ("brake_status", told(service.brake_status(context).await)),
         ("set_brake", told(service.set_brake(context, None).await)),
@@ -191,6 +192,7 @@ async fn a_caller_is_not_kept_waiting_by_a_collaborator_that_hangs_or_is_dead() 
     let rows = [
         (PortName::Repository, "get_by_id", "get"),
         (PortName::Repository, "record_deletion_intent", "deprovision"),
+        (PortName::Repository, "replace", "replace"),
         (PortName::Repository, "scrub_audit", "scrub_audit"),
         (PortName::Schedule, "set_paused", "pause"),
         (PortName::Schedule, "schedule", "reconcile_now"),

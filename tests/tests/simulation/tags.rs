@@ -1,55 +1,13 @@
 //! Labels that become no tag: each is named with its reason, in the log once per change, and by plan and explain.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::PortName;
 use broker_ports::testing::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
-use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+use crate::logs::logged;
 
-impl Log {
-    /// Lines about labels, since the last time.
-    fn take(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines().filter(|line| line.contains("became no tag")).map(str::to_owned).collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-/// Runs on this thread, with its log.
-fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
-    // With one subscriber alone, a call site that another test reached first would count as unwanted.
-    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    tracing::subscriber::with_default(subscriber, || runtime.block_on(work(log)))
-}
+const WORDS: &str = "became no tag";
 
 /// Two labels that the provider refuses, for different reasons, and one that it takes.
 fn label(world: &World, resource: &ProvisionedResource) {
@@ -77,15 +35,15 @@ fn label_that_becomes_no_tag_is_logged_once_per_change() {
         let declared = world.declare(&declaration(NODE)).await.unwrap();
         label(&world, &declared);
         world.reconciler.reconcile(declared.id()).await.unwrap_err();
-        assert_eq!(log.take(), [""; 0], "a pass that did not get to the tags");
+        assert_eq!(log.take(WORDS), [""; 0], "a pass that did not get to the tags");
         world.let_leases_end();
         let ready = world.until(declared.id(), Phase::Ready).await;
-        assert_skipped(&log.take());
+        assert_skipped(&log.take(WORDS));
         for _ in 0..3 {
             world.sweep().await;
             world.round(ready.id()).await.unwrap();
         }
-        assert_eq!(log.take(), [""; 0], "nothing changed");
+        assert_eq!(log.take(WORDS), [""; 0], "nothing changed");
     });
 }
 

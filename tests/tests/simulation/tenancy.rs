@@ -99,6 +99,7 @@ async fn answers(
         abandon(resource, "why not"),
         scrub_audit(resource),
         retry(resource),
+        replace(resource, None),
         brake_status(),
         set_brake(Some(about)),
         release_brake(&here, Some(about)),
@@ -358,7 +359,8 @@ async fn replica_claims_nothing_before_its_cluster_answered() {
     assert_eq!((error.reason(), epoch().await), ("cluster_transient", before.next()));
 }
 
-/// Every caller of `Repository::create`, or of the function that does the same in a host's transaction.
+/// Every caller of `Repository::create` and `Repository::replace`, or of the function that creates in a host's
+/// transaction.
 #[test]
 fn only_admission_creates_resources() {
     fn read(directory: &Path, callers: &mut Vec<String>) {
@@ -370,8 +372,8 @@ fn only_admission_creates_resources() {
             }
             let source = fs::read_to_string(&path).unwrap();
             let calls = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let calls =
-                calls.filter(|line| line.contains(".create(") || line.contains("create_in("));
+            let creates = [".create(", "create_in(", "repository.replace("];
+            let calls = calls.filter(|line| creates.iter().any(|call| line.contains(call)));
             let file = path.file_name().unwrap().to_string_lossy().into_owned();
             callers.extend(calls.map(|line| format!("{file}: {}", line.trim())));
         }
@@ -380,6 +382,10 @@ fn only_admission_creates_resources() {
     for product in ["../broker-app/src", "../broker-app/cli/src"] {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(product), &mut callers);
     }
-    let admission = "provision.rs: let created = self.ports.repository.create(&admitted);";
-    assert_eq!(callers, [admission]);
+    callers.sort_unstable();
+    let admission = [
+        "provision.rs: let created = self.ports.repository.create(&admitted);",
+        "replace.rs: let replaced = self.ports.repository.replace(&replacement);",
+    ];
+    assert_eq!(callers, admission);
 }

@@ -14,6 +14,7 @@ const EXHAUSTIVE: [&[&str]; 4] = [
     &[
         "Written",
         "Created",
+        "Replaced",
         "Released",
         "Acknowledged",
         "Applied",

@@ -59,6 +59,12 @@ pub(crate) enum Verb {
     Brake(BrakeCommand),
     /// Send a failed resource on its way again, once the cause of its failure is fixed.
     Retry(OneArguments),
+    /// Tear a resource down and declare a new one in its place, in one step.
+    ///
+    /// For a resource that can never become Ready: its token expired, or its Node is lost. The new one has the
+    /// same Resource, blueprint version, credential and parameters. Prints it as it was accepted; asking again
+    /// prints the same one. With `--wait`, follows it to Ready.
+    Replace(ReplaceArguments),
     /// Deliver again, or skip, events that the receiver rejected too often: of one resource, a Project, or all.
     ///
     /// Only a rejection (400, 413, 415 or 422) sets an event aside. Events that wait for a receiver in trouble are
@@ -88,6 +94,7 @@ impl Verb {
         match self {
             Self::Provision(arguments) => &arguments.common,
             Self::Deprovision(arguments) => &arguments.common,
+            Self::Replace(arguments) => &arguments.common,
             Self::Get(arguments)
             | Self::History(arguments)
             | Self::Pause(arguments)
@@ -224,6 +231,22 @@ pub(crate) struct DeprovisionArguments {
     /// The resource.
     #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
     pub(crate) id: ProvisionedResourceId,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What is replaced, and whether to wait for the new one.
+#[derive(Args, Debug)]
+pub(crate) struct ReplaceArguments {
+    /// The resource.
+    #[arg(value_name = "ID", value_parser = values::id::<ProvisionedResourceId>)]
+    pub(crate) id: ProvisionedResourceId,
+    /// The caller's own name for this request; `replace-ID` if left out. With the same name, the answer is the
+    /// first replacement again.
+    #[arg(long, value_name = "ID", value_parser = request_id)]
+    pub(crate) request_id: Option<RequestId>,
     #[command(flatten)]
     pub(crate) wait: Wait,
     #[command(flatten)]

@@ -179,6 +179,46 @@ fn operators_steer_and_are_told_what_was_done() {
 }
 
 #[test]
+fn replace_prints_the_new_resource_and_the_same_again() {
+    let world = world();
+    let old = world.declare().to_string();
+    let json = |arguments: &[&str]| world.broker(&[arguments, &["--output=json"]].concat()).json();
+    let new = json(&["replace", &old]);
+    assert_ne!(new["id"], json!(old));
+    assert_eq!(new["phase"], json!("Pending"));
+    let torn_down = json(&["get", &old]);
+    assert_eq!(torn_down["phase"], json!("Deregistering"));
+    for same in ["project_id", "resource_id", "blueprint_version_id", "parameters", "on_failure"] {
+        assert_eq!(new[same], torn_down[same], "{same}");
+    }
+    assert_eq!(json(&["replace", &old]), new);
+    let lines = json(&["history", &old]);
+    let last = lines["history"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["action"], &last["text"]), (&json!("replaced"), &new["id"]));
+}
+
+#[test]
+fn replace_that_is_refused_says_why_in_one_line() {
+    let world = world();
+    let old = world.declare().to_string();
+    let nobodys = "00000000-0000-0000-0000-00000000dead";
+    let rows: [(&[&str], &str); 4] = [
+        (&["replace", "first"], "error[usage]: invalid value 'first' for '<ID>'"),
+        (&["replace", &old, "--request-id=two words"], "error[usage]: invalid value 'two words'"),
+        (&["replace", nobodys], "error[provisioned_resource_not_found]: "),
+        (
+            &["replace", &old, "--request-id=r1"],
+            "error[invalid_input]: request_id: r1 declared the resource itself; give another one",
+        ),
+    ];
+    for (arguments, told) in rows {
+        let said = world.broker(arguments);
+        assert!(said.err.starts_with(told), "{arguments:?}: {}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
+    }
+}
+
+#[test]
 fn history_shows_the_audit_oldest_first() {
     let world = world();
     let text = world.declare().to_string();

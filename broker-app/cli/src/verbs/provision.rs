@@ -1,4 +1,4 @@
-//! Declare, ask for deletion, look.
+//! Declare, replace, ask for deletion, look.
 
 use std::io::Read;
 
@@ -7,7 +7,9 @@ use broker_render::MAX_DOCUMENT_BYTES;
 
 use super::Desk;
 use super::wait::follow;
-use crate::cli::{DeclarationArguments, DeprovisionArguments, OneArguments, ProvisionArguments};
+use crate::cli::{
+    DeclarationArguments, DeprovisionArguments, OneArguments, ProvisionArguments, ReplaceArguments,
+};
 use crate::failure::Failure;
 use crate::parameters;
 
@@ -21,6 +23,19 @@ pub(crate) async fn provision(
     let declared = desk.service.provision(&desk.context, &declaration).await?;
     if arguments.wait.wait {
         return follow(desk, declared.id(), arguments.wait_for, arguments.wait.timeout).await;
+    }
+    Ok(desk.output.resource(&declared)?)
+}
+
+/// Tears a resource down and declares a new one in its place.
+pub(crate) async fn replace(
+    desk: &mut Desk<'_>,
+    arguments: &ReplaceArguments,
+) -> Result<(), Failure> {
+    let ReplaceArguments { id, request_id, wait, .. } = arguments;
+    let declared = desk.service.replace(&desk.context, *id, request_id.clone()).await?;
+    if wait.wait {
+        return follow(desk, declared.id(), Phase::Ready, wait.timeout).await;
     }
     Ok(desk.output.resource(&declared)?)
 }

@@ -217,7 +217,7 @@ impl Judge<'_> {
     /// The agent has to call, once, while its token is good.
     fn enrolling(&mut self) -> Judgement {
         let facts = self.facts;
-        let lost = Remedy::DeclareAnew(facts.resource.id());
+        let lost = Remedy::Replace(facts.resource.id());
         let Some(token) = &facts.token else { return self.progress() };
         let Some(state) = self.take("token", token) else { return self.progress() };
         match state {

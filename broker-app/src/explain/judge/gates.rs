@@ -31,7 +31,7 @@ impl Judge<'_> {
                 Some(self.events(over.since(Some(resource.phase_entered_at()))))
             }
             Phase::Failed if resource.on_failure() == OnFailure::Retain => {
-                let failed = Judgement::new(Verdict::Failed, Remedy::DeclareAnew(resource.id()))
+                let failed = Judgement::new(Verdict::Failed, Remedy::Replace(resource.id()))
                     .about(self.facts.cluster.xr_reference.as_ref())
                     .since(Some(resource.phase_entered_at()));
                 let reason = resource.failure().map(|failure| failure.reason().to_string());

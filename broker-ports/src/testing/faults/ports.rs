@@ -29,9 +29,9 @@ use crate::{
     LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
     NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId,
     PeerResolver, Permit, PermitRequest, PortError, PortName, PurgeRequest, Reading, Released,
-    Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry, SetAside, SetAsideOf,
-    StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader, TokenState, TtlWindow,
-    Wakeups, Write, Written, XrTarget,
+    Replaced, Replacement, Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry,
+    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
+    TokenState, TtlWindow, Wakeups, Write, Written, XrTarget,
 };
 
 /// What can be called on a port. The seams of the mesh go by the name of the port that they make up.
@@ -167,6 +167,7 @@ faulty_port!(Repository as Repository {
         write: &Write<'_> = KeptWrite::of(write) => &write.lend()
     ) -> Written;
     write record_retry(write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
+    write replace(replacement: &Replacement = replacement.clone() => &replacement) -> Replaced;
     read history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
     write scrub_audit(id: ProvisionedResourceId, by: &Attribution = by.clone() => &by) -> u64;
     write purge_deleted(

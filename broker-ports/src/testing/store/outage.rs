@@ -2,11 +2,11 @@
 
 use broker_domain::{Phase, RequestId};
 
-use super::bench::{HOUR, to, went_well};
+use super::bench::{HOUR, fresh_stamp, to, went_well};
 use super::{Outcome, StoreUnderTest};
 use crate::lease::Lane;
 use crate::outbox::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
-use crate::repository::{ListQuery, PurgeRequest, SweepQuery, WriteKind};
+use crate::repository::{ListQuery, PurgeRequest, Replacement, SweepQuery, WriteKind};
 use crate::schedule::{
     Allowance, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lost, PermitRequest,
 };
@@ -40,6 +40,8 @@ pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnd
     let admitted = resource().numbered(2).admitted();
     world.cut_off().await?;
     require_outage(world.repository().create(&admitted).await, "create")?;
+    let replacement = Replacement::new(&stored, admitted, fresh_stamp(2))?;
+    require_outage(world.repository().replace(&replacement).await, "replace")?;
     for kind in WriteKind::ALL.iter().copied() {
         require_outage(world.attempt(kind, &change, None).await, &format!("{kind:?}"))?;
     }

@@ -42,6 +42,14 @@ flaws! {
     OneUnreadableRowSpoilsAll => "a_row_that_cannot_be_read_concerns_nobody_else",
     StampsBeforeTheDeclaration => "no_change_is_older_than_its_resource",
     KeepsMilliseconds => "times_keep_their_microseconds",
+    // Repository: replacement.
+    ReplacesWithoutDeletion => "replacement_commits_deletion_and_creation",
+    ReplacesWithoutNaming => "replacement_of_a_leaving_resource_only_declares",
+    ReplacesAnyVersion => "replacement_from_an_older_version_stores_nothing",
+    ReplacesEveryRequest => "repeated_replacement_is_answered_with_the_first",
+    ReplacesOnConflict => "replacement_under_a_used_request_id_is_a_conflict",
+    DeletesWhatItDoesNotReplace => "refused_replacement_leaves_the_old_one_as_it_was",
+    ReplacesHalfWhenDropped => "dropped_replacement_is_whole_or_nothing",
     // Repository: creation and reading.
     LosesTheRequestId => "a_request_id_finds_its_resource_and_digest",
     StoresEveryRequest => "of_16_creations_with_one_request_id_one_stores",

@@ -11,8 +11,8 @@ use broker_ports::testing::builders::{admitted_as, attribution, id, resource, wo
 use broker_ports::{
     Admitted, Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, ClaimedEvent,
     Clock as _, Created, EventClaim, FailureClass, LeaseEpoch, ListPage, ListQuery, Outbox,
-    PageSize, PassOutcome, PortError, PurgeRequest, Repository, Resume, Schedule, ScheduleEntry,
-    StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written, wire,
+    PageSize, PassOutcome, PortError, PurgeRequest, Replaced, Replacement, Repository, Resume,
+    Schedule, ScheduleEntry, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written, wire,
 };
 use futures_util::FutureExt as _;
 use time::OffsetDateTime;
@@ -166,18 +166,12 @@ impl Repository for Broken {
             half_way(|| self.audit_alone(AuditAction::Declared, admitted.change())).await;
         }
         let resource = admitted.change().resource();
-        let nameless = Declaration::new(
-            resource.project_id(),
-            resource.resource_id(),
-            resource.blueprint_version_id(),
-            resource.cloud_credential_id(),
-        );
         match self.flaw {
             Flaw::StoresEveryRequest => {
-                let nameless = admitted_as(admitted.change(), &nameless);
+                let nameless = admitted_as(admitted.change(), &nameless(admitted));
                 return self.world.store.create(&nameless).await;
             }
-            Flaw::BelievesEveryReference => self.world.store.know(&nameless),
+            Flaw::BelievesEveryReference => self.world.store.know(&nameless(admitted)),
             Flaw::ReplaysWithoutARequestId => {
                 let everything = ListQuery::new(PageSize::MAX);
                 let rows = self.world.store.list(&everything).await?.resources;
@@ -280,6 +274,10 @@ impl Repository for Broken {
         self.flawed_write(WriteKind::Retry, write).await
     }
 
+    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        self.flawed_replace(replacement).await
+    }
+
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
         self.history_of(id).await
     }
@@ -328,6 +326,42 @@ impl Repository for Broken {
 }
 
 impl Broken {
+    async fn flawed_replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        let admitted = replacement.admitted();
+        match self.flaw {
+            Flaw::ReplacesHalfWhenDropped => {
+                half_way(|| self.audit_alone(AuditAction::Declared, admitted.change())).await;
+            }
+            Flaw::ReplacesWithoutDeletion => {
+                return self.world.store.create(admitted).await.map(Replaced::Created);
+            }
+            Flaw::ReplacesEveryRequest => {
+                let nameless = admitted_as(admitted.change(), &nameless(admitted));
+                return self.world.store.create(&nameless).await.map(Replaced::Created);
+            }
+            _ => {}
+        }
+        let replaced = self.world.store.replace(replacement).await;
+        match (self.flaw, replaced) {
+            (Flaw::ReplacesAnyVersion, Ok(Replaced::Stale)) => {
+                self.world.store.create(admitted).await.map(Replaced::Created)
+            }
+            (Flaw::ReplacesOnConflict, Ok(Replaced::Created(Created::Conflict))) => {
+                self.first(admitted).await.map(Replaced::Created)
+            }
+            (Flaw::DeletesWhatItDoesNotReplace, Err(error)) => {
+                if let Some(deletion) = replacement.deletion() {
+                    let _ = self.world.store.record_deletion_intent(&deletion).await?;
+                }
+                Err(error)
+            }
+            (Flaw::CommitsInAnOutage, Err(error)) if self.overlooks(&error) => {
+                Ok(Replaced::Created(Created::Stored))
+            }
+            (_, replaced) => replaced,
+        }
+    }
+
     /// A purge of which only the lines are left.
     fn audit_purges_alone(&self) {
         let query = ListQuery::new(PageSize::MAX).in_phase(Phase::Deleted);
@@ -374,6 +408,17 @@ impl Broken {
         }
         Ok(ProvisionedResource::hydrate(row)?)
     }
+}
+
+/// The same declaration without parameters or request id.
+fn nameless(admitted: &Admitted) -> Declaration {
+    let resource = admitted.change().resource();
+    Declaration::new(
+        resource.project_id(),
+        resource.resource_id(),
+        resource.blueprint_version_id(),
+        resource.cloud_credential_id(),
+    )
 }
 
 /// It was refused because of that field.

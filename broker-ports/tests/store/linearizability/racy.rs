@@ -19,8 +19,9 @@ use broker_ports::{
     Acknowledged, Admitted, Attribution, AuditRecord, Backlog, Brake, BrakeRelease, ClaimEvents,
     ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeliveryFailure, Due, EventClaim, EventsOf,
     Lane, Lease, ListPage, ListQuery, Loss, Outbox, PageSize, PassOutcome, Permit, PermitRequest,
-    PortError, PurgeRequest, Released, Repository, Resume, Schedule, ScheduleEntry, SetAside,
-    SetAsideOf, StoredRequest, SweepPage, SweepQuery, Wakeups, Write, WriteKind, Written,
+    PortError, PurgeRequest, Released, Replaced, Replacement, Repository, Resume, Schedule,
+    ScheduleEntry, SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Wakeups, Write,
+    WriteKind, Written,
 };
 use tokio::task::yield_now;
 
@@ -266,6 +267,10 @@ impl Repository for Racy {
 
     async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
         self.store.record_retry(write).await
+    }
+
+    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        self.store.replace(replacement).await
     }
 
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {

@@ -30,6 +30,9 @@ of the resource overtakes it, and an operator takes it up again. In re-provision
 while the composite resource is deleted: a sweep pulls the brake, nothing is made while it is on, and an operator
 releases it. An operator who is not answered asks again.
 
+In replace a caller asks for a new resource in the place of one that is Ready. Passes go over both: the new one has to become
+Ready and the old one Deleted, and there is one new one however often it was asked for.
+
 A stale read answers what was true before the last change. Under it a dash is also a call that reads nothing, or
 whose answer does not change in that workflow, and \"fresh\" one that its contract does not let be stale:
 

@@ -44,6 +44,8 @@ pub(super) struct Run {
     worker: Reconciler,
     relay: Relay,
     resource: Option<ProvisionedResource>,
+    /// What the resource takes the place of.
+    old: Option<ProvisionedResource>,
     /// What else stands on the cluster.
     bystanders: Vec<ProvisionedResource>,
     workflow: Workflow,
@@ -71,6 +73,7 @@ impl Run {
             worker,
             relay,
             resource: None,
+            old: None,
             bystanders: Vec::new(),
             workflow,
             landed: 0,
@@ -87,6 +90,10 @@ impl Run {
                 run.surround().await;
                 run.reach(Phase::Ready).await;
                 run.lose();
+            }
+            Workflow::Replace => {
+                run.reach(Phase::Ready).await;
+                run.old = run.resource.take();
             }
             Workflow::TakeOver => {
                 let declared = run.world.declare(&run.wanted()).await.unwrap();
@@ -125,14 +132,21 @@ impl Run {
         let wanted = declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
         match self.workflow {
             Workflow::CreateAndRollBack => wanted.on_failure(OnFailure::Rollback),
-            Workflow::Create | Workflow::Delete | Workflow::ReProvision | Workflow::TakeOver => {
-                wanted
-            }
+            Workflow::Create
+            | Workflow::Delete
+            | Workflow::ReProvision
+            | Workflow::TakeOver
+            | Workflow::Replace => wanted,
         }
     }
 
     fn id(&self) -> ProvisionedResourceId {
         self.resource.as_ref().expect("it was declared").id()
+    }
+
+    /// What passes are made over: the resource, and what it takes the place of.
+    fn ids(&self) -> Vec<ProvisionedResourceId> {
+        [self.id()].into_iter().chain(self.old.as_ref().map(ProvisionedResource::id)).collect()
     }
 
     /// Before the calls that the plan means: nothing of the workflow itself has begun.
@@ -200,20 +214,33 @@ impl Run {
     }
 
     async fn asked(&self, service: &Service) -> Result<ProvisionedResource, Error> {
-        if self.workflow == Workflow::Delete {
-            service.deprovision(&operator(), self.id()).await
-        } else {
-            service.provision(&operator(), &self.wanted()).await
+        match (&self.old, self.workflow) {
+            (Some(old), _) => service.replace(&operator(), old.id(), None).await,
+            (None, Workflow::Delete) => service.deprovision(&operator(), self.id()).await,
+            (None, _) => service.provision(&operator(), &self.wanted()).await,
         }
     }
 
-    /// One pass. L3: what is free can be claimed, whoever died with it before.
+    /// One pass over each.
     async fn pass(&mut self, mishap: Mishap, declared: &[Declared]) -> Result<(), String> {
-        let phase = self.world.get(self.id()).await.phase();
+        for id in self.ids() {
+            self.pass_over(id, mishap, declared).await?;
+        }
+        Ok(())
+    }
+
+    /// L3: what is free can be claimed, whoever died with it before.
+    async fn pass_over(
+        &mut self,
+        id: ProvisionedResourceId,
+        mishap: Mishap,
+        declared: &[Declared],
+    ) -> Result<(), String> {
+        let phase = self.world.get(id).await.phase();
         self.reading.push((self.reads_so_far(), phase.to_string()));
         let (free, fired) = (self.free, self.faults().log().entries().len());
         self.free = false;
-        let passed = timeout(patience(mishap), self.worker.reconcile(self.id())).await;
+        let passed = timeout(patience(mishap), self.worker.reconcile(id)).await;
         let undisturbed = self.faults().log().entries().len() == fired;
         let at_rest = matches!(phase, Phase::Deleted | Phase::Failed);
         if matches!(passed, Ok(Ok(Passed::NotClaimed))) && free && undisturbed && !at_rest {
@@ -221,7 +248,8 @@ impl Run {
         }
         if matches!(passed, Ok(Ok(Passed::Through { to: Phase::Deleted, .. }))) {
             // Before a sweep finds it: that would remove what a teardown has missed.
-            nothing_left(&self.world, declared).await?;
+            let own: Vec<_> = declared.iter().filter(|it| it.id == id).copied().collect();
+            nothing_left(&self.world, &own).await?;
         }
         if matches!(passed, Err(_) | Ok(Err(_) | Ok(Passed::NotClaimed))) {
             self.recover(mishap, Who::Worker).await;
@@ -259,7 +287,9 @@ impl Run {
             match who {
                 Who::Caller => drop(self.asked(&self.world.service).await),
                 Who::Worker => {
-                    drop(self.world.replica("replica-3").reconcile(self.id()).await);
+                    for id in self.ids() {
+                        drop(self.world.replica("replica-3").reconcile(id).await);
+                    }
                 }
                 Who::Relay => drop(self.world.other_relay().deliver_batch().await),
                 Who::Operator => drop(self.helped(&self.world.service).await),
@@ -276,11 +306,11 @@ impl Run {
         }
     }
 
-    /// However often it was asked for, there is one.
+    /// However often it was asked for, there is one, beside what it takes the place of.
     async fn is_alone(&self) -> Result<(), String> {
         let page = self.world.store.list(&ListQuery::new(rows(10))).await;
         let many = page.map_err(|error| error.to_string())?.resources.len();
-        match many.saturating_sub(self.bystanders.len()) {
+        match many.saturating_sub(self.bystanders.len() + usize::from(self.old.is_some())) {
             1 => Ok(()),
             many => Err(format!("S13: there are {many} resources of one request")),
         }

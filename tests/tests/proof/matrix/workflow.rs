@@ -1,4 +1,4 @@
-//! Five workflows, each of which can be lived through with one call going wrong.
+//! Six workflows, each of which can be lived through with one call going wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +19,8 @@ pub(super) enum Workflow {
     /// More is missing at once than anybody believes: the brake is pulled, and an operator releases it.
     ReProvision,
     TakeOver,
+    /// A Ready resource is torn down, and a new one in its place becomes Ready.
+    Replace,
 }
 
 /// A method of a port, and what its calls are told apart by: the kind of the object, or the phase of the pass.
@@ -39,12 +41,18 @@ pub(super) struct Made {
 }
 
 impl Workflow {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Create, Self::CreateAndRollBack, Self::Delete, Self::ReProvision, Self::TakeOver];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Create,
+        Self::CreateAndRollBack,
+        Self::Delete,
+        Self::ReProvision,
+        Self::TakeOver,
+        Self::Replace,
+    ];
 
     pub(super) const fn end(self) -> Phase {
         match self {
-            Self::Create | Self::ReProvision | Self::TakeOver => Phase::Ready,
+            Self::Create | Self::ReProvision | Self::TakeOver | Self::Replace => Phase::Ready,
             Self::CreateAndRollBack | Self::Delete => Phase::Deleted,
         }
     }
@@ -95,9 +103,11 @@ impl Workflow {
         let dies = Fault::Delay { by: AN_HOUR, late: Late::Never };
         match self {
             Self::TakeOver => FaultPlan::none().on(PortName::Cluster, "apply", 2, dies),
-            Self::Create | Self::CreateAndRollBack | Self::Delete | Self::ReProvision => {
-                FaultPlan::none()
-            }
+            Self::Create
+            | Self::CreateAndRollBack
+            | Self::Delete
+            | Self::ReProvision
+            | Self::Replace => FaultPlan::none(),
         }
     }
 }
@@ -121,6 +131,7 @@ impl fmt::Display for Workflow {
             Self::Delete => "delete",
             Self::ReProvision => "re-provision",
             Self::TakeOver => "take over",
+            Self::Replace => "replace",
         })
     }
 }

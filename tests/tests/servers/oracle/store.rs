@@ -102,7 +102,7 @@ impl<'w> Player<'w> {
     /// One call, as the dice say.
     async fn call(&mut self) {
         let number = self.random.random_range(1..=RESOURCES);
-        match self.random.random_range(0..32) {
+        match self.random.random_range(0..34) {
             0..3 => self.create(number).await,
             3..6 => self.read(number).await,
             6..13 => self.write(number).await,
@@ -122,6 +122,7 @@ impl<'w> Player<'w> {
             28 => self.look().await,
             29 => self.history(number).await,
             30 => self.note(number).await,
+            31..33 => self.replace(number).await,
             _ => {
                 let by = if self.random.random() { LEASE } else { LEFT_ALONE * 2 };
                 self.world.advance(by).await.unwrap();

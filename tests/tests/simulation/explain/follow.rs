@@ -8,7 +8,7 @@ use broker_ports::memory::{Behaviour, Part};
 use broker_ports::testing::builders::id;
 use broker_ports::{CloudView, CredentialView, NodeDeregistrar, Resume};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
-use broker_tests::world::{LEASE, NODE, SIZED, declaration, operator, project};
+use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
 use serde_json::json;
 
 use super::scene::Scene;
@@ -44,7 +44,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             let undone = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: version}}});
             scene.world.cluster.patch_as("kubectl", object, &undone);
         }
-        Remedy::DeclareAnew(old) => return declare_anew(scene, *old).await,
+        Remedy::Replace(old) => return replace(scene, *old).await,
         Remedy::CleanUp(objects) => {
             for object in objects {
                 scene.world.cluster.delete_in_background(object);
@@ -117,10 +117,9 @@ fn behave_well(scene: &Scene) {
     scene.world.cluster.behave_for(scene.id, Behaviour::ready_after(0));
 }
 
-async fn declare_anew(scene: &mut Scene, old: ProvisionedResourceId) -> ProvisionedResourceId {
+async fn replace(scene: &mut Scene, old: ProvisionedResourceId) -> ProvisionedResourceId {
     scene.world.agents_boot.store(true, Ordering::Relaxed);
-    let replacement = scene.world.declare(&declaration(NODE)).await.unwrap();
-    scene.world.service.deprovision(&operator(), old).await.unwrap();
+    let replacement = scene.world.service.replace(&operator(), old, None).await.unwrap();
     scene.rounds(12).await;
     scene.id = replacement.id();
     replacement.id()

@@ -52,17 +52,20 @@ impl Run {
     pub(super) fn declared(&self) -> Vec<Declared> {
         let kind = match self.workflow {
             Workflow::CreateAndRollBack => Kind::RolledBack,
-            Workflow::Create | Workflow::Delete | Workflow::ReProvision | Workflow::TakeOver => {
-                Kind::Node
-            }
+            Workflow::Create
+            | Workflow::Delete
+            | Workflow::ReProvision
+            | Workflow::TakeOver
+            | Workflow::Replace => Kind::Node,
         };
         let own = Declared { id: self.id(), kind, deleted: self.workflow == Workflow::Delete };
+        let old = self.old.iter().map(|old| Declared { id: old.id(), kind, deleted: true });
         let others = self.bystanders.iter().map(|bystander| Declared {
             id: bystander.id(),
             kind: Kind::Standalone,
             deleted: false,
         });
-        [own].into_iter().chain(others).collect()
+        [own].into_iter().chain(old).chain(others).collect()
     }
 
     /// What machines cannot settle by themselves: it is noticed, nothing comes of it, and a person ends it.
@@ -72,7 +75,10 @@ impl Run {
         declared: &[Declared],
     ) -> Result<(), String> {
         match self.workflow {
-            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => return Ok(()),
+            Workflow::Create
+            | Workflow::CreateAndRollBack
+            | Workflow::TakeOver
+            | Workflow::Replace => return Ok(()),
             Workflow::Delete => self.hold_the_events_back(mishap).await?,
             Workflow::ReProvision => self.hold_everything_back(mishap, declared).await?,
         }
@@ -147,7 +153,10 @@ impl Run {
 
     pub(super) async fn helped(&self, service: &Service) -> Result<(), Error> {
         match self.workflow {
-            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => Ok(()),
+            Workflow::Create
+            | Workflow::CreateAndRollBack
+            | Workflow::TakeOver
+            | Workflow::Replace => Ok(()),
             Workflow::Delete => {
                 let resumed = service.resume_events(&operator(), self.id(), Resume::Retry).await;
                 resumed.map(drop)
@@ -162,7 +171,10 @@ impl Run {
     async fn is_in_trouble(&self) -> bool {
         let store = &self.world.store;
         match self.workflow {
-            Workflow::Create | Workflow::CreateAndRollBack | Workflow::TakeOver => false,
+            Workflow::Create
+            | Workflow::CreateAndRollBack
+            | Workflow::TakeOver
+            | Workflow::Replace => false,
             Workflow::Delete => !store
                 .set_aside_events(EventsOf::Resource(self.id()), rows(1))
                 .await

@@ -23,6 +23,7 @@ use crate::simulation::Kind;
 const MOST_ASKED: u8 = 3;
 
 /// A declared resource, and what its caller wants.
+#[derive(Clone, Copy)]
 pub(crate) struct Declared {
     pub(crate) id: ProvisionedResourceId,
     pub(crate) kind: Kind,

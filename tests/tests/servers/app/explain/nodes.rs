@@ -26,10 +26,10 @@ async fn a_node_that_does_not_come_is_told() {
     assert_told(&silent, Verdict::NodeNeverCalled, Party::Caller, "look_at_agent");
     world.let_tokens_expire().await;
     let expired = world.explain(id).await;
-    assert_told(&expired, Verdict::TokenExpired, Party::Caller, "declare_anew");
+    assert_told(&expired, Verdict::TokenExpired, Party::Caller, "replace");
     world.ports.tokens.close(id).await.unwrap();
     let invalid = world.explain(id).await;
-    assert_told(&invalid, Verdict::TokenInvalid, Party::Caller, "declare_anew");
+    assert_told(&invalid, Verdict::TokenInvalid, Party::Caller, "replace");
 
     // The replacement that the action names.
     world.service.deprovision(&operator(), id).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_node_that_does_not_come_is_told() {
     let token = replacement.bootstrap_token_id().unwrap();
     world.ports.nodes.deregister(token).await.unwrap();
     let lost = world.explain(replacement.id()).await;
-    assert_told(&lost, Verdict::NodeLost, Party::Caller, "declare_anew");
+    assert_told(&lost, Verdict::NodeLost, Party::Caller, "replace");
 }
 
 /// Says that it drained, and did not.

@@ -53,7 +53,7 @@ async fn objects_that_stay_are_told_with_what_holds_them() {
 async fn ends_are_told() {
     let world = RealWorld::new().await;
     for (on_failure, verdict, party, action) in [
-        (OnFailure::Retain, Verdict::Failed, Party::Caller, "declare_anew"),
+        (OnFailure::Retain, Verdict::Failed, Party::Caller, "replace"),
         (OnFailure::Rollback, Verdict::RollingBack, Party::Nobody, "wait"),
     ] {
         let declared = world.declaration(NODE).on_failure(on_failure);

@@ -79,6 +79,7 @@ fn commands(world: &RealWorld, id: &str, literal: &str) -> Vec<Vec<String>> {
         vec!["history", id],
         vec!["resume-events", id],
         vec!["scrub-audit", id],
+        vec!["replace", id],
         vec!["deprovision", id],
         vec!["abandon", id, "--reason=the canary sings"],
     ]

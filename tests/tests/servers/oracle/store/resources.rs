@@ -4,10 +4,10 @@ use broker_domain::{
     Change, FailureReason, Phase, ProvisionedResource, ReferencesDigest, TokenOrdinal,
 };
 use broker_ports::testing::builders::{attribution, cluster, composed, id};
-use broker_ports::{Created, Write, WriteKind, Written};
+use broker_ports::{Created, Replaced, Replacement, Write, WriteKind, Written};
 use rand::RngExt;
 
-use super::{Player, declared, words};
+use super::{Player, RESOURCES, declared, words};
 
 impl Player<'_> {
     pub(super) async fn create(&mut self, number: u128) {
@@ -20,6 +20,26 @@ impl Player<'_> {
             Created::Conflict => "conflict".to_owned(),
         });
         self.tell(&format!("create {number} as {wording}"), created);
+    }
+
+    /// What somebody remembers is replaced by another resource.
+    pub(super) async fn replace(&mut self, number: u128) {
+        let Some(known) = self.known.get(&number).cloned() else { return self.read(number).await };
+        let new = number % RESOURCES + 1;
+        let what = format!("replace {number} at {} by {new}", known.version());
+        let admitted = declared(new, 0).admitted();
+        let replacement = match Replacement::new(&known, admitted, self.stamp()) {
+            Ok(replacement) => replacement,
+            Err(error) => return self.tell::<()>(&what, Err(error.into())),
+        };
+        let replaced = self.world.repository().replace(&replacement).await;
+        let replaced = replaced.map(|replaced| match replaced {
+            Replaced::Created(Created::Stored) => "stored".to_owned(),
+            Replaced::Created(Created::Replayed(first)) => format!("replayed {}", words(&first)),
+            Replaced::Created(Created::Conflict) => "conflict".to_owned(),
+            Replaced::Stale => "stale".to_owned(),
+        });
+        self.tell(&what, replaced);
     }
 
     /// What is read is what somebody remembers from then on.

@@ -14,7 +14,7 @@ use broker_ports::{
     Allowance, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimEvents, ClaimRequest,
     ClaimTarget, Created, DeliveryFailure, Due, EventClaim, Issue, IssueRequest, Lane, Lease,
     LeaseEpoch, Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest,
-    Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
+    Replaced, Replacement, Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
 };
 use sqlx::PgPool;
 
@@ -49,6 +49,7 @@ pub(super) enum Operation {
     RecordClosed,
     RecordSubstrate,
     RecordDeletionIntent,
+    Replace,
     ClaimOne,
     ClaimDue,
     Release,
@@ -81,6 +82,7 @@ impl Operation {
         Self::RecordClosed,
         Self::RecordSubstrate,
         Self::RecordDeletionIntent,
+        Self::Replace,
         Self::ClaimOne,
         Self::ClaimDue,
         Self::Release,
@@ -118,13 +120,21 @@ impl Operation {
 
     /// Whether it sends a commit of its own. The others are one statement, which commits by itself.
     pub(super) const fn is_transaction(self) -> bool {
-        matches!(self, Self::CreateIn | Self::TakePermit | Self::Issue | Self::Close | Self::Retire)
+        matches!(
+            self,
+            Self::CreateIn
+                | Self::Replace
+                | Self::TakePermit
+                | Self::Issue
+                | Self::Close
+                | Self::Retire
+        )
     }
 
     /// What it answers when it was not done before.
     pub(super) const fn done(self) -> &'static str {
         match self {
-            Self::Create | Self::CreateIn => "Stored",
+            Self::Create | Self::CreateIn | Self::Replace => "Stored",
             Self::UpdatePhase
             | Self::RecordToken
             | Self::RecordClosed
@@ -152,7 +162,7 @@ impl Operation {
     /// know has to look first: a second time would be one more.
     pub(super) const fn repeated(self) -> Option<&'static str> {
         match self {
-            Self::Create | Self::CreateIn => Some("Replayed"),
+            Self::Create | Self::CreateIn | Self::Replace => Some("Replayed"),
             Self::UpdatePhase
             | Self::RecordToken
             | Self::RecordClosed
@@ -188,6 +198,7 @@ impl Operation {
             Self::RecordClosed => write(WriteKind::Closed, store).await,
             Self::RecordSubstrate => write(WriteKind::Substrate, store).await,
             Self::RecordDeletionIntent => write(WriteKind::DeletionIntent, store).await,
+            Self::Replace => replace(store).await,
             Self::ClaimOne => claim(ClaimTarget::One(cast::idle().id()), store).await,
             Self::ClaimDue => {
                 claim(ClaimTarget::Due { lane: Lane::Teardown, limit: rows(10) }, store).await
@@ -303,6 +314,15 @@ async fn write(kind: WriteKind, store: &PgStore) -> Result<String, PortError> {
         WriteKind::Retry => store.record_retry(&write).await,
     };
     written.map(debug)
+}
+
+async fn replace(store: &PgStore) -> Result<String, PortError> {
+    let (old, new) = (cast::replaced().build(), cast::new_in_its_place().admitted());
+    let replacement = Replacement::new(&old, new, stamp(90_005, 500)).unwrap();
+    Ok(match store.replace(&replacement).await? {
+        Replaced::Created(answer) => created(answer),
+        Replaced::Stale => "Stale".to_owned(),
+    })
 }
 
 async fn claim(target: ClaimTarget, store: &PgStore) -> Result<String, PortError> {

@@ -91,6 +91,14 @@ pub(super) mod cast {
     pub(crate) fn gone() -> ResourceBuilder {
         resource().numbered(15).deleted()
     }
+    /// Another one takes its place.
+    pub(crate) fn replaced() -> ResourceBuilder {
+        resource().numbered(17).ready()
+    }
+    /// Not stored yet, and to take the place of another one.
+    pub(crate) fn new_in_its_place() -> ResourceBuilder {
+        resource().numbered(18).requested_as("order-3")
+    }
     /// Was never given a token.
     pub(crate) fn without_token() -> ProvisionedResourceId {
         id(19)
@@ -146,7 +154,7 @@ impl Scene {
 
     pub(super) async fn on(postgres: &TestPostgres) -> Self {
         let world = World::over(postgres.database_from(&migrated()).await.into());
-        for new in [cast::new(), cast::new_of_host()] {
+        for new in [cast::new(), cast::new_of_host(), cast::new_in_its_place()] {
             world.know(&new.declaration()).await.unwrap();
         }
         store(&world, &[cast::gone()]).await;
@@ -163,6 +171,7 @@ impl Scene {
             cast::delivered(),
             cast::poisoned(),
             cast::aside(),
+            cast::replaced(),
         ];
         store(&world, &with_claimed_events).await;
         let events = claim_events(&world.store).await;

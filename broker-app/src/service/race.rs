@@ -1,0 +1,68 @@
+//! A caller's write meets passes under way: it is made again from the new version until it is committed.
+
+use std::future::Future;
+
+use broker_domain::{Change, Error as DomainError, ProvisionedResource};
+use broker_ports::{PortError, PortName, RequestContext, Written};
+
+use super::Service;
+use crate::call::{Kind, call};
+use crate::error::Error;
+use crate::telemetry;
+
+/// How often a caller's write is attempted before the caller is told that the resource keeps changing.
+const MOST_RACES: usize = 16;
+
+/// The attempts at one caller's write, each from what was read last.
+pub(super) struct Race<'a> {
+    service: &'a Service,
+    context: &'a RequestContext,
+    resource: ProvisionedResource,
+    attempts: usize,
+}
+
+impl Service {
+    pub(super) const fn race<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        read: ProvisionedResource,
+    ) -> Race<'a> {
+        Race { service: self, context, resource: read, attempts: 0 }
+    }
+}
+
+impl Race<'_> {
+    /// What the next attempt is made from.
+    pub(super) const fn resource(&self) -> &ProvisionedResource {
+        &self.resource
+    }
+
+    /// Attempts a write. Answers the resource as the write left it; `None` if the write was stale, after reading again.
+    pub(super) async fn attempt(
+        &mut self,
+        change: &Change,
+        sent: impl Future<Output = Result<Written, PortError>>,
+    ) -> Result<Option<ProvisionedResource>, Error> {
+        let deadline = self.service.config.deadlines.store;
+        match call(PortName::Repository, Kind::Write, deadline, sent).await? {
+            Written::Committed => {
+                telemetry::changed(&self.resource, change.resource());
+                Ok(Some(change.resource().clone()))
+            }
+            Written::Stale | Written::LeaseLost => self.read_again().await.map(|()| None),
+        }
+    }
+
+    /// Reads the resource again after a stale write.
+    ///
+    /// The next attempt is safe: a stale write stored nothing, and the change is made from what is stored now.
+    pub(super) async fn read_again(&mut self) -> Result<(), Error> {
+        self.attempts += 1;
+        let (resource, expected) = (self.resource.id(), self.resource.version());
+        if self.attempts >= MOST_RACES {
+            return Err(DomainError::StaleWrite { resource, expected }.into());
+        }
+        self.resource = self.service.get(self.context, resource).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Stage 2 on Postgres: a new resource in the place of an old one, in one transaction.
+
+use broker_ports::{Created, PortError, Replaced, Replacement, WriteKind, Written};
+use sqlx::PgConnection;
+
+use super::create::create;
+use super::write::write;
+use crate::audit::record;
+use crate::error::{Classified, Lost};
+use crate::store::PgStore;
+use crate::transaction;
+
+impl PgStore {
+    pub(super) async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        let mut transaction = transaction::begin(&self.pool).await.harmless()?;
+        let replaced = replace(&mut transaction, replacement).await;
+        if matches!(replaced, Ok(Replaced::Created(Created::Stored))) {
+            transaction.commit().await.committing()?;
+        } else {
+            transaction.roll_back().await;
+        }
+        replaced
+    }
+}
+
+/// The statements of creation and deletion request, whose transaction the caller ends.
+///
+/// The creation goes first. Of two calls with one request id the second then waits at the request id, and answers the
+/// first one's resource; the other way round it would wait at the old row and find it stale.
+async fn replace(
+    connection: &mut PgConnection,
+    replacement: &Replacement,
+) -> Result<Replaced, PortError> {
+    let created = create(connection, replacement.admitted(), Lost::Harmless).await?;
+    if created != Created::Stored {
+        return Ok(Replaced::Created(created));
+    }
+    if let Some(deletion) = replacement.deletion() {
+        match write(connection, WriteKind::DeletionIntent, &deletion, Lost::Harmless).await? {
+            Written::Committed => {}
+            Written::Stale | Written::LeaseLost => return Ok(Replaced::Stale),
+        }
+    }
+    record(connection, &replacement.audit()).await.harmless()?;
+    Ok(Replaced::Created(created))
+}

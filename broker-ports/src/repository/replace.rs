@@ -1,0 +1,86 @@
+//! A new resource in the place of an old one: what a replacement carries, and what can become of it.
+
+use broker_domain::{Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Stamp};
+
+use super::{Created, Write};
+use crate::admitted::Admitted;
+use crate::audit::{AuditAction, AuditEntry};
+
+/// A new resource that takes the place of an old one, with the deletion request of the old one.
+///
+/// An old resource that is in teardown already has no second deletion request: its teardown goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    old: ProvisionedResourceId,
+    phase: Phase,
+    deletion: Option<Change>,
+    admitted: Admitted,
+}
+
+impl Replacement {
+    /// Replaces the old resource, as it was read, by the admitted one. The stamp is the deletion request's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidInput`] when the old resource is Deleted.
+    pub fn new(old: &ProvisionedResource, admitted: Admitted, stamp: Stamp) -> Result<Self, Error> {
+        if old.phase() == Phase::Deleted {
+            let problem = "is Deleted, so there is nothing left to replace; use provision instead";
+            return Err(Error::invalid("phase", problem));
+        }
+        let deletion = old.request_deletion(stamp);
+        let phase = deletion.as_ref().map_or(old.phase(), |change| change.resource().phase());
+        Ok(Self { old: old.id(), phase, deletion, admitted })
+    }
+
+    /// The new resource.
+    pub const fn admitted(&self) -> &Admitted {
+        &self.admitted
+    }
+
+    /// The deletion request; `None` if the old resource was in teardown.
+    pub fn deletion(&self) -> Option<Write<'_>> {
+        let by = self.admitted.attribution();
+        self.deletion.as_ref().map(|change| Write::by_caller(change, by))
+    }
+
+    /// The audit line about the old resource that names the new one.
+    ///
+    /// Besides the lines of deletion request and creation. The id stands in `event_data`, so scrubbing the audit
+    /// removes it; the correlation id still ties the three lines together.
+    pub fn audit(&self) -> AuditEntry {
+        let new = self.admitted.change().resource();
+        AuditEntry::new(AuditAction::Replaced, self.admitted.attribution().clone())
+            .in_project(new.project_id())
+            .about(self.old)
+            .in_phase(self.phase)
+            .with_event_data(new.id().to_string())
+    }
+}
+
+/// What became of a replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "only one of the answers means that the new resource exists"]
+pub enum Replaced {
+    /// As for a creation. Only [`Created::Stored`] committed anything.
+    Created(Created),
+    /// The old resource changed since it was read, or it is gone. Nothing was written.
+    Stale,
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::testing::builders::{resource, stamp};
+
+    #[test]
+    fn replacement_of_a_deleted_resource_is_refused() {
+        let old = resource().deleted().build();
+        let new = resource().numbered(2).admitted();
+        let error = Replacement::new(&old, new, stamp(9_001, 500)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "phase: is Deleted, so there is nothing left to replace; use provision instead"
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Log lines that operators act on: a rollback, a resource that a sweep could not look at, a pass that panicked.
+
+use std::sync::Arc;
+
+use broker_domain::{EventId, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::IdSource;
+use broker_ports::memory::Behaviour;
+use broker_tests::world::{NODE, World, declaration};
+use tokio::sync::oneshot;
+
+use crate::logs::{Log, logged};
+
+/// A world in which the Composition gives up on the resource after a tick.
+async fn failing(on_failure: OnFailure) -> (World, ProvisionedResource) {
+    let world = World::new();
+    let declared = world.declare(&declaration(NODE).on_failure(on_failure)).await.unwrap();
+    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "out of quota"));
+    (world, declared)
+}
+
+#[track_caller]
+fn assert_one(lines: &[String], parts: &[&str]) {
+    let [line] = lines else { panic!("{lines:?}") };
+    for part in parts {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+fn errors(log: &Log) -> Vec<String> {
+    log.take(" ERROR ")
+}
+
+#[test]
+fn failure_that_is_rolled_back_is_one_error_line() {
+    logged(async |log| {
+        let (world, declared) = failing(OnFailure::Rollback).await;
+        let gone = world.until(declared.id(), Phase::Deleted).await;
+        let id = format!("resource={}", gone.id());
+        let words = "a failed resource is rolled back";
+        assert_one(&errors(&log), &[words, &id, "step=Provisioning", "reason=out of quota"]);
+    });
+}
+
+#[test]
+fn failure_that_is_kept_is_no_error_line() {
+    logged(async |log| {
+        let (world, declared) = failing(OnFailure::Retain).await;
+        let failed = world.until(declared.id(), Phase::Failed).await;
+        for _ in 0..3 {
+            world.sweep().await;
+            world.round(failed.id()).await.unwrap();
+        }
+        assert_eq!(world.get(failed.id()).await.phase(), Phase::Failed);
+        assert_eq!(errors(&log), [""; 0]);
+    });
+}
+
+#[test]
+fn resource_that_cannot_be_swept_is_one_warning() {
+    logged(async |log| {
+        let world = World::new();
+        world.declare(&declaration(NODE)).await.unwrap();
+        let odd = world.declare(&declaration(NODE)).await.unwrap();
+        assert!(world.store.spoil(odd.id()));
+        world.sweep().await;
+        let id = format!("resource={}", odd.id());
+        let lines = log.take("a resource could not be swept");
+        assert_one(&lines, &[" WARN ", &id, "breaks the domain's rules"]);
+    });
+}
+
+/// What a panic says, which may be anything.
+const PAYLOAD: &str = "canary-of-a-panic";
+
+/// Panics in the pass itself, and not in a collaborator whose panics are errors. Without the hook, which would print.
+struct Panics;
+
+impl IdSource for Panics {
+    fn provisioned_resource_id(&self) -> ProvisionedResourceId {
+        std::panic::resume_unwind(Box::new(PAYLOAD))
+    }
+
+    fn event_id(&self) -> EventId {
+        std::panic::resume_unwind(Box::new(PAYLOAD))
+    }
+}
+
+#[test]
+fn pass_that_panics_is_logged_without_the_payload() {
+    logged(async |log| {
+        let mut world = World::new();
+        world.rewire(|ports| ports.ids = Arc::new(Panics));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = world.runner().run(async move { drop(stopped.await) });
+        let story = async {
+            world.declare(&declaration(NODE)).await.unwrap();
+            for _ in 0..20 {
+                world.let_time_pass().await;
+            }
+            stop.send(()).unwrap();
+        };
+        let (ended, ()) = tokio::join!(running, story);
+        ended.unwrap();
+        let lines = log.take("");
+        assert!(lines.iter().any(|line| line.contains("a pass broke down")), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains(PAYLOAD)), "{lines:?}");
+    });
+}
