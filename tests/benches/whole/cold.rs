@@ -19,7 +19,7 @@ const PAGE: u32 = 500;
 
 pub(super) async fn run(lab: Lab) {
     for (name, many) in [("100", 100), ("1,000", 1_000), ("10,000", 10_000)] {
-        on_real_servers(lab, name, lab.many(many)).await;
+        Box::pin(on_real_servers(lab, name, lab.many(many))).await;
     }
 }
 
