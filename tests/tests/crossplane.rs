@@ -9,6 +9,7 @@
 
 mod crossplane {
     mod composition;
+    mod connection;
     mod crowd;
     mod disturbances;
     mod lives;
