@@ -13,6 +13,7 @@ mod crossplane {
     mod crowd;
     mod disturbances;
     mod lives;
+    mod nested;
     mod replay;
     mod shell;
     mod teardown;

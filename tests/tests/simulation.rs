@@ -18,6 +18,8 @@ mod interleavings;
 mod manners;
 #[path = "simulation/measuring.rs"]
 mod measuring;
+#[path = "simulation/nested.rs"]
+mod nested;
 #[path = "simulation/orphans.rs"]
 mod orphans;
 mod paths;
