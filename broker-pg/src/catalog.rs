@@ -242,6 +242,7 @@ fn check<'a>(sources: &[Source<'a>]) -> Result<Vec<Draft<'a>>, ImportError> {
     }
     let mut definitions = Definitions::default();
     errors.extend(drafts.iter().flat_map(|draft| definitions.add(&draft.blueprint)));
+    errors.extend(definitions.unlisted());
     if !errors.is_empty() {
         return Err(ImportError::Unfit(errors));
     }
@@ -273,8 +274,9 @@ async fn agree_with_published(
             tracing::warn!(%slug, %version, %error, "a published blueprint version cannot be read");
         }
     }
-    let errors: Vec<_> =
+    let mut errors: Vec<_> =
         drafts.iter().flat_map(|draft| definitions.add(&draft.blueprint)).collect();
+    errors.extend(definitions.unlisted());
     if errors.is_empty() { Ok(()) } else { Err(ImportError::Unfit(errors)) }
 }
 

@@ -71,6 +71,12 @@ pub struct ComposedKind {
     pub kind: String,
 }
 
+impl fmt::Display for ComposedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.kind, self.api_version)
+    }
+}
+
 /// One finding about a blueprint. Its `Display` is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

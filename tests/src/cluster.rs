@@ -72,6 +72,16 @@ impl TestCluster {
         client(&self.kubeconfig_in("admin", Some(MASTERS))).await
     }
 
+    /// The same for a cluster on which kinds come and go: it retries an answer 429, 503 or 504 up to 15 times, after
+    /// the time that the API server asks for. A list of a kind that is being (re)installed is answered 429.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn patient_admin(&self) -> Client {
+        connect(&self.kubeconfig_in("admin", Some(MASTERS)), Repeats::Refused).await
+    }
+
     /// A client that the API server knows by this name. It may do what RBAC lets it, at first
     /// nothing.
     ///
@@ -98,15 +108,6 @@ impl TestCluster {
     /// When it cannot be made.
     pub fn kubeconfig(&self, name: &str) -> String {
         self.kubeconfig_in(name, None)
-    }
-
-    /// The same for a name that may do everything.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be made.
-    pub fn kubeconfig_of_admin(&self, name: &str) -> String {
-        self.kubeconfig_in(name, Some(MASTERS))
     }
 
     /// A new namespace.
@@ -157,13 +158,24 @@ impl TestCluster {
     }
 }
 
-/// A client for a kubeconfig. It sends each request once: kube's own client would repeat some.
+/// Which requests a client sends again by itself.
+enum Repeats {
+    Nothing,
+    /// What the API server refused for the moment.
+    Refused,
+}
+
+/// A client for a kubeconfig. It sends each request once.
 pub(crate) async fn client(kubeconfig: &str) -> Client {
+    connect(kubeconfig, Repeats::Nothing).await
+}
+
+async fn connect(kubeconfig: &str, repeats: Repeats) -> Client {
     let make = async {
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-        config.default_retry = false;
+        config.default_retry = matches!(repeats, Repeats::Refused);
         Ok::<_, kube::config::KubeconfigError>(config)
     };
     let config = make.await.or_fail("a Kubernetes client cannot be configured");

@@ -13,7 +13,6 @@ mod installation;
 mod recording;
 mod replica;
 mod requests;
-mod rights;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use std::time::Duration;
 
 use broker_kube::cache::{Cache, CacheOptions};
 use broker_kube::{KubeCluster, KubeOptions};
+use broker_render::ProviderProfiles;
 use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xtask::servers::{Crossplane, Run, crd};
@@ -39,6 +39,7 @@ use crate::cluster::TestCluster;
 use crate::control::Control;
 use crate::failure::OrFail;
 use crate::real::PATIENCE;
+use crate::rights::BrokerIdentity;
 
 /// The provider on whose clouds the samples can be had, and whose ProviderConfigs nobody reads.
 pub const PROVIDER: &str = "hetzner";
@@ -49,7 +50,7 @@ const TURN: Duration = Duration::from_millis(50);
 /// A control plane with Crossplane on it.
 pub struct TestCrossplane {
     cluster: TestCluster,
-    /// Who may do everything.
+    /// May do everything, and retries while the API server (re)installs a kind.
     pub admin: Client,
     servers: Arc<Mutex<Crossplane>>,
     _turn: Turn,
@@ -96,7 +97,7 @@ impl TestCluster {
 impl TestCrossplane {
     async fn get(turn: Turn) -> Self {
         let cluster = TestCluster::shared().await;
-        let admin = cluster.admin().await;
+        let admin = cluster.patient_admin().await;
         let servers = {
             let cluster = cluster.clone();
             let started = tokio::task::spawn_blocking(move || start(&cluster)).await;
@@ -130,12 +131,18 @@ impl TestCrossplane {
             .await;
     }
 
-    /// The broker's way to the cluster, for whoever sends its requests without a broker.
-    #[must_use]
-    pub fn port(&self) -> KubeCluster {
-        let cache = Cache::new(self.admin.clone(), CacheOptions::default());
-        let options = KubeOptions::new(PATIENCE, PATIENCE);
-        KubeCluster::new(self.admin.clone(), options, Arc::new(cache))
+    /// A broker's identity with the roles for every blueprint, admitted to one namespace.
+    ///
+    /// # Panics
+    ///
+    /// When a role is refused.
+    pub async fn broker_in(&self, namespace: &str) -> BrokerIdentity {
+        let blueprints: Vec<_> = Blueprint::all().iter().map(Blueprint::checked).collect();
+        let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
+        let broker = BrokerIdentity::new(&self.cluster, format!("broker-in-{namespace}")).await;
+        broker.grant(&roles, "broker-of-every-blueprint").await;
+        broker.admit_to(namespace).await;
+        broker
     }
 
     /// Power over Crossplane itself.
@@ -163,6 +170,14 @@ impl Deref for TestCrossplane {
     fn deref(&self) -> &TestCluster {
         &self.cluster
     }
+}
+
+/// The broker's way to the cluster, for a test that sends its requests without a broker.
+#[must_use]
+pub fn port(broker: &BrokerIdentity) -> KubeCluster {
+    let cache = Cache::new(broker.client.clone(), CacheOptions::default());
+    let options = KubeOptions::new(PATIENCE, PATIENCE);
+    KubeCluster::new(broker.client.clone(), options, Arc::new(cache))
 }
 
 /// Starts it unless it runs, and whatever a failed test left dead.

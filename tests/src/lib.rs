@@ -7,6 +7,7 @@
 //! | a namespace of your own on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
 //! | an API server, etcd or garbage collector to kill | [`TestCluster::dedicated`] |
 //! | to be somebody else on the API server | [`TestCluster::identity`] |
+//! | to be the broker there, with its generated roles | [`rights::BrokerIdentity`] |
 //! | to know who asked the API server for what | [`TestCluster::audit_log`] |
 //! | a commit whose answer is lost, a request that hangs | [`PgProxy`], [`HttpProxy`] |
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
@@ -32,6 +33,7 @@ pub mod postgres;
 pub mod proxy;
 pub mod readme;
 pub mod real;
+pub mod rights;
 pub mod world;
 
 mod control;

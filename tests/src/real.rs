@@ -45,6 +45,7 @@ use crate::K;
 use crate::cluster::{Mark, TestCluster, TestNamespace};
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
+use crate::rights::BrokerIdentity;
 use crate::world::{operator, relay_config, runner_config};
 
 /// How long a claimed resource belongs to a worker. Nothing waits for its end: see
@@ -69,6 +70,8 @@ pub struct RealWorld {
     pub admin: Client,
     /// The name by which the API server knows the broker.
     pub user: String,
+    /// The broker, with the generated roles for its kinds and its one Project.
+    pub broker: BrokerIdentity,
     /// What is played.
     pub crossplane: Arc<Crossplane>,
     /// The facade.
@@ -122,9 +125,9 @@ impl RealWorld {
         let home = cluster.namespace_named(namespace(project).as_str()).await;
         let admin = cluster.admin().await;
         let user = format!("broker-{project}");
-        let client = cluster.identity_in(&user, xtask::servers::MASTERS).await;
+        let broker = kinds.broker(cluster, &user, home.name()).await;
         let pool = database.trusting_pool();
-        let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
+        let (adapters, cache) = Adapters::over(&pool, broker.client.clone(), PATIENCE);
         let ports = adapters.of_service();
         let config = reconciler_config("replica-1");
         Self {
@@ -141,6 +144,7 @@ impl RealWorld {
             cluster: cluster.clone(),
             admin,
             user,
+            broker,
             kinds,
             project,
             pool,
@@ -159,6 +163,12 @@ impl RealWorld {
     #[must_use]
     pub fn database(&self) -> &TestDatabase {
         &self.database
+    }
+
+    /// The content of a kubeconfig for a broker in another process.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        self.cluster.kubeconfig(&self.user)
     }
 
     /// The Project's namespace.

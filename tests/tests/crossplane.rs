@@ -9,9 +9,11 @@
 
 mod crossplane {
     mod composition;
+    mod connection;
     mod crowd;
     mod disturbances;
     mod lives;
+    mod nested;
     mod replay;
     mod shell;
     mod teardown;

@@ -24,6 +24,8 @@ mod logs;
 mod manners;
 #[path = "simulation/measuring.rs"]
 mod measuring;
+#[path = "simulation/nested.rs"]
+mod nested;
 #[path = "simulation/orphans.rs"]
 mod orphans;
 mod paths;

@@ -54,7 +54,8 @@ enum Task {
     /// Sets up, then starts Postgres and a Kubernetes control plane, which run until `cargo xtask down`,
     /// and furnishes them as a platform would: the broker's tables and minimal ones of its neighbours, a
     /// Project with a namespace, a cloud and a credential, the blueprints of examples/catalog, and their
-    /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same.
+    /// kinds. Use it as `eval "$(cargo xtask up)"`; called again, it prints the same. `KUBECONFIG` is the broker's, with its
+    /// generated roles only; `ADMIN_KUBECONFIG` may do everything.
     ///
     /// Without `--crossplane` a declared resource gets as far as Provisioning. With it, Crossplane, its functions and a
     /// provider that makes nothing run as well, and agents are played for machines that boot: a resource becomes Ready

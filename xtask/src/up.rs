@@ -36,6 +36,9 @@ pub(crate) use place::{Place, Standing};
 /// do not call.
 const API_URL: &str = "http://127.0.0.1:8080";
 
+/// The user that the API server knows the broker by. It holds the generated roles only.
+const BROKER: &str = "provisioning-broker";
+
 pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     let workspace = Workspace::load()?;
     let place = Place::of(&workspace);
@@ -74,15 +77,19 @@ fn furnish(
 ) -> Result<Vec<(String, String)>, TaskError> {
     let Description { postgres, control_plane } = Description::read(keeper.directory())?;
     let authority = control_plane.authority()?;
-    let admin = authority.identity("admin", Some(MASTERS))?;
-    let kubeconfig = keeper.directory().join("kubeconfig");
-    fs::write(&kubeconfig, control_plane.kubeconfig(&authority, &admin))
-        .map_err(|source| TaskError::File { doing: "write", path: kubeconfig.clone(), source })?;
+    let kubeconfig = |user: &str, group: Option<&str>| {
+        let identity = authority.identity(user, group)?;
+        let path = keeper.directory().join(format!("{user}.kubeconfig"));
+        fs::write(&path, control_plane.kubeconfig(&authority, &identity))
+            .map_err(|source| TaskError::File { doing: "write", path: path.clone(), source })?;
+        Ok::<_, TaskError>(path.display().to_string())
+    };
 
     let dsn = platform::database(&postgres)?;
     let mut exports = vec![
         ("PLEXSPHERE_DSN".to_owned(), dsn),
-        ("KUBECONFIG".to_owned(), kubeconfig.display().to_string()),
+        ("KUBECONFIG".to_owned(), kubeconfig(BROKER, None)?),
+        ("ADMIN_KUBECONFIG".to_owned(), kubeconfig("admin", Some(MASTERS))?),
         ("PLEXSPHERE_PROVISIONING_BROKER_API_URL".to_owned(), API_URL.to_owned()),
         ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
     ];
@@ -94,6 +101,7 @@ fn furnish(
         platform::kinds(&control_plane, broker.catalog())?;
     }
     platform::namespace(&control_plane)?;
+    platform::roles(&control_plane, &broker.roles()?, BROKER)?;
     let published = broker.publish(&exports)?;
     exports.extend(platform::ids());
     exports.extend(published);

@@ -178,6 +178,7 @@ fn examine(directory: &Path) -> Result<Findings, Failure> {
     let add = |Checked { blueprint, .. }: &Checked| definitions.add(blueprint);
     let contradictions = findings.blueprints.iter().flat_map(add).collect();
     findings.report(contradictions);
+    findings.report(definitions.unlisted());
     Ok(findings)
 }
 

@@ -1,12 +1,12 @@
 //! What the blueprints of a catalog define together. A cluster has one definition of a kind and one
 //! Composition of a name, so blueprints that share either have to agree on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use broker_domain::Error;
+use broker_domain::{Error, PLAIN_DATA};
 
 use super::composition::Composition;
-use super::{Blueprint, File, Problem, Severity};
+use super::{Blueprint, ComposedKind, File, Problem, Severity};
 use crate::canonical::Digest;
 use crate::composition_ref::CompositionName;
 use crate::text::quoted;
@@ -21,6 +21,10 @@ pub struct Definitions {
     kinds: BTreeMap<(String, String), Kind>,
     /// With the blueprint that brought each.
     compositions: BTreeMap<CompositionName, (String, Digest)>,
+    /// What composite resources compose, by their group and kind.
+    composed: BTreeMap<(String, String), BTreeSet<ComposedKind>>,
+    /// The kinds that each blueprint lists; not of those that were published before.
+    listed: BTreeMap<String, Vec<ComposedKind>>,
 }
 
 #[derive(Debug)]
@@ -35,8 +39,35 @@ struct Kind {
 impl Definitions {
     /// Adds a blueprint, and names everything that it defines otherwise than one before it.
     pub fn add(&mut self, blueprint: &Blueprint) -> Vec<Problem> {
-        let Blueprint { slug, xrd, composition, composition_spec, .. } = blueprint;
+        let Blueprint { slug, xrd, composition, composition_spec, composed_kinds, .. } = blueprint;
+        self.compose(xrd, composed_kinds);
+        self.listed.insert(slug.clone(), composed_kinds.clone());
         self.add_parts(slug, xrd, composition, *composition_spec)
+    }
+
+    /// Names every kind that a blueprint composes only through another composite resource, and does not list. Ask when
+    /// all blueprints were added.
+    ///
+    /// The broker finds such an object by the label of the outermost composite resource, among the listed kinds. Of a
+    /// kind that is not listed, an object could outlive Deleted. Secrets and ConfigMaps need no line: the broker never
+    /// reads them.
+    pub fn unlisted(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (slug, listed) in &self.listed {
+            let is_listed = |kind: &ComposedKind| listed.iter().any(|it| key(it) == key(kind));
+            let is_plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&it.api_version, &it.kind));
+            for inner in listed {
+                let composed = self.composed.get(&key(inner)).into_iter().flatten();
+                for missing in composed.filter(|it| !is_listed(it) && !is_plain(it)) {
+                    let message = format!(
+                        "composedKinds: lists {inner}, which composes {missing}; list that, too"
+                    );
+                    let (severity, file) = (Severity::Error, File::Metadata);
+                    problems.push(Problem { severity, slug: slug.clone(), file, message });
+                }
+            }
+        }
+        problems
     }
 
     /// Adds a blueprint that a catalog published before, from its stored files.
@@ -51,8 +82,14 @@ impl Definitions {
         composition: &[u8],
     ) -> Result<(), Error> {
         let (xrd, composition) = (Xrd::parse(xrd)?, Composition::parse(composition)?);
+        self.compose(&xrd, &composition.composed_kinds);
         self.add_parts(slug, &xrd, &composition.name, composition.spec);
         Ok(())
+    }
+
+    fn compose(&mut self, xrd: &Xrd, composed: &[ComposedKind]) {
+        let kind = (xrd.group().to_owned(), xrd.kind().to_owned());
+        self.composed.entry(kind).or_default().extend(composed.iter().cloned());
     }
 
     fn add_parts(
@@ -105,4 +142,10 @@ impl Definitions {
         }
         problems
     }
+}
+
+/// Group and kind: objects are the same in every version.
+fn key(kind: &ComposedKind) -> (String, String) {
+    let group = kind.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    (group.to_owned(), kind.kind.clone())
 }

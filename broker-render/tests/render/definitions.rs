@@ -154,3 +154,39 @@ fn composition_name_belongs_to_one_blueprint() {
     let same = |draft: &mut Draft| draft.composition["metadata"]["name"] = json!("vm");
     assert_eq!(together("db", same), [""; 0], "the same Composition");
 }
+
+/// What a catalog says of a blueprint that composes the composite resources of another, whichever is added first.
+fn nested(listed: &Value) -> Vec<String> {
+    let mut outer = Draft::new();
+    outer.xrd["spec"]["names"] = json!({"kind": "Estate", "plural": "estates"});
+    outer.xrd["metadata"]["name"] = json!("estates.example.org");
+    outer.composition["metadata"]["name"] = json!("estate");
+    outer.composition["spec"]["compositeTypeRef"]["kind"] = json!("Estate");
+    outer.metadata["composedKinds"] = listed.clone();
+    let mut inner = Draft::new();
+    inner.metadata["composedKinds"] = json!([
+        {"apiVersion": "cloud.example.org/v1", "kind": "Server"}, {"apiVersion": "v1", "kind": "Secret"}
+    ]);
+    let (mut outer, inner) = (blueprint(&outer), blueprint(&inner));
+    "estate".clone_into(&mut outer.slug);
+    let told = |order: [&Blueprint; 2]| -> Vec<String> {
+        let mut definitions = Definitions::default();
+        assert!(order.iter().all(|one| definitions.add(one).is_empty()));
+        definitions.unlisted().iter().map(ToString::to_string).collect()
+    };
+    let one = told([&outer, &inner]);
+    assert_eq!(one, told([&inner, &outer]), "the order makes a difference");
+    one
+}
+
+#[test]
+fn kind_that_a_nested_composite_composes_has_to_be_listed() {
+    let machine = json!({"apiVersion": "example.org/v1", "kind": "Machine"});
+    let server = |version: &str| json!({"apiVersion": format!("cloud.example.org/{version}"), "kind": "Server"});
+    let missing = "error: estate/metadata.json: composedKinds: lists Machine (example.org/v1), which \
+                   composes Server (cloud.example.org/v1); list that, too";
+    assert_eq!(nested(&json!([machine])), [missing]);
+    assert_eq!(nested(&json!([machine, server("v1")])), [""; 0]);
+    assert_eq!(nested(&json!([machine, server("v2")])), [""; 0], "its objects are the same");
+    assert_eq!(nested(&json!([server("v1")])), [""; 0], "it composes no composite resource");
+}

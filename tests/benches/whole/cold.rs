@@ -28,7 +28,7 @@ async fn on_real_servers(lab: Lab, name: &str, many: usize) {
     let world = &stand.world;
     let machines = world.furnish(many).await;
     let composites = composites(&stand);
-    let client = world.cluster.identity_in(&world.user, xtask::servers::MASTERS).await;
+    let client = world.cluster.identity(&world.user).await;
     let case = lab.case(&stand, name, many);
     for round in case.rounds() {
         round.measure(Way::Floor, list_and_scan(&stand, many)).await;

@@ -42,7 +42,7 @@ async fn run_replicas(stand: &Stand, replicas: usize) -> Vec<JoinSet<()>> {
     let world = &stand.world;
     let mut running = Vec::new();
     for number in 0..replicas {
-        let client = world.cluster.identity_in(&world.user, xtask::servers::MASTERS).await;
+        let client = world.cluster.identity(&world.user).await;
         let pool = world.database().trusting_pool();
         let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
         let ports = adapters.of_service();

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use broker_domain::PLAIN_DATA;
+use broker_render::catalog::{self, ComposedKind, Files};
 use broker_render::read_document;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -89,16 +91,36 @@ impl Blueprint {
         }
     }
 
-    /// Where it is.
+    /// The blueprint as the broker reads it.
+    ///
+    /// # Panics
+    ///
+    /// When `catalog check` finds that it cannot be used.
     #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    pub fn checked(&self) -> catalog::Blueprint {
+        let read = |name: &str| {
+            let path = self.directory.join(name);
+            fs::read(&path).or_fail(path.display())
+        };
+        let (metadata, xrd) = (read("metadata.json"), read("xrd.yaml"));
+        let composition = read("composition.yaml");
+        let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
+        let (checked, problems) = catalog::check(&self.slug, files);
+        let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+        checked.unwrap_or_else(|| panic!("{}: {problems:?}", self.slug))
     }
 
     /// Whether a Node comes of it.
     #[must_use]
     pub fn is_node(&self) -> bool {
         self.metadata["meshRole"] != "standalone"
+    }
+
+    /// Whether it composes Secrets or ConfigMaps.
+    #[must_use]
+    pub fn composes_plain_data(&self) -> bool {
+        let plain = |it: &ComposedKind| PLAIN_DATA.contains(&(&*it.api_version, &*it.kind));
+        self.checked().composed_kinds.iter().any(plain)
     }
 
     /// What has to be given of its parameters, as canonical JSON.
@@ -275,6 +297,12 @@ pub(super) fn nop_resources(admin: &Client, namespace: &str) -> Objects {
 /// What pretends to be a machine of no namespace.
 pub(super) fn cluster_nop_resources(admin: &Client) -> Objects {
     Api::all_with(admin.clone(), &nop("ClusterNopResource"))
+}
+
+/// The Secrets of a namespace.
+pub(super) fn secrets(admin: &Client, namespace: &str) -> Objects {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret"));
+    Api::namespaced_with(admin.clone(), namespace, &kind)
 }
 
 /// The ProviderConfigs of a namespace.

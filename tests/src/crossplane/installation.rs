@@ -20,15 +20,15 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::blueprint::{
-    Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs,
+    Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs, secrets,
 };
 use super::replica::{Replica, Surroundings, answer, print};
-use super::rights::Grantee;
 use super::{PROVIDER, TestCrossplane, agents};
 use crate::cluster::TestNamespace;
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
 use crate::real::{fresh_project, know, migrated};
+use crate::rights::BrokerIdentity;
 use crate::wait::{until, until_or};
 
 /// A resource of an installation.
@@ -54,8 +54,8 @@ pub struct Installation {
     pub crossplane: TestCrossplane,
     /// Its one Project.
     pub project: ProjectId,
-    /// The name by which the API server knows its replicas.
-    pub user: String,
+    /// Its replicas, as the API server knows them.
+    pub broker: BrokerIdentity,
     surroundings: Surroundings,
     published: BTreeMap<String, String>,
     database: TestDatabase,
@@ -75,14 +75,14 @@ impl Installation {
         know(database.pool(), project, PROVIDER).await;
         let home = crossplane.namespace_named(namespace(project).as_str()).await;
         let directory = tempfile::tempdir().or_fail("a directory");
-        let user = format!("broker-{project}");
+        let broker = BrokerIdentity::new(&crossplane, format!("broker-{project}")).await;
         let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, crossplane.kubeconfig(&user)).or_fail("a kubeconfig");
+        std::fs::write(&kubeconfig, crossplane.kubeconfig(&broker.user)).or_fail("a kubeconfig");
         let surroundings = Surroundings { dsn: database.url(), kubeconfig };
         let mut installation = Self {
             crossplane,
             project,
-            user,
+            broker,
             surroundings,
             published: BTreeMap::new(),
             database,
@@ -93,6 +93,7 @@ impl Installation {
             installation.grant(catalog, number).await;
             installation.import(catalog).await;
         }
+        installation.broker.admit_to(installation.namespace()).await;
         installation
     }
 
@@ -100,9 +101,7 @@ impl Installation {
     async fn grant(&self, catalog: &Path, number: usize) {
         let arguments = [OsStr::new("rbac"), OsStr::new("--catalog"), catalog.as_os_str()];
         let roles = print(&self.surroundings, &arguments).await;
-        let grantee =
-            Grantee { admin: &self.crossplane.admin, user: &self.user, home: self.namespace() };
-        grantee.grant(&roles, &format!("{}-{number}", self.user)).await;
+        self.broker.grant(&roles, &format!("{}-{number}", self.broker.user)).await;
     }
 
     /// Publishes a catalog.
@@ -304,6 +303,12 @@ impl Installation {
         let label = format!("crossplane.io/composite={}", life.xr_name());
         let composed = life.blueprint.composed(&self.crossplane.admin, self.namespace());
         composed.list(&ListParams::default().labels(&label)).await.or_fail("composed").items
+    }
+
+    /// The Secrets of the Project.
+    #[must_use]
+    pub fn secrets(&self) -> Objects {
+        secrets(&self.crossplane.admin, self.namespace())
     }
 
     /// The ProviderConfigs of the Project.

@@ -7,7 +7,7 @@ use broker_domain::{BootstrapTokenId, ObjectReference, Parameters, ProjectId};
 use broker_ports::{
     Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, ObjectVersion, XrTarget,
 };
-use broker_render::catalog::{self, Files};
+use broker_render::catalog;
 use broker_render::{
     Agent, ApiUrl, Bootstrap, CloudTags, Identity, Manifest, Precondition, Provider,
     ProviderConfigInput, ProviderProfile, Xr, XrInput, Xrd, inject_bootstrap, provider_config, xr,
@@ -52,24 +52,14 @@ impl Requests {
 
     /// About a resource that somebody declared.
     pub(super) fn about(identity: Identity, blueprint: &Blueprint, parameters: &str) -> Self {
-        let read = |name: &str| {
-            let path = blueprint.directory().join(name);
-            std::fs::read(&path).or_fail(path.display())
-        };
-        let (metadata, xrd) = (read("metadata.json"), read("xrd.yaml"));
-        let composition = read("composition.yaml");
-        let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let (checked, problems) = catalog::check(&blueprint.slug, files);
-        let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-        let checked = checked.unwrap_or_else(|| panic!("{}: {problems:?}", blueprint.slug));
         Self {
             blueprint: blueprint.clone(),
             identity,
             token: Uuid::now_v7().try_into().or_fail("a token's id"),
             parameters: Parameters::from_canonical_json(parameters).or_fail("parameters"),
-            xrd: Arc::new(Xrd::parse(&xrd).or_fail("an XRD")),
+            xrd: Arc::new(blueprint.checked().xrd),
             tags: CloudTags::default(),
-            checked,
+            checked: blueprint.checked(),
         }
     }
 

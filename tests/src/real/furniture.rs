@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use broker_domain::{MeshRole, ProjectId};
 use broker_pg::migrate;
 use broker_ports::memory::BlueprintDocuments;
-use broker_render::{InjectionStrategy, Xrd, namespace};
+use broker_render::{InjectionStrategy, ProviderProfiles, Xrd, namespace};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
@@ -15,6 +15,7 @@ use crate::cluster::TestCluster;
 use crate::crd;
 use crate::failure::OrFail;
 use crate::postgres::Template;
+use crate::rights::{BrokerIdentity, blueprint};
 use crate::world::{NODE, SIZED, STANDALONE};
 
 /// All tables, the neighbours' and the broker's, and nothing in them. Named after the scripts, so that a server
@@ -174,11 +175,40 @@ impl Kinds {
         cluster.install_crd(crd::plain(&group, "v1beta1", kind, "providerconfigs")).await;
     }
 
+    /// The broker on a cluster: with the roles for these kinds, admitted to the namespace of one Project.
+    ///
+    /// # Panics
+    ///
+    /// When a role is refused.
+    pub async fn broker(&self, cluster: &TestCluster, user: &str, home: &str) -> BrokerIdentity {
+        let part = self.part();
+        let blueprints: Vec<_> = Self::composites()
+            .map(|(kind, plural)| {
+                blueprint(
+                    plural,
+                    &self.provider,
+                    &self.xrd(kind, plural),
+                    std::slice::from_ref(&part),
+                )
+            })
+            .collect();
+        let broker = BrokerIdentity::new(cluster, user).await;
+        let roles = broker_kube::rbac(&blueprints, &ProviderProfiles::default());
+        broker.grant(&roles, &format!("broker-{}", self.provider)).await;
+        broker.admit_to(home).await;
+        broker
+    }
+
+    /// The kind that every composite resource composes.
+    fn part(&self) -> Value {
+        json!({"apiVersion": format!("{}/v1", self.group()), "kind": "Part"})
+    }
+
     /// Tells the neighbours' tables of all of them, and of the Project.
     pub(super) async fn publish(&self, pool: &PgPool, project: ProjectId) {
         know(pool, project, &self.provider).await;
         for (blueprint, kind, plural, role, schema) in BLUEPRINTS {
-            let composed = json!([{"apiVersion": format!("{}/v1", self.group()), "kind": "Part"}]);
+            let composed = json!([self.part()]);
             sqlx::query(PUBLISH)
                 .bind(Uuid::from_u128(blueprint))
                 .bind(plural)

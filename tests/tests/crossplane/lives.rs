@@ -21,7 +21,7 @@ async fn every_sample_goes_to_ready_and_away_again() {
     for Blueprint { slug, .. } in Blueprint::samples() {
         lives.push(installation.provision(&slug, required(&slug)).await);
     }
-    assert_eq!(lives.len(), 8, "one for each kind of blueprint");
+    assert_eq!(lives.len(), 9, "one for each kind of blueprint");
     for life in &lives {
         installation.until(life, Phase::Ready).await;
     }

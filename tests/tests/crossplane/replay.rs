@@ -8,7 +8,7 @@ use std::time::Duration;
 use broker_render::namespace;
 use broker_tests::TestCluster;
 use broker_tests::crossplane::{
-    Change, Lifetime, Recording, Requests, provider_configs, wait_until_collected,
+    Change, Lifetime, Recording, Requests, port, provider_configs, wait_until_collected,
 };
 use kube::ResourceExt;
 use serde_json::Value;
@@ -28,10 +28,10 @@ async fn every_recorded_life_goes_as_its_history_says() {
     let crossplane = TestCluster::with_crossplane_alone().await;
     // The order of deletion is the collector's.
     wait_until_collected(&crossplane.admin, crossplane.namespace().await.name()).await;
-    let port = crossplane.port();
     let lives = Lifetime::recorded().into_iter().map(async |(blueprint, parameters)| {
         let project = Uuid::now_v7().try_into().unwrap();
         let home = crossplane.namespace_named(namespace(project).as_str()).await;
+        let port = port(&crossplane.broker_in(home.name()).await);
         let requests = Requests::new(&blueprint, project, parameters);
         let admin = &crossplane.admin;
         let kinds = vec![

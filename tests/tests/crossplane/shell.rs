@@ -4,7 +4,7 @@ use broker_domain::ProjectId;
 use broker_kube::KubeCluster;
 use broker_ports::{Applied, Deleted, ObjectVersion};
 use broker_render::namespace;
-use broker_tests::crossplane::{Blueprint, Requests, TestCrossplane};
+use broker_tests::crossplane::{Blueprint, Requests, TestCrossplane, port};
 use broker_tests::{TestCluster, TestNamespace, until};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
@@ -24,7 +24,7 @@ impl Scene {
         let crossplane = TestCluster::with_crossplane().await;
         let project: ProjectId = Uuid::now_v7().try_into().unwrap();
         let home = crossplane.namespace_named(namespace(project).as_str()).await;
-        let port = crossplane.port();
+        let port = port(&crossplane.broker_in(home.name()).await);
         let blueprint = Blueprint::named("sample-machine");
         let requests = Requests::new(&blueprint, project, r#"{"diskGib":20,"size":"small"}"#);
         Self { crossplane, port, requests, home }

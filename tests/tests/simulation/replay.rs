@@ -7,7 +7,7 @@ use std::sync::Arc;
 use broker_domain::ClusterId;
 use broker_ports::memory::{Behaviour, KindScope, ManualClock, MemoryCluster, Standing};
 use broker_render::catalog::ComposedKind;
-use broker_render::{Xrd, namespace};
+use broker_render::namespace;
 use broker_tests::crossplane::{Blueprint, Lifetime, PROVIDER, Requests};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -41,8 +41,7 @@ async fn live(blueprint: &Blueprint, parameters: &str) -> Lifetime {
     cluster.create_namespace(namespace(project).as_str());
     let provider = format!("{PROVIDER}.crossplane.io/v1beta1");
     cluster.install_kind(&provider, "ProviderConfig", KindScope::Namespaced);
-    let xrd = fs::read(blueprint.directory().join("xrd.yaml")).unwrap();
-    let xrd = Arc::new(Xrd::parse(&xrd).unwrap());
+    let xrd = Arc::new(blueprint.checked().xrd);
     cluster.install_xrd(&xrd);
     let (behaviour, kinds) = behaviour(blueprint, parameters);
     for (api_version, kind) in kinds {

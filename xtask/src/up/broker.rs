@@ -36,6 +36,12 @@ impl<'a> Broker<'a> {
         self.command(&["migrate", "up", "--reference"], environment).map(drop)
     }
 
+    /// The roles that it needs for the sample blueprints, as YAML.
+    pub(super) fn roles(&self) -> Result<String, TaskError> {
+        let catalog = self.catalog.to_string_lossy();
+        self.command(&["rbac", "--catalog", &catalog], &[])
+    }
+
     /// Publishes the sample blueprints; answers a variable for the id of each.
     pub(super) fn publish(
         &self,

@@ -73,6 +73,36 @@ pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), TaskEr
     Ok(())
 }
 
+/// Lets a user do what the generated roles say, and nothing else: the writer in the Project's namespace, every other role
+/// on the whole cluster.
+pub(super) fn roles(
+    control_plane: &ControlPlaneAccess,
+    generated: &str,
+    user: &str,
+) -> Result<(), TaskError> {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let api = Api::of(control_plane)?;
+    let home = render::namespace(project_id()?);
+    for document in generated.split("---\n").skip(1) {
+        let role = read_document("roles", document.as_bytes()).map_err(TaskError::Sample)?;
+        let name = role["metadata"]["name"].as_str().unwrap_or_default();
+        api.apply(&format!("/apis/{GROUP}/v1/clusterroles/{name}"), &role)?;
+        let in_projects = name.ends_with("-writer") && !name.ends_with("-cluster-writer");
+        let (kind, path) = if in_projects {
+            ("RoleBinding", format!("namespaces/{}/rolebindings", home.as_str()))
+        } else {
+            ("ClusterRoleBinding", "clusterrolebindings".to_owned())
+        };
+        let binding = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": GROUP, "kind": "User", "name": user}],
+        });
+        api.apply(&format!("/apis/{GROUP}/v1/{path}/{name}"), &binding)?;
+    }
+    Ok(())
+}
+
 /// What an installed Crossplane and its providers would define: the composite resources of the blueprints, what they
 /// compose, and the ProviderConfigs of the cloud.
 pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), TaskError> {

@@ -227,7 +227,7 @@ fn the_sample_catalog_can_be_published_without_a_warning() {
     let said = on(samples, &["catalog", "check"]);
     assert_eq!(
         (said.exit, said.out.as_str()),
-        (Exit::Done, "8 blueprints can be published\n"),
+        (Exit::Done, "9 blueprints can be published\n"),
         "{said:?}"
     );
 }

@@ -28,15 +28,15 @@ impl Installation {
         standing
     }
 
-    /// The same, and every other composite resource, ProviderConfig and composed object in the Project's namespace,
-    /// whosoever it is: nobody but this installation makes any there.
+    /// The same, and every other composite resource, ProviderConfig, Secret and composed object in the Project's
+    /// namespace: only this installation makes any there.
     ///
     /// # Panics
     ///
     /// When the API server does not answer.
     pub async fn left(&self, lives: &[Life]) -> Vec<String> {
         let (admin, home) = (&self.crossplane.admin, self.namespace());
-        let mut kinds = vec![nop_resources(admin, home), self.provider_configs()];
+        let mut kinds = vec![nop_resources(admin, home), self.secrets(), self.provider_configs()];
         kinds.extend(Blueprint::all().iter().map(|blueprint| blueprint.composites(admin, home)));
         let mut left: BTreeSet<String> = self.standing(lives).await.into_iter().collect();
         for objects in kinds {

@@ -4,6 +4,7 @@ use broker_render::Identity;
 
 use super::{Installation, Life};
 use crate::crossplane::blueprint::condition;
+use crate::crossplane::port;
 use crate::crossplane::requests::Requests;
 use crate::failure::OrFail;
 use crate::wait::until;
@@ -26,7 +27,7 @@ impl Installation {
         };
         let requests =
             Requests::about(identity, &life.blueprint, life.blueprint.least_parameters());
-        requests.shell(&self.crossplane.port(), EPOCH).await;
+        requests.shell(&port(&self.broker), EPOCH).await;
         until("Crossplane to see the shell", || async {
             self.is_marked_paused(life).await.then_some(())
         })

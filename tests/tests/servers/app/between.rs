@@ -21,7 +21,7 @@ pub(crate) struct Between {
 
 impl Between {
     pub(crate) async fn of(world: &RealWorld) -> Self {
-        let client = world.cluster.identity_in(&world.user, xtask::servers::MASTERS).await;
+        let client = world.broker.client.clone();
         let kubernetes = HttpProxy::to(client).await;
         Self { postgres: PgProxy::to(world.database()).await, kubernetes }
     }

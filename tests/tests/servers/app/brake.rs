@@ -105,7 +105,7 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
     let home = broker_render::namespace(world.project);
     let _namespace = other.namespace_named(home.as_str()).await;
 
-    let client = other.identity_in(&world.user, xtask::servers::MASTERS).await;
+    let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
     let (adapters, _) = Adapters::over(world.pool(), client, PATIENCE);
     let ports = ReconcilerPorts::from(&adapters.of_service());
     let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
@@ -149,6 +149,9 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     let before = sent(&world).await;
     dedicated.lose_everything().await;
     world.kinds.install(&dedicated).await;
+    // The platform furnishes it again: the broker lacks no right, and still makes nothing.
+    let _namespace = dedicated.namespace_named(&world.home()).await;
+    world.kinds.broker(&dedicated, &world.user, &world.home()).await;
     let mark = dedicated.audit_log().mark();
     brakes(&world.runner(), &world.reconciler, &rows).await;
     let requests = dedicated.audit_log().since(mark, &world.user).await;

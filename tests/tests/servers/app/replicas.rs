@@ -104,8 +104,7 @@ async fn three_replicas_of_which_two_die_again_and_again_bring_all_up_and_down()
         let blueprint = if number % 4 == 0 { STANDALONE } else { NODE };
         ids.push(world.declare(&world.declaration(blueprint)).await.unwrap().id());
     }
-    let (dsn, kubeconfig) =
-        (world.database().url(), world.cluster.kubeconfig_of_admin(&world.user));
+    let (dsn, kubeconfig) = (world.database().url(), world.kubeconfig());
     let (sweep, poll) = (Duration::from_secs(1), Duration::from_millis(100));
     let place = Place { dsn: &dsn, kubeconfig: &kubeconfig, lease: LEASE, sweep, poll };
     let turning = world.keep_turning();

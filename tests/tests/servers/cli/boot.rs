@@ -24,8 +24,7 @@ async fn without_a_store_that_answers() {
     const UNREADABLE: &str = "environment_invalid]: PLEXSPHERE_DSN cannot be read; use a connection \
         string such as postgres://USER@HOST:5432/DATABASE";
     let world = RealWorld::new().await;
-    let good =
-        Surroundings::new(&world.database().url(), &world.cluster.kubeconfig_of_admin(&world.user));
+    let good = Surroundings::new(&world.database().url(), &world.kubeconfig());
     let at = |rest: String| good.clone().with(DSN, &format!("postgres://{rest}"));
     let url = world.database().url();
     let with = |from: &str, to: &str| good.clone().with(DSN, &url.replace(from, to));
@@ -96,7 +95,7 @@ async fn without_a_store_that_answers() {
 #[tokio::test]
 async fn store_that_accepts_and_then_hangs_is_refused() {
     let world = RealWorld::new().await;
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let ours = world.kubeconfig();
     for (statement, line) in [
         ("", "setup_failed]: cannot use Postgres: no answer within 5s"),
         (
@@ -107,7 +106,7 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
         let proxy = PgProxy::to(world.database()).await;
         let is_held = move |request: &Request| request.target.contains(statement);
         let held = proxy.script().each(is_held).before_forward().hold();
-        refused("a store that hangs", &Surroundings::new(proxy.url(), &admin), line).await;
+        refused("a store that hangs", &Surroundings::new(proxy.url(), &ours), line).await;
         drop(held);
     }
 }
@@ -115,8 +114,8 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
 #[tokio::test]
 async fn remote_store_without_an_sslmode_is_refused() {
     let world = RealWorld::new().await;
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
-    let surroundings = Surroundings::new("postgres://a:hush@db.invalid/b", &admin);
+    let ours = world.kubeconfig();
+    let surroundings = Surroundings::new("postgres://a:hush@db.invalid/b", &ours);
     let line = "environment_invalid]: PLEXSPHERE_DSN names a remote server without an sslmode; use \
         sslmode=verify-full in its query, or another sslmode where the network is trusted";
     refused("a remote store", &surroundings, line).await;
@@ -136,9 +135,9 @@ async fn panic_prints_its_place_and_not_its_payload() {
 #[tokio::test]
 async fn older_replica_starts_on_a_newer_schema_that_allows_it() {
     let world = RealWorld::new().await;
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let ours = world.kubeconfig();
     record_later(world.pool(), migrate::MIGRATIONS.last().unwrap().version).await;
-    let replica = Surroundings::new(&world.database().url(), &admin).start();
+    let replica = Surroundings::new(&world.database().url(), &ours).start();
     replica.ready().await;
     replica.stop().await;
 }
@@ -157,7 +156,7 @@ async fn record_later(pool: &PgPool, lowest_release: u32) {
 async fn without_the_schema_of_this_release() {
     let empty = TestPostgres::shared().await.database().await;
     let world = RealWorld::new().await;
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
+    let ours = world.kubeconfig();
     let last = migrate::MIGRATIONS.last().unwrap().version;
     let before = migrate::MIGRATIONS.iter().rev().nth(1).unwrap().version;
     let line = |what: String| format!("setup_failed]: cannot use Postgres: {what}");
@@ -165,12 +164,12 @@ async fn without_the_schema_of_this_release() {
     let never = "the database holds no schema of the broker; this release needs version";
     refused(
         "never migrated",
-        &Surroundings::new(&empty.url(), &admin),
+        &Surroundings::new(&empty.url(), &ours),
         &line(format!("{never} {last}: migrate up")),
     )
     .await;
     let pool = world.pool();
-    let surroundings = Surroundings::new(&world.database().url(), &admin);
+    let surroundings = Surroundings::new(&world.database().url(), &ours);
     migrate::down(pool, before).await.unwrap();
     let older =
         format!("the schema has version {before} and this release needs {last}: migrate up");
@@ -188,11 +187,11 @@ async fn without_a_cluster_that_answers() {
     let world = RealWorld::new().await;
     let url = world.database().url();
     let at = |kubeconfig: &str| Surroundings::new(&url, kubeconfig);
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
-    let closed = HttpProxy::to(world.admin.clone()).await;
+    let ours = world.kubeconfig();
+    let closed = HttpProxy::to(world.broker.client.clone()).await;
     closed.refuse().await;
     let stranger = format!("stranger-{}", world.project);
-    let config: serde_json::Value = serde_json::from_str(&admin).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&ours).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let asked = "the cluster failed: get Namespace kube-system (v1)";
 
@@ -242,13 +241,13 @@ async fn without_a_cluster_that_answers() {
         ),
         (
             "no such file",
-            at(&admin).with(KUBECONFIG, "/nowhere/kubeconfig"),
+            at(&ours).with(KUBECONFIG, "/nowhere/kubeconfig"),
             "file_unreadable]: cannot read /nowhere/kubeconfig: No such file or directory (os error 2)"
                 .to_owned(),
         ),
         (
             "nothing set",
-            at(&admin).with(KUBECONFIG, "").with("HOME", "/nowhere"),
+            at(&ours).with(KUBECONFIG, "").with("HOME", "/nowhere"),
             "setup_failed]: cannot use Kubernetes: KUBECONFIG is empty, and there is neither \
              ~/.kube/config nor the service account of a Pod"
                 .to_owned(),
@@ -266,8 +265,8 @@ async fn on_another_cluster_than_that_of_its_resources() {
     let here = resource.substrate().cluster().map(ClusterId::to_string).unwrap();
     let elsewhere = "UPDATE plexsphere.provisioned_resources SET cluster_id = 'elsewhere'";
     sqlx::query(elsewhere).execute(world.pool()).await.unwrap();
-    let admin = world.cluster.kubeconfig_of_admin(&world.user);
-    let surroundings = Surroundings::new(&world.database().url(), &admin);
+    let ours = world.kubeconfig();
+    let surroundings = Surroundings::new(&world.database().url(), &ours);
     let line = format!(
         "cluster_rejected]: the cluster failed: this is cluster {here}, and the resources of the store \
          stand on elsewhere"

@@ -211,7 +211,7 @@ fn selections(expression: &str) -> Vec<(String, String)> {
 async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
     let world = Arc::new(RealWorld::new().await);
     let turning = world.keep_turning();
-    let kubeconfig = world.cluster.kubeconfig_of_admin(&world.user);
+    let kubeconfig = world.kubeconfig();
     let replica = Surroundings::new(&world.database().url(), &kubeconfig).start();
     let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
     until("a node", || async { (world.get(id).await.phase() == Phase::Ready).then_some(()) }).await;

@@ -27,7 +27,7 @@ async fn leased(world: &RealWorld) -> i64 {
 #[tokio::test]
 async fn sigterm_in_the_middle_of_a_pass_lets_it_finish_and_gives_its_lease_back() {
     let world = RealWorld::new().await;
-    let cluster = HttpProxy::to(world.admin.clone()).await;
+    let cluster = HttpProxy::to(world.broker.client.clone()).await;
     let mut held = cluster.script().first(|it| it.verb == "PATCH").before_forward().hold();
     let replica = Surroundings::new(&world.database().url(), &cluster.kubeconfig()).start();
     replica.ready().await;
@@ -50,7 +50,7 @@ async fn sigterm_in_the_middle_of_a_pass_lets_it_finish_and_gives_its_lease_back
 async fn two_replicas_share_the_work_and_do_nothing_twice() {
     let world = Arc::new(RealWorld::new().await);
     let turning = world.keep_turning();
-    let kubeconfig = world.cluster.kubeconfig_of_admin(&world.user);
+    let kubeconfig = world.kubeconfig();
     let surroundings = Surroundings::new(&world.database().url(), &kubeconfig);
     let replicas = [surroundings.start(), surroundings.start()];
     let mut ids = Vec::new();
@@ -72,7 +72,7 @@ async fn two_replicas_share_the_work_and_do_nothing_twice() {
 #[tokio::test]
 async fn a_replica_that_was_killed_is_followed_by_one_that_goes_on() {
     let world = Arc::new(RealWorld::new().await);
-    let cluster = HttpProxy::to(world.admin.clone()).await;
+    let cluster = HttpProxy::to(world.broker.client.clone()).await;
     let surroundings = Surroundings::new(&world.database().url(), &cluster.kubeconfig());
     let first = surroundings.start();
     first.ready().await;

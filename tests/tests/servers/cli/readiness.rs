@@ -9,7 +9,7 @@ use super::process::Surroundings;
 async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
     let world = RealWorld::new().await;
     let store = PgProxy::to(world.database()).await;
-    let cluster = HttpProxy::to(world.admin.clone()).await;
+    let cluster = HttpProxy::to(world.broker.client.clone()).await;
     let replica = Surroundings::new(store.url(), &cluster.kubeconfig()).start();
     replica.ready().await;
 

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use broker_ports::testing::cluster::suite;
 use broker_render::ProviderProfiles;
 use broker_tests::TestCluster;
+use broker_tests::rights::Right;
 
-use super::roles::{Holder, Right, used};
+use super::roles::{Holder, used};
 use super::world::World;
 
 /// Cases that write to a namespace which does not exist. Nobody is bound there, so that an API server forbids

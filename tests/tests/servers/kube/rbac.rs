@@ -11,6 +11,7 @@ use broker_ports::{
 };
 use broker_render::{Precondition, Provider, ProviderProfile, ProviderProfiles, Scope, namespace};
 use broker_tests::cluster::AuditedRequest;
+use broker_tests::rights::blueprint;
 use broker_tests::{TestCluster, until};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -18,7 +19,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
 use super::cache::world::{Resource, World, adapter, done, run, xrd_document};
-use super::roles::{Holder, blueprint, used};
+use super::roles::{Holder, used};
 
 /// Two kinds of machines, one in namespaces and one in none, and somebody who has the roles for both in one
 /// Project.

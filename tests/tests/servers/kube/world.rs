@@ -13,6 +13,7 @@ use broker_ports::testing::cluster::{ClusterUnderTest, PlainKind, ServedKind};
 use broker_ports::{Cluster, PortError};
 use broker_render::Xrd;
 use broker_tests::proxy::Request;
+use broker_tests::rights::blueprint;
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::roles::{Holder, blueprint};
+use super::roles::Holder;
 use super::usage::{IN_USE, Usage};
 
 /// Where an XRD of the suite declares what a machine boots with.

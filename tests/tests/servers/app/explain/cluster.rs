@@ -88,7 +88,7 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
     let away = told(nowhere).await;
     assert_told(&away, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
 
-    let kubeconfig = world.cluster.kubeconfig_of_admin("stranger");
+    let kubeconfig = world.cluster.kubeconfig("stranger");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
@@ -247,6 +247,8 @@ async fn a_namespace_that_goes_is_told() {
     assert_told(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
     let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
     namespaces.create(&PostParams::default(), &again).await.unwrap();
+    // The binding of the writer went with the namespace.
+    world.broker.admit_to(&home).await;
     world.until(id, Phase::Ready).await;
     namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
 }

@@ -27,7 +27,7 @@ async fn rewrite(world: &RealWorld, blueprint: u128, edit: impl FnOnce(&str) -> 
 /// Explains as a replica does that has just started: a published version never changes, and whoever has read it
 /// does not read it again.
 async fn explain_anew(world: &RealWorld, id: ProvisionedResourceId) -> Explanation {
-    let (adapters, _cache) = Adapters::over(world.pool(), world.admin.clone(), PATIENCE);
+    let (adapters, _cache) = Adapters::over(world.pool(), world.broker.client.clone(), PATIENCE);
     let ports = adapters.of_service();
     let service = world.service_with(|mine| *mine = ports, |_| {});
     service.explain(&operator(), id).await.unwrap()

@@ -43,7 +43,7 @@ impl Scene {
     pub(super) async fn set(seed: u64) -> Self {
         let mut secrets = Secrets::seeded(seed);
         let world = Arc::new(RealWorld::new().await);
-        let cluster = HttpProxy::to(world.admin.clone()).await;
+        let cluster = HttpProxy::to(world.broker.client.clone()).await;
         let receiver = Receiver::start().await;
         let (key, bearer) = (secrets.plain(), secrets.plain());
         let url = world.database().url();

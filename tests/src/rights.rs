@@ -1,0 +1,203 @@
+//! The broker's identity on a cluster: exactly the roles that the product generates, bound as their comments say.
+//!
+//! Every adapter that stands for the broker uses such an identity. What a test does itself, such as playing Crossplane,
+//! it does as admin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use broker_render::catalog::{Blueprint, Files, read};
+use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cluster::TestCluster;
+use crate::failure::OrFail;
+use crate::wait::until;
+
+/// A right, or the use of one: API group, plural and verb.
+pub type Right = (String, String, String);
+
+/// The prefix of the generated roles' names. Tests replace it: a `ClusterRole` has no namespace, and
+/// tests share a cluster.
+const PREFIX: &str = "plexsphere-provisioning-broker";
+
+/// An identity that holds generated roles and nothing else.
+pub struct BrokerIdentity {
+    /// Sends requests under this identity, each once.
+    pub client: Client,
+    /// The name by which the API server knows it.
+    pub user: String,
+    admin: Client,
+    /// The roles that it holds, by name.
+    roles: Mutex<BTreeMap<String, ClusterRole>>,
+}
+
+impl BrokerIdentity {
+    /// An identity without any right.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn new(cluster: &TestCluster, user: impl Into<String>) -> Self {
+        let user = user.into();
+        let (admin, client) = (cluster.admin().await, cluster.identity(&user).await);
+        Self { client, user, admin, roles: Mutex::default() }
+    }
+
+    /// Installs generated roles under another prefix and waits until the API server enforces them. The writer is bound
+    /// by [`admit_to`](Self::admit_to), every other role to the whole cluster. Roles of a known name are replaced.
+    ///
+    /// # Panics
+    ///
+    /// When a role is refused.
+    pub async fn grant(&self, generated: &str, prefix: &str) {
+        let roles = Api::<ClusterRole>::all(self.admin.clone());
+        let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
+        for document in generated.split("---\n").skip(1) {
+            let role: ClusterRole =
+                serde_saphyr::from_str(&document.replace(PREFIX, prefix)).or_fail("a role");
+            let name = role.name_any();
+            roles.patch(&name, &platform(), &Patch::Apply(&role)).await.or_fail("a role");
+            if !is_writer(&role) {
+                let (name, binding) = self.binding(&name);
+                let binding: ClusterRoleBinding =
+                    serde_json::from_value(binding).or_fail("a binding");
+                let bound = bindings.patch(&name, &platform(), &Patch::Apply(binding)).await;
+                bound.or_fail("a binding");
+                self.wait_until_enforced(&role, None).await;
+            }
+            self.roles().insert(name, role);
+        }
+    }
+
+    /// Binds the writers that it holds in the namespace of a Project, and waits until the API server enforces that.
+    ///
+    /// # Panics
+    ///
+    /// When a binding is refused.
+    pub async fn admit_to(&self, namespace: &str) {
+        let bindings = Api::<RoleBinding>::namespaced(self.admin.clone(), namespace);
+        let held: Vec<ClusterRole> = self.roles().values().cloned().collect();
+        for role in held.iter().filter(|role| is_writer(role)) {
+            let (name, binding) = self.binding(&role.name_any());
+            let binding: RoleBinding = serde_json::from_value(binding).or_fail("a binding");
+            let bound = bindings.patch(&name, &platform(), &Patch::Apply(binding)).await;
+            bound.or_fail("a binding");
+            self.wait_until_enforced(role, Some(namespace)).await;
+        }
+    }
+
+    /// Every right of its roles.
+    #[must_use]
+    pub fn granted(&self) -> BTreeSet<Right> {
+        self.roles().values().flat_map(rights).collect()
+    }
+
+    /// Whether the API server lets it do this in a namespace.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn may(&self, (group, resource, verb): &Right, namespace: Option<&str>) -> bool {
+        // Admin asks, so that the audit log counts no request that the adapter did not make.
+        let reviews = Api::<SubjectAccessReview>::all(self.admin.clone());
+        let review = json!({
+            "metadata": {},
+            "spec": {"user": self.user, "resourceAttributes": {
+                "group": group, "resource": resource, "verb": verb, "namespace": namespace,
+            }},
+        });
+        let review = serde_json::from_value(review).or_fail("a review");
+        let answer = reviews.create(&PostParams::default(), &review).await.or_fail("a review");
+        answer.status.is_some_and(|status| status.allowed)
+    }
+
+    /// The API server learns of a role a moment after it was stored.
+    async fn wait_until_enforced(&self, role: &ClusterRole, namespace: Option<&str>) {
+        let rights = rights(role);
+        let waits = rights.iter().map(|right| {
+            until(format!("{right:?} to be allowed"), move || async move {
+                self.may(right, namespace).await.then_some(())
+            })
+        });
+        join_all(waits).await;
+    }
+
+    /// The name and the content of a binding of a role.
+    fn binding(&self, role: &str) -> (String, Value) {
+        let name = format!("{}.{role}", self.user);
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": self.user}],
+        });
+        (name, binding)
+    }
+
+    fn roles(&self) -> MutexGuard<'_, BTreeMap<String, ClusterRole>> {
+        self.roles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A blueprint of an XRD in one version, of which the roles are generated.
+///
+/// # Panics
+///
+/// When the XRD and these do not fit together.
+#[must_use]
+pub fn blueprint(slug: &str, provider: &str, xrd: &Value, composed: &[Value]) -> Blueprint {
+    let spec = &xrd["spec"];
+    let kind = &spec["names"]["kind"];
+    let [group, version] = [&spec["group"], &spec["versions"][0]["name"]]
+        .map(|text| text.as_str().unwrap_or_default());
+    let metadata = json!({
+        "slug": slug, "displayName": slug, "description": "for a test", "version": version,
+        "providerKinds": [provider], "injectionStrategy": "cloud-init-user-data",
+        "parameterSchema": {"parameters": [{"name": "size", "type": "string"}]},
+        "composedKinds": composed,
+    });
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition",
+        "metadata": {"name": slug},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": format!("{group}/{version}"), "kind": kind},
+            "mode": "Pipeline",
+            "pipeline": [{"step": "compose", "functionRef": {"name": "any"}}],
+        },
+    });
+    let [metadata, xrd, composition] = [&metadata, xrd, &composition].map(Value::to_string);
+    let files = Files {
+        metadata: metadata.as_bytes(),
+        xrd: xrd.as_bytes(),
+        composition: composition.as_bytes(),
+    };
+    read(slug, files).or_fail("a blueprint")
+}
+
+/// Whether a role is for the namespaces of Projects only.
+fn is_writer(role: &ClusterRole) -> bool {
+    let name = role.name_any();
+    name.ends_with("-writer") && !name.ends_with("-cluster-writer")
+}
+
+fn rights(role: &ClusterRole) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for rule in role.rules.iter().flatten() {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                let right = |verb: &String| (group.clone(), resource.clone(), verb.clone());
+                rights.extend(rule.verbs.iter().map(right));
+            }
+        }
+    }
+    rights
+}
+
+fn platform() -> PatchParams {
+    PatchParams::apply("platform").force()
+}

@@ -1,0 +1,51 @@
+//! A blueprint that composes a Secret with connection details, on which the broker has no right.
+
+use broker_domain::Phase;
+use broker_tests::TestCluster;
+use broker_tests::crossplane::{Installation, wait_until_collected};
+use kube::ResourceExt;
+use serde_json::Value;
+
+/// Every verb of RBAC that reads or writes an object.
+const VERBS: [&str; 8] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn composed_secret_stands_while_ready_and_goes_unread() {
+    let installation = Installation::on(TestCluster::with_crossplane().await).await;
+    // Of a kind that the collector does not know, the composite resource would not wait for anything.
+    wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
+    let mark = installation.crossplane.audit_log().mark();
+    let _replica = installation.replica();
+    let account = installation.provision("sample-account", &[]).await;
+    installation.until(&account, Phase::Ready).await;
+    let name = format!("{}-connection", account.xr_name());
+    let secret = installation.secrets().get(&name).await.unwrap();
+    let keys: Vec<_> = secret.data["data"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["endpoint", "username"]);
+    assert!(secret.owner_references()[0].block_owner_deletion.unwrap());
+    assert_eq!(kinds(&installation.get(&account).await), ["NopResource", "Secret"]);
+
+    installation.deprovision(&account).await;
+    installation.until(&account, Phase::Deleted).await;
+    // Nothing stays on record: a foreground deletion was seen, which proves the Secret gone.
+    assert_eq!(kinds(&installation.get(&account).await), [""; 0]);
+    assert_eq!(installation.left(&[account]).await, Vec::<String>::new());
+
+    let broker = &installation.broker;
+    for verb in VERBS {
+        let right = ["", "secrets", verb].map(str::to_owned).into();
+        assert!(!broker.may(&right, Some(installation.namespace())).await, "{verb} Secrets");
+    }
+    let asked = installation.crossplane.audit_log().since(mark, &broker.user).await;
+    let of_secrets: Vec<_> = asked.iter().filter(|it| it.resource == "secrets").collect();
+    assert!(!asked.is_empty() && of_secrets.is_empty(), "{of_secrets:?}");
+    let refused: Vec<_> = asked.iter().filter(|it| it.code == 403).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// The kinds of the composed objects on record.
+fn kinds(shown: &Value) -> Vec<String> {
+    let composed = shown["composed"].as_array().into_iter().flatten();
+    composed.map(|one| one["kind"].as_str().unwrap_or_default().to_owned()).collect()
+}

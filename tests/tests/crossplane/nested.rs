@@ -1,0 +1,130 @@
+//! A composite resource within another: Deleted is written when what the inner one composed is gone, too.
+
+use broker_domain::Phase;
+use broker_tests::crossplane::{Blueprint, Installation, Life, Objects, wait_until_collected};
+use broker_tests::{TestCluster, until};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+
+/// Installs, and brings a resource to Ready whose composite resource composes another one.
+async fn nested() -> (Installation, Life) {
+    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
+    // Of a kind that the collector does not know, a composite resource would not wait for anything.
+    wait_until_collected(&installation.crossplane.admin, installation.namespace()).await;
+    let outer = {
+        let _replica = installation.replica();
+        let outer = installation.provision("nested-outer", &[]).await;
+        installation.until(&outer, Phase::Ready).await;
+        outer
+    };
+    (installation, outer)
+}
+
+/// The inner composite resources of the Project.
+fn inner(installation: &Installation) -> Objects {
+    let blueprint = Blueprint::named("nested-inner");
+    blueprint.composites(&installation.crossplane.admin, installation.namespace())
+}
+
+/// The name and uid of the one inner composite resource.
+async fn only_inner(installation: &Installation) -> (String, String) {
+    let mut found = inner(installation).list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let inner = found.remove(0);
+    (inner.name_any(), inner.uid().unwrap())
+}
+
+async fn delete_in_background(installation: &Installation, name: &str) {
+    inner(installation).delete(name, &DeleteParams::background()).await.unwrap();
+}
+
+/// Waits until the `NopResource`s of a resource are told to go; their finalizers hold them while the provider is away.
+async fn until_told_to_go(installation: &Installation, life: &Life) {
+    until("the NopResource to be told to go", || async {
+        let composed = installation.composed(life).await;
+        let told = composed.iter().all(|it| it.metadata.deletion_timestamp.is_some());
+        (told && !composed.is_empty()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_teardown_waits_for_what_the_inner_one_composed() {
+    let (installation, outer) = nested().await;
+    let grandchildren = installation.composed(&outer).await;
+    assert_eq!(grandchildren.len(), 1, "it carries the label of the outermost: {grandchildren:?}");
+    installation.crossplane.provider().kill().await;
+    let _replica = installation.replica();
+    installation.deprovision(&outer).await;
+    until_told_to_go(&installation, &outer).await;
+    installation.pass(&outer).await;
+    assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
+    let (name, _) = only_inner(&installation).await;
+    let xr = installation.composite(&outer).await.expect("it waits for the inner one");
+    let waits = inner(&installation).get(&name).await.unwrap();
+    for waiting in [xr, waits] {
+        let finalizers = waiting.finalizers();
+        assert!(finalizers.contains(&"foregroundDeletion".to_owned()), "{finalizers:?}");
+    }
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&outer, Phase::Deleted).await;
+    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+}
+
+/// A deletion by hand ends the wait of both composite resources: only the `NopResource` is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn inner_xr_deleted_in_the_background_leaves_residue() {
+    let (installation, outer) = nested().await;
+    installation.crossplane.provider().kill().await;
+    let _replica = installation.replica();
+    installation.deprovision(&outer).await;
+    until_told_to_go(&installation, &outer).await;
+    let (name, _) = only_inner(&installation).await;
+    delete_in_background(&installation, &name).await;
+    until("both composite resources to be gone", || async {
+        let outer = installation.composite(&outer).await;
+        let inner = inner(&installation).get_opt(&name).await.unwrap();
+        (outer.is_none() && inner.is_none()).then_some(())
+    })
+    .await;
+    assert_eq!(installation.composed(&outer).await.len(), 1, "the provider is away");
+    installation.pass(&outer).await;
+    assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&outer, Phase::Deleted).await;
+    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+}
+
+/// One that is wanted is composed again, beside what its predecessor left.
+#[tokio::test(flavor = "multi_thread")]
+async fn residue_of_an_earlier_inner_xr_is_waited_for() {
+    let (installation, outer) = nested().await;
+    installation.crossplane.provider().kill().await;
+    let (name, uid) = only_inner(&installation).await;
+    let old = installation.composed(&outer).await.remove(0).name_any();
+    delete_in_background(&installation, &name).await;
+    until("another inner composite resource, and what it composes", || async {
+        let found = inner(&installation).list(&ListParams::default()).await.unwrap().items;
+        let again = found.iter().any(|inner| inner.uid().is_some_and(|it| it != uid));
+        (again && installation.composed(&outer).await.len() == 2).then_some(())
+    })
+    .await;
+    let _replica = installation.replica();
+    installation.deprovision(&outer).await;
+    // The second NopResource goes at once: the provider that would hold it is away.
+    until("the composite resource to be gone", || async {
+        installation.composite(&outer).await.is_none().then_some(())
+    })
+    .await;
+    let left = installation.composed(&outer).await;
+    let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(left, [old]);
+    installation.pass(&outer).await;
+    assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
+
+    installation.crossplane.provider().restart().await;
+    installation.until(&outer, Phase::Deleted).await;
+    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+}
