@@ -227,11 +227,6 @@ const OF_SCHEDULE: &[Provocation] = &[
         UNIQUE,
         "INSERT INTO plexsphere.provisioning_permits SELECT * FROM plexsphere.provisioning_permits",
     ),
-    (
-        "provisioning_permits_provisioned_resource_id_fkey",
-        FOREIGN,
-        "UPDATE plexsphere.provisioning_permits SET provisioned_resource_id = lpad('f', 32, 'f')::uuid",
-    ),
 ];
 
 const OF_EVENTS: &[Provocation] = &[

@@ -258,7 +258,7 @@ pub(super) const CASES: &[Case] = &[
         statement: "schedule.release",
         why: "two rows by their keys",
         before: LEASED,
-        values: "(md5('resource 7')::uuid, 1, 3, NULL, 'r', 'm', 1000000, 60000000)",
+        values: "(md5('resource 7')::uuid, 1, 3, NULL, 'r', 'm', 1000000, 60000000, true)",
         rows: 1,
         pages: 50,
         pages_per_row: 0,
