@@ -395,3 +395,43 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     assert_eq!((entry.epoch, entry.lease), (epoch, None));
     world.clock.advance(LEASE);
 }
+
+/// Says of every composite resource that its Composition gave up, or took that back.
+fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: bool) {
+    for resource in resources {
+        let behaviour = if failed {
+            Behaviour::failing_after(0, "the function is broken")
+        } else {
+            let healthy = json!({"status": {"conditions": []}});
+            world.cluster.patch_as("function", &world.xr(resource), &healthy);
+            Behaviour::ready_after(0)
+        };
+        world.cluster.behave_for(resource.id(), behaviour);
+    }
+    world.cluster.settle(5);
+}
+
+/// A failure that was retried is over. The next one of the same composite resource is another loss.
+#[tokio::test]
+async fn failures_after_retries_are_in_the_budget_again() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    // A few fail at a time, within the allowance, and are retried.
+    for some in resources.chunks(4) {
+        declare_failure(&world, some, true);
+        world.round_of(&ids).await;
+        assert_eq!(in_phase(&world, some, Phase::Failed).await, some.len());
+        declare_failure(&world, some, false);
+        for resource in some {
+            world.service.retry(&operator(), resource.id()).await.unwrap();
+            world.until(resource.id(), Phase::Ready).await;
+        }
+        world.clock.advance(Duration::from_hours(24));
+    }
+    assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
+    declare_failure(&world, &resources, true);
+    world.round_of(&ids).await;
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
+}
