@@ -435,3 +435,34 @@ async fn failures_after_retries_are_in_the_budget_again() {
     let failed = in_phase(&world, &resources, Phase::Failed).await;
     assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }
+
+/// The store behind the API server is restored, and what came back is lost again later.
+#[tokio::test]
+async fn accepted_losses_that_came_back_count_when_lost_again() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(NODE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let restore = world.cluster.back_up();
+    lose(&world, &resources);
+    assert_eq!(world.sweep().await.1.brakes.len(), 1);
+    let cluster = resources[0].substrate().cluster().unwrap();
+    let brake = brakes(&world).await[0].project;
+    let accepted = world.service.release_brake(&operator(), cluster, brake).await.unwrap();
+    assert_eq!(accepted.len(), 12);
+    restore();
+    for _ in 0..6 {
+        world.round_of(&ids).await;
+    }
+    assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
+    assert_eq!(deregistered(&world, &resources), 0, "nothing was lost after all");
+    world.clock.advance(Duration::from_hours(24 * 30));
+
+    lose(&world, &resources);
+    let held = world.sweep().await.1.brakes.len();
+    for _ in 0..6 {
+        world.round_of(&ids).await;
+    }
+    let gone = deregistered(&world, &resources);
+    assert!(gone <= ALLOWANCE, "{gone} Nodes of 12 were deregistered, under {held} brakes");
+    assert_eq!(held, 1, "another mass loss is not believed");
+}
