@@ -466,3 +466,28 @@ async fn accepted_losses_that_came_back_count_when_lost_again() {
     assert!(gone <= ALLOWANCE, "{gone} Nodes of 12 were deregistered, under {held} brakes");
     assert_eq!(held, 1, "another mass loss is not believed");
 }
+
+/// Permits are charged when they are taken; what they allow happens when the API server takes it.
+#[tokio::test]
+async fn permits_that_piled_up_are_used_within_the_allowance() {
+    let world = World::new();
+    let resources = fleet(&world, 120, &declaration(NODE)).await;
+    // A tenth of the fleet: no sweep brakes for it.
+    let (lost, _) = resources.split_at(12);
+    lose(&world, lost);
+    world.cluster.deny("Machine", "no more machines today");
+    for _ in 0..3 {
+        for resource in lost {
+            let _ = world.reconciler.reconcile(resource.id()).await;
+        }
+        assert_eq!(world.sweep().await.1.brakes, []);
+        world.clock.advance(Duration::from_mins(11));
+    }
+    assert_eq!(deregistered(&world, lost), 0);
+    world.cluster.stop_denying("Machine");
+    for resource in lost {
+        let _ = world.reconciler.reconcile(resource.id()).await;
+    }
+    let gone = deregistered(&world, lost);
+    assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
+}
