@@ -7,7 +7,7 @@ use broker_domain::{
     Declaration, ObjectReference, OnFailure, Phase, ProjectId, ProvisionedResource,
     ProvisionedResourceId,
 };
-use broker_ports::memory::{Behaviour, Verb};
+use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
 use broker_ports::{AuditAction, Brake, NamespaceObservation, Schedule};
 use broker_render::namespace;
@@ -490,4 +490,32 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
     }
     let gone = deregistered(&world, lost);
     assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
+}
+
+/// What Crossplane says of composite resources, which it then leaves as they are.
+fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
+    world.cluster.stop(Part::Crossplane);
+    for resource in resources {
+        let status = json!({"status": {"conditions": conditions}});
+        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
+    }
+}
+
+/// A function that first takes Ready back and only then declares the failure.
+#[tokio::test]
+async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
+    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
+    say(&world, &resources, &json!([unready.clone()]));
+    world.round_of(&ids).await;
+    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
+    say(&world, &resources, &json!([unready, failed]));
+    for _ in 0..3 {
+        world.round_of(&ids).await;
+    }
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }
