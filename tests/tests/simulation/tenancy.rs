@@ -383,3 +383,17 @@ fn only_admission_creates_resources() {
     let admission = "provision.rs: let created = self.ports.repository.create(&admitted);";
     assert_eq!(callers, [admission]);
 }
+
+/// A row that cannot be read is another Project's all the same.
+#[tokio::test(start_paused = true)]
+async fn unreadable_row_of_another_project_is_answered_as_absent() {
+    let world = two_projects();
+    let theirs = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.spoil(theirs.id()));
+    let stranger = caller_of(id(OTHER));
+    let nothing = answers(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    let told = answers(&world.service, &stranger, theirs.id(), project()).await;
+    for (method, answer) in &nothing {
+        assert_eq!(told.get(method), Some(answer), "{method}");
+    }
+}
