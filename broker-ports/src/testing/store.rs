@@ -284,6 +284,7 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
         a_brake_grants_nothing_in_its_reach,
         an_accepted_loss_is_due_and_needs_no_permit,
         a_permit_needs_lease_and_version,
+        permit_of_a_purged_resource_stays_spent,
     }));
     cases.extend(suite_of!(outage {
         a_schedule_that_is_cut_off_never_answers_with_absence,

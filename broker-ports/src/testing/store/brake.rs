@@ -1,12 +1,15 @@
 //! Promises of brakes and permits: how much is destroyed automatically, at the most.
 
+use std::time::Duration;
+
 use broker_domain::{ProvisionedResource, Version};
 use futures_util::future::try_join_all;
 
-use super::bench::{HOUR, is_due, same, went_wrong};
+use super::bench::{HOUR, deletion, fresh_stamp, is_due, same, went_wrong};
 use super::{Outcome, StoreUnderTest};
 use crate::audit::AuditAction;
 use crate::lease::Lease;
+use crate::repository::{PageSize, PurgeRequest, WriteKind};
 use crate::schedule::{Allowance, Brake, BrakeRelease, Loss, Lost, Permit, PermitRequest};
 use crate::testing::Violation;
 use crate::testing::builders::{attribution, cluster, project, resource, second, xr_uid};
@@ -220,4 +223,26 @@ pub(super) async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest)
     same("a row that is gone", &schedule.permit(&late).await?, &Permit::Stale)?;
     let actions = world.actions(one.stored.id()).await?;
     require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")
+}
+
+/// What was destroyed counts for as long as the window lasts, also when its row is gone.
+pub(super) async fn permit_of_a_purged_resource_stays_spent(world: &dyn StoreUnderTest) -> Outcome {
+    let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
+    for (one, number) in [(&first, 1), (&second, 2)] {
+        same("a permit", &one.permit(world, lost(number)).await?, &Permit::Granted)?;
+    }
+    let leaving = deletion(&first.stored, 1)?;
+    world.commit(WriteKind::DeletionIntent, &leaving).await?;
+    let closed = leaving.into_resource().record_closed(fresh_stamp(2).at)?;
+    let closed = closed.ok_or(Violation::new("its tokens are closed already"))?;
+    world.commit(WriteKind::Closed, &closed).await?;
+    let gone = closed.into_resource().abandon(fresh_stamp(3))?;
+    world.commit(WriteKind::Phase, &gone).await?;
+    world.deliver_all().await?;
+    world.advance(Duration::from_mins(3)).await?;
+    let purge = PurgeRequest::new(Duration::from_mins(2), PageSize::MAX);
+    let purged = world.repository().purge_deleted(&purge).await?;
+    same("it purged", &purged, &vec![first.stored.id()])?;
+    let third = Held::numbered(world, 3).await?;
+    same("within the hour", &third.permit(world, lost(3)).await?, &Permit::OverBudget)
 }
