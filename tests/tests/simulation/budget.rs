@@ -519,3 +519,18 @@ async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
     let failed = in_phase(&world, &resources, Phase::Failed).await;
     assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
 }
+
+/// One kind that the broker may not read keeps no Project from having its own brake released.
+#[tokio::test]
+async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
+    let world = World::new();
+    let other = second_project(&world);
+    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
+    fleet(&world, 1, &theirs).await;
+    world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    let cluster = world.service.set_brake(&operator(), Some(other)).await.unwrap();
+    world.cluster.forbid(Verb::Get, "Machine");
+    let released = world.service.release_brake(&operator(), &cluster, Some(other)).await;
+    assert!(released.is_ok(), "{}", broker_app::one_line(&released.unwrap_err()));
+    assert_eq!(brakes(&world).await, []);
+}
