@@ -534,3 +534,18 @@ async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
     assert!(released.is_ok(), "{}", broker_app::one_line(&released.unwrap_err()));
     assert_eq!(brakes(&world).await, []);
 }
+
+/// No pass re-creates anything here for a Project that lives on another cluster.
+#[tokio::test]
+async fn losses_of_projects_that_moved_away_set_no_brake() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    let home = namespace(broker_tests::world::project()).as_str().to_owned();
+    let elsewhere = broker_domain::ClusterId::new("elsewhere").unwrap();
+    let moved = NamespaceObservation::new(home, true).on_cluster(elsewhere);
+    world.neighbours.place(broker_tests::world::project(), moved);
+    lose(&world, &resources);
+    let error = world.round(resources[0].id()).await.unwrap_err();
+    assert_eq!(error.reason(), "cluster_mismatch");
+    assert_eq!(world.sweep().await.1.brakes, []);
+}
