@@ -397,3 +397,14 @@ async fn unreadable_row_of_another_project_is_answered_as_absent() {
         assert_eq!(told.get(method), Some(answer), "{method}");
     }
 }
+
+/// A resource that no page explains is taken for gone.
+#[tokio::test(start_paused = true)]
+async fn explanations_of_all_name_a_row_that_cannot_be_read() {
+    let world = two_projects();
+    let spoilt = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.spoil(spoilt.id()));
+    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
+    let named: Vec<_> = page.explanations.iter().map(|explained| explained.resource).collect();
+    assert_eq!(named, [spoilt.id()]);
+}
