@@ -1,15 +1,20 @@
 //! The budget for automatic destruction: what is lost is created again within it, whatever starts the passes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{Passed, RunnerConfig};
+use async_trait::async_trait;
+use broker_app::{Passed, RunnerConfig, Service};
 use broker_domain::{
-    Declaration, ObjectReference, OnFailure, Phase, ProjectId, ProvisionedResource,
-    ProvisionedResourceId,
+    BootstrapTokenId, Declaration, ObjectReference, OnFailure, Phase, ProjectId,
+    ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
-use broker_ports::{AuditAction, Brake, NamespaceObservation, Schedule};
+use broker_ports::{
+    AuditAction, Brake, Issue, IssueRequest, NamespaceObservation, PortError, Schedule,
+    TokenIssuer, TokenState, TtlWindow,
+};
 use broker_render::namespace;
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::json;
@@ -396,6 +401,34 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     world.clock.advance(LEASE);
 }
 
+/// What Crossplane says of composite resources, which it then leaves as they are.
+fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
+    world.cluster.stop(Part::Crossplane);
+    for resource in resources {
+        let status = json!({"status": {"conditions": conditions}});
+        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
+    }
+}
+
+/// A function that first takes Ready back and only then declares the failure.
+#[tokio::test]
+async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
+    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
+    say(&world, &resources, &json!([unready.clone()]));
+    world.round_of(&ids).await;
+    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
+    say(&world, &resources, &json!([unready, failed]));
+    for _ in 0..3 {
+        world.round_of(&ids).await;
+    }
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
+}
+
 /// Says of every composite resource that its Composition gave up, or took that back.
 fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: bool) {
     for resource in resources {
@@ -492,34 +525,6 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
     assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
 }
 
-/// What Crossplane says of composite resources, which it then leaves as they are.
-fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
-    world.cluster.stop(Part::Crossplane);
-    for resource in resources {
-        let status = json!({"status": {"conditions": conditions}});
-        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
-    }
-}
-
-/// A function that first takes Ready back and only then declares the failure.
-#[tokio::test]
-async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
-    let world = World::new();
-    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
-    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
-    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
-    say(&world, &resources, &json!([unready.clone()]));
-    world.round_of(&ids).await;
-    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
-    say(&world, &resources, &json!([unready, failed]));
-    for _ in 0..3 {
-        world.round_of(&ids).await;
-    }
-    let failed = in_phase(&world, &resources, Phase::Failed).await;
-    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
-}
-
 /// One kind that the broker may not read keeps no Project from having its own brake released.
 #[tokio::test]
 async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
@@ -548,4 +553,45 @@ async fn losses_of_projects_that_moved_away_set_no_brake() {
     let error = world.round(resources[0].id()).await.unwrap_err();
     assert_eq!(error.reason(), "cluster_mismatch");
     assert_eq!(world.sweep().await.1.brakes, []);
+}
+
+/// An issuer during whose work an operator sets the brake of the cluster.
+struct Braking {
+    issuer: Arc<dyn TokenIssuer>,
+    service: Service,
+}
+
+#[async_trait]
+impl TokenIssuer for Braking {
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        self.service.set_brake(&operator(), None).await.unwrap();
+        self.issuer.issue(request).await
+    }
+
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        self.issuer.close(resource).await
+    }
+
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        self.issuer.state(token).await
+    }
+
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.issuer.ttl_window().await
+    }
+}
+
+/// A permit that was taken before the brake was set is none any more.
+#[tokio::test]
+async fn brake_that_is_set_during_a_pass_keeps_the_node() {
+    let world = World::new();
+    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    lose(&world, std::slice::from_ref(&resource));
+    let service = world.service.clone();
+    let replica = world.replica_with("late", |ports| {
+        ports.tokens = Arc::new(Braking { issuer: Arc::clone(&ports.tokens), service });
+    });
+    let _ = replica.reconcile(resource.id()).await;
+    assert_eq!(brakes(&world).await.len(), 1);
+    assert_eq!(deregistered(&world, &[resource]), 0, "under a brake no Node is told to leave");
 }
