@@ -396,6 +396,9 @@ async fn unreadable_row_of_another_project_is_answered_as_absent() {
     for (method, answer) in &nothing {
         assert_eq!(told.get(method), Some(answer), "{method}");
     }
+    let own = world.service.get(&caller_of(project()), theirs.id()).await.unwrap_err();
+    let line = one_line(&own);
+    assert!(line.starts_with("the repository failed") && line.contains(&theirs.id().to_string()));
 }
 
 /// A resource that no page explains is taken for gone.
