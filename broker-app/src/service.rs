@@ -33,7 +33,7 @@ use crate::explain::Budgets;
 use crate::step::Mode;
 use crate::telemetry;
 
-pub use brake::{Absence, BrakeStatus};
+pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 
 /// Configuration of the service.
 #[derive(Debug, Clone)]

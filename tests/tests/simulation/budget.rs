@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_app::{Passed, RunnerConfig, Service};
+use broker_app::{BrakeLosses, Passed, RunnerConfig, Service};
 use broker_domain::{
     BootstrapTokenId, Declaration, ObjectReference, OnFailure, Phase, ProjectId,
     ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
+use broker_ports::testing::faults::{Fault, FaultPlan};
 use broker_ports::{
-    AuditAction, Brake, Issue, IssueRequest, NamespaceObservation, PortError, Schedule,
-    TokenIssuer, TokenState, TtlWindow,
+    AuditAction, Brake, Cluster, Issue, IssueRequest, NamespaceObservation, PortError, PortName,
+    Schedule, TokenIssuer, TokenState, TtlWindow,
 };
 use broker_render::namespace;
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
@@ -61,7 +62,7 @@ fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
 }
 
 async fn brakes(world: &World) -> Vec<Brake> {
-    let cluster = broker_ports::Cluster::identity(&world.cluster).await.unwrap();
+    let cluster = Cluster::identity(&world.cluster).await.unwrap();
     world.store.brakes(&cluster).await.unwrap()
 }
 
@@ -152,7 +153,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
             let cluster = resources[0].substrate().cluster().unwrap();
             let service = &world.service;
             let accepted = service.release_brake(&operator(), cluster, set[0].project).await;
-            assert!(!accepted.unwrap().is_empty(), "loss {round}");
+            assert!(!accepted.unwrap().absent.is_empty(), "loss {round}");
             for _ in 0..480 {
                 world.let_time_pass().await;
             }
@@ -331,7 +332,7 @@ async fn an_operator_sets_a_brake_and_rows_behind_a_closed_gate_are_counted_when
     world.round(waits.id()).await.unwrap();
     assert!(!world.cluster.stands(&world.xr(&waits)), "the cluster's brake holds first creations");
     let accepted = world.service.release_brake(&operator(), &held, None).await.unwrap();
-    assert_eq!(accepted.len(), 8);
+    assert_eq!(accepted.absent.len(), 8);
     world.until(waits.id(), Phase::Ready).await;
 }
 
@@ -481,7 +482,7 @@ async fn accepted_losses_that_came_back_count_when_lost_again() {
     let cluster = resources[0].substrate().cluster().unwrap();
     let brake = brakes(&world).await[0].project;
     let accepted = world.service.release_brake(&operator(), cluster, brake).await.unwrap();
-    assert_eq!(accepted.len(), 12);
+    assert_eq!(accepted.absent.len(), 12);
     restore();
     for _ in 0..6 {
         world.round_of(&ids).await;
@@ -533,11 +534,42 @@ async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
     let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
     fleet(&world, 1, &theirs).await;
     world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    lose(&world, &[world.brought_to(Phase::Ready, &declaration(STANDALONE)).await]);
     let cluster = world.service.set_brake(&operator(), Some(other)).await.unwrap();
     world.cluster.forbid(Verb::Get, "Machine");
     let released = world.service.release_brake(&operator(), &cluster, Some(other)).await;
     assert!(released.is_ok(), "{}", broker_app::one_line(&released.unwrap_err()));
+    assert_eq!(released.unwrap(), BrakeLosses::default(), "nothing of other Projects is read");
     assert_eq!(brakes(&world).await, []);
+}
+
+/// What cannot be read is not accepted. It is named, and keeps no brake set.
+#[tokio::test]
+async fn release_names_what_it_could_not_read_and_accepts_the_rest() {
+    let world = World::new();
+    let lost = fleet(&world, 2, &declaration(STANDALONE)).await;
+    let hidden = fleet(&world, 1, &declaration(NODE)).await;
+    let spoilt = world.declare(&declaration(STANDALONE)).await.unwrap();
+    let (gone, _) = lost.split_at(1);
+    lose(&world, gone);
+    lose(&world, &hidden);
+    let cluster = world.service.set_brake(&operator(), None).await.unwrap();
+    world.cluster.forbid(Verb::Get, "Machine");
+    assert!(world.store.spoil(spoilt.id()));
+    let released = world.service.release_brake(&operator(), &cluster, None).await.unwrap();
+    let accepted: Vec<_> = released.absent.iter().map(|absence| absence.resource).collect();
+    assert_eq!(accepted, [gone[0].id()]);
+    let unread: Vec<_> = released.unread.iter().map(|unread| unread.resource).collect();
+    assert_eq!(unread, [hidden[0].id(), spoilt.id()], "{:?}", released.unread);
+    assert_eq!(world.store.accepted_losses(&cluster).await.unwrap().len(), 1);
+    assert_eq!(brakes(&world).await, []);
+
+    world.service.set_brake(&operator(), None).await.unwrap();
+    let plan = FaultPlan::none().from_call(PortName::Cluster, "read", 1, Fault::BeforeEffect);
+    let service = world.service_with(plan);
+    let silent = service.release_brake(&operator(), &cluster, None).await.unwrap_err();
+    assert_eq!(silent.reason(), "cluster_transient");
+    assert_eq!(brakes(&world).await.len(), 1, "a cluster that does not answer releases nothing");
 }
 
 /// No pass re-creates anything here for a Project that lives on another cluster.
