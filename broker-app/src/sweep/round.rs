@@ -52,8 +52,8 @@ impl<'a> Round<'a> {
         Self {
             ports,
             config,
-            cluster,
-            observations: Observations::new(ports, config.deadlines),
+            cluster: cluster.clone(),
+            observations: Observations::new(ports, config.deadlines).on(cluster),
             before,
             resumed: resume_after.is_some(),
             now: Memory::default(),
