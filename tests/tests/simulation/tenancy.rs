@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use broker_app::explain::Verdict;
 use broker_app::{Error, Passed, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::testing::builders::id;
@@ -410,4 +411,9 @@ async fn explanations_of_all_name_a_row_that_cannot_be_read() {
     let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
     let named: Vec<_> = page.explanations.iter().map(|explained| explained.resource).collect();
     assert_eq!(named, [spoilt.id()]);
+    assert_eq!(page.explanations[0].verdict, Verdict::StoreUnreachable);
+    for (caller, expected) in [(project(), 1), (id(OTHER), 0)] {
+        let page = world.service.explain_all(&caller_of(caller), None, PageSize::MAX).await;
+        assert_eq!(page.unwrap().explanations.len(), expected);
+    }
 }
