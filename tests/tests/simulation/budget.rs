@@ -11,7 +11,7 @@ use broker_domain::{
 };
 use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
 use broker_ports::{
     AuditAction, Brake, Cluster, Issue, IssueRequest, NamespaceObservation, PortError, PortName,
     Schedule, TokenIssuer, TokenState, TtlWindow,
@@ -585,6 +585,28 @@ async fn losses_of_projects_that_moved_away_set_no_brake() {
     let error = world.round(resources[0].id()).await.unwrap_err();
     assert_eq!(error.reason(), "cluster_mismatch");
     assert_eq!(world.sweep().await.1.brakes, []);
+}
+
+/// The release commits while the sweep reads directly what is missing.
+#[tokio::test(start_paused = true)]
+async fn release_during_a_sweep_is_not_undone_by_it() {
+    let mut world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    lose(&world, &resources);
+    let second = Duration::from_secs(1);
+    let late = Fault::Delay { by: 2 * second, late: Late::Lands };
+    let faults = Faults::new(FaultPlan::none().on(PortName::Cluster, "read", 1, late));
+    world.rewire(|ports| ports.cluster = faults.around::<dyn Cluster>(Arc::clone(&ports.cluster)));
+    let cluster = resources[0].substrate().cluster().unwrap();
+    let project = Some(broker_tests::world::project());
+    let release = async {
+        tokio::time::sleep(second).await;
+        world.service.release_brake(&operator(), cluster, project).await.unwrap()
+    };
+    let ((_, report), accepted) = tokio::join!(world.sweep(), release);
+    assert_eq!(accepted.absent.len(), 8);
+    assert_eq!(faults.log().entries().len(), 1, "the sweep read before it braked");
+    assert_eq!((report.brakes, brakes(&world).await), (vec![], vec![]));
 }
 
 /// An issuer during whose work an operator sets the brake of the cluster.
