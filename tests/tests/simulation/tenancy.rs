@@ -11,11 +11,12 @@ use broker_app::{Error, Passed, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::testing::builders::id;
 use broker_ports::{
-    Actor, AuditAction, CorrelationId, ListQuery, NamespaceObservation, PageSize, RequestContext,
-    Resume, Schedule, Scope,
+    Actor, AuditAction, Brake, CorrelationId, ListQuery, NamespaceObservation, PageSize,
+    RequestContext, Resume, Schedule, Scope,
 };
 use broker_render::namespace;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use time::OffsetDateTime;
 
 /// A Project with a Resource, beside the world's own.
 const OTHER: u128 = 0x0b;
@@ -400,6 +401,26 @@ async fn unreadable_row_of_another_project_is_answered_as_absent() {
     let own = world.service.get(&caller_of(project()), theirs.id()).await.unwrap_err();
     let line = one_line(&own);
     assert!(line.starts_with("the repository failed") && line.contains(&theirs.id().to_string()));
+}
+
+/// The counts of the cluster's brake are over all Projects.
+#[tokio::test]
+async fn explanation_tells_no_counts_of_the_clusters_brake() {
+    let world = two_projects();
+    let lost = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.cluster.delete_in_background(&world.xr(&lost));
+    world.cluster.settle(5);
+    let brake = Brake::new(71, 97, OffsetDateTime::UNIX_EPOCH);
+    let rows = [(brake.clone().of_project(project()), true), (brake, false)];
+    for (brake, tells) in rows {
+        world.store.set_brake(&cluster(HERE), &brake, operator().attribution()).await.unwrap();
+        let explained = world.service.explain(&caller_of(project()), lost.id()).await.unwrap();
+        assert_eq!(explained.verdict, Verdict::Brake);
+        let (verdict, facts) = (format!("{:?}", explained.blocker), explained.facts);
+        for told in [verdict, format!("{facts:?}")] {
+            assert_eq!(told.contains("71") || told.contains("97"), tells, "{told}");
+        }
+    }
 }
 
 /// A resource that no page explains is taken for gone.
