@@ -54,7 +54,7 @@ pub use orphans::{Fate, Orphan};
 pub use pass::{Passed, Reconciler};
 pub use relay::{LogEventSink, Relay, RelayConfig, RelayReport};
 pub use runner::{BootError, ConfigError, Probe, ProbeFailure, Runner, RunnerConfig};
-pub use service::{Absence, BrakeStatus, Service, ServiceConfig, Waited};
+pub use service::{Absence, BrakeLosses, BrakeStatus, Service, ServiceConfig, Unread, Waited};
 pub use sweep::{SweepReport, Sweeper, Trouble, Work};
 pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};
 

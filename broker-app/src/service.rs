@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::explain::Budgets;
 use crate::step::Mode;
 
-pub use brake::{Absence, BrakeStatus};
+pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 
 /// Configuration of the service.
 #[derive(Debug, Clone)]
@@ -84,18 +84,21 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `provisioned_resource_not_found` when there is none within the scope; `repository_…`.
+    /// `provisioned_resource_not_found` when there is none within the scope, also when another Project has it and its row
+    /// cannot be read; `repository_…`.
     pub async fn get(
         &self,
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let found = self.ports.repository.get_by_id(id);
+        let repository = &self.ports.repository;
+        let found = match context.scope() {
+            Scope::Project(own) => repository.get_in_project(own, id),
+            Scope::All => repository.get_by_id(id),
+        };
         let found =
             call(PortName::Repository, Kind::Read, self.config.deadlines.store, found).await?;
-        found
-            .filter(|resource| context.scope().covers(resource.project_id()))
-            .ok_or_else(|| id.not_found().into())
+        found.ok_or_else(|| id.not_found().into())
     }
 
     /// A page of resources within the scope. With `updated_since`, the backstop of a caller that follows

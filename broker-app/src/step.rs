@@ -441,7 +441,12 @@ impl Stage {
     fn consumed(&mut self, token: BootstrapTokenId) -> Result<(), Ending> {
         let Self::Act { progress, .. } = self else { return Ok(()) };
         match progress.token {
-            TokenProgress::NotAsked => progress.token = TokenProgress::Consumed(token),
+            TokenProgress::NotAsked => {
+                progress.token = TokenProgress::Consumed(token);
+                // The Node may be alive, so the permit is asked for once more: a brake may have been set since. The store
+                // charges one loss once.
+                progress.permitted = false;
+            }
             // A token is recorded before it is put anywhere, so a later one cannot have been consumed
             // unless this row is old.
             TokenProgress::Consumed(_)

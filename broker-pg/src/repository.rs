@@ -35,6 +35,15 @@ impl Repository for PgStore {
         self.get_by_id(id).await
     }
 
+    #[tracing::instrument(name = "db.provisioned_resource.get_in_project", skip_all, fields(resource = %id))]
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.get_in_project(project, id).await
+    }
+
     #[tracing::instrument(name = "db.provisioned_resource.get_by_request", skip_all)]
     async fn get_by_request(
         &self,

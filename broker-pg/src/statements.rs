@@ -16,7 +16,7 @@ use crate::outbox::statements::{
 use crate::repository::create::CREATE;
 use crate::repository::list::{LISTS, WATERMARK};
 use crate::repository::purge::PURGE;
-use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST};
+use crate::repository::read::{GET_BY_ID, GET_BY_REQUEST, GET_IN_PROJECT};
 use crate::repository::sweep::{NOW, SWEEP, SWEEP_OF_PROJECT};
 use crate::repository::write::WRITE;
 use crate::resolvers::{RESOLVE_BLUEPRINT, RESOLVE_CLOUD, RESOLVE_CREDENTIAL};
@@ -40,6 +40,7 @@ pub fn statements() -> Vec<StatementDescription> {
     let mut all = vec![
         CREATE.describe(),
         GET_BY_ID.describe(),
+        GET_IN_PROJECT.describe(),
         GET_BY_REQUEST.describe(),
         WATERMARK.describe(),
         SWEEP.describe(),

@@ -71,6 +71,11 @@ mock! {
     pub Repository {
         pub fn create(&self, admitted: &Admitted) -> Answer<Created>;
         pub fn get_by_id(&self, id: ProvisionedResourceId) -> Answer<Option<ProvisionedResource>>;
+        pub fn get_in_project(
+            &self,
+            project: ProjectId,
+            id: ProvisionedResourceId,
+        ) -> Answer<Option<ProvisionedResource>>;
         pub fn get_by_request(
             &self,
             project: ProjectId,
@@ -94,6 +99,10 @@ mock! {
 delegate!(Repository for MockRepository {
     create(admitted: &Admitted) -> Created;
     get_by_id(id: ProvisionedResourceId) -> Option<ProvisionedResource>;
+    get_in_project(
+        project: ProjectId,
+        id: ProvisionedResourceId
+    ) -> Option<ProvisionedResource>;
     get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
     list(query: &ListQuery) -> ListPage;
     sweep_page(query: &SweepQuery) -> SweepPage;

@@ -83,6 +83,20 @@ pub trait Repository: Send + Sync {
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError>;
 
+    /// The resource of that id in a Project; `None` if that Project has none, whatever other Projects have.
+    ///
+    /// **Guarantees**: the row of another Project is not read, so that it cannot fail this call either. A caller who sees
+    /// one Project learns nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError>;
+
     /// The resource that a request id stands for in a Project, with the digest of what was asked for.
     ///
     /// # Errors

@@ -12,20 +12,25 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::{Instant, timeout};
 
 use crate::settings::EventUrl;
 
 /// The media type of an envelope in structured mode.
 const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
 
-/// As much of an answer's body is read as it takes to keep the connection; nobody looks at it.
+/// The sink reads this much of an answer's body, for the only purpose of keeping the connection.
 const MOST_ANSWER_BYTES: usize = 64 * 1024;
+
+/// It waits at most this long for that body.
+const BODY_WITHIN: Duration = Duration::from_secs(1);
 
 /// Posts envelopes to a URL.
 pub(crate) struct HttpEventSink {
@@ -71,7 +76,8 @@ impl HttpEventSink {
         Ok(Self { client, url, deadline })
     }
 
-    async fn post(&self, envelope: &Envelope) -> Result<(), PortError> {
+    /// The answer as far as its head.
+    async fn post(&self, envelope: &Envelope) -> Result<Response<Incoming>, PortError> {
         let request = Request::post(self.url.uri())
             .header(CONTENT_TYPE, CLOUD_EVENT)
             .body(Full::new(Bytes::copy_from_slice(&envelope.json)))
@@ -79,18 +85,14 @@ impl HttpEventSink {
                 // URL and header are the same for every event: the event is not to blame.
                 PortError::transient("no request can be made").with_source(error)
             })?;
-        let answer = self.client.request(request).await.map_err(|error| {
+        self.client.request(request).await.map_err(|error| {
             if error.is_connect() {
                 PortError::transient(format!("cannot connect to {}", self.url)).with_source(error)
             } else {
                 let broke = format!("the connection to {} broke", self.url);
                 PortError::unknown(broke).with_source(error)
             }
-        })?;
-        let verdict = self.verdict(&answer);
-        // Only to keep the connection: what was said stands in the status.
-        let _ = Limited::new(answer.into_body(), MOST_ANSWER_BYTES).collect().await;
-        verdict
+        })
     }
 
     fn verdict<B>(&self, answer: &Response<B>) -> Result<(), PortError> {
@@ -113,10 +115,17 @@ impl HttpEventSink {
 #[async_trait]
 impl EventSink for HttpEventSink {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
-        tokio::time::timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
+        let started = Instant::now();
+        let answer = timeout(self.deadline, self.post(envelope)).await.unwrap_or_else(|_| {
             let patience = humantime::format_duration(self.deadline);
             Err(PortError::unknown(format!("{} did not answer within {patience}", self.url)))
-        })
+        })?;
+        let verdict = self.verdict(&answer);
+        // The status decides. The caller has the same deadline, so the body may only use a part of what is left of it.
+        let left = self.deadline.saturating_sub(started.elapsed()) / 2;
+        let body = Limited::new(answer.into_body(), MOST_ANSWER_BYTES).collect();
+        let _ = timeout(left.min(BODY_WITHIN), body).await;
+        verdict
     }
 }
 

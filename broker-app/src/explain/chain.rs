@@ -121,6 +121,8 @@ fn of_cluster(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![
         fact("cluster", &cluster.identity, ToString::to_string),
         fact("brake", &facts.brake, |brake| match brake {
+            // Its counts are over all Projects, and the caller may see only one.
+            Some(brake) if brake.project.is_none() => "set for the whole cluster".to_owned(),
             Some(brake) => format!("set, {} of {} were lost", brake.absent, brake.expected),
             None => "off".to_owned(),
         }),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{
     CompactRow, EventsOf, PageSize, PortName, ReconcilerPorts, RequestContext, Scope, SetAsideOf,
-    SweepPage, SweepQuery,
+    SweepPage, SweepQuery, UnreadableRow,
 };
 
 use super::chain::{FactLine, Standing};
@@ -59,13 +59,17 @@ impl Service {
         };
         let mut explained: BTreeMap<_, _> =
             page.rows.iter().filter(|row| is_well(row)).map(|row| (row.id, of_row(row))).collect();
+        for UnreadableRow { id, error: source, .. } in page.unreadable {
+            let error = Error::Port { port: PortName::Repository, source };
+            explained.insert(id, without_row(id, &in_words(&error)));
+        }
         let mut blocked = Vec::new();
         for row in page.rows.iter().filter(|row| !is_well(row)) {
             match self.get(context, row.id).await {
                 Ok(resource) => blocked.push(resource),
                 // It was purged since the page was read.
                 Err(Error::Domain(broker_domain::Error::ProvisionedResourceNotFound(_))) => {}
-                Err(error) if error.is_infrastructure() => {
+                Err(error @ Error::Port { .. }) => {
                     explained.insert(row.id, without_row(row.id, &in_words(&error)));
                 }
                 Err(error) => return Err(error),

@@ -1,15 +1,17 @@
 //! The brake as operators use it: show it, set it, and release it with a look at what is really lost.
 
-use broker_domain::{ClusterId, Error as DomainError, Phase, ProjectId, ProvisionedResourceId};
+use broker_domain::{
+    ClusterId, Error as DomainError, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
+};
 use broker_ports::{
-    Brake, BrakeRelease, Loss, Lost, PortName, ReconcilerPorts, RequestContext, SweepQuery,
-    XrReading,
+    Brake, BrakeRelease, FailureClass, Loss, Lost, PageSize, PortName, ReconcilerPorts,
+    RequestContext, SweepQuery, UnreadableRow, XrReading,
 };
 
 use super::Service;
 use super::steer::for_everybody;
 use crate::call::{Kind, call};
-use crate::error::Error;
+use crate::error::{Error, in_words};
 use crate::observe::{brakes, read_applied};
 use crate::step::Mode;
 
@@ -21,8 +23,29 @@ pub struct BrakeStatus {
     pub cluster: ClusterId,
     /// The brakes that are set: the cluster's own first, then those of Projects.
     pub brakes: Vec<Brake>,
-    /// Every composite resource that was applied, is wanted, and that a direct read did not find.
+    /// What is lost there.
+    pub losses: BrakeLosses,
+}
+
+/// What direct reads found in the reach of a brake.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrakeLosses {
+    /// Every composite resource that was applied, is wanted, and that a direct read did not find. A release accepts
+    /// these.
     pub absent: Vec<Absence>,
+    /// What could not be read, so that it is not known whether it is lost. A release accepts none of it.
+    pub unread: Vec<Unread>,
+}
+
+/// A resource that could not be read, or whose composite resource could not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unread {
+    /// The resource.
+    pub resource: ProvisionedResourceId,
+    /// Why it could not be read, in one line.
+    pub problem: String,
 }
 
 /// A composite resource that is lost.
@@ -47,17 +70,16 @@ impl Service {
     /// `invalid_input` unless the scope is all; a port's own.
     pub async fn brake_status(&self, context: &RequestContext) -> Result<BrakeStatus, Error> {
         for_everybody(context)?;
-        let ports = self.reconciler_ports();
-        let deadlines = &self.config.deadlines;
-        let cluster = ports.cluster.identity();
-        let cluster = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, cluster).await?;
-        let brakes = brakes(&ports, deadlines.store, &cluster).await?;
-        let absent = self.absent(&ports, &cluster).await?;
-        Ok(BrakeStatus { cluster, brakes, absent })
+        let ports = ReconcilerPorts::from(&self.ports);
+        let cluster = self.cluster().await?;
+        let brakes = brakes(&ports, self.config.deadlines.store, &cluster).await?;
+        let losses = self.losses(&ports, &cluster, None).await?;
+        Ok(BrakeStatus { cluster, brakes, losses })
     }
 
     /// Sets the brake of the cluster, or of one Project on it: nothing is re-created, issued, deregistered by
     /// itself, rolled back or failed there until it is released.
+    /// A broker in dry-run mode sets it, too: that destroys nothing, and live replicas obey.
     ///
     /// # Errors
     ///
@@ -68,18 +90,17 @@ impl Service {
         project: Option<ProjectId>,
     ) -> Result<ClusterId, Error> {
         for_everybody(context)?;
-        let deadlines = &self.config.deadlines;
-        let cluster = self.ports.cluster.identity();
-        let cluster = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, cluster).await?;
+        let cluster = self.cluster().await?;
         let mut brake = Brake::new(0, 0, self.ports.clock.now());
         brake.project = project;
         let set = self.ports.schedule.set_brake(&cluster, &brake, context.attribution());
-        call(PortName::Schedule, Kind::Write, deadlines.store, set).await?;
+        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await?;
         Ok(cluster)
     }
 
     /// Releases a brake and accepts what is lost in its reach, each loss by a direct read. The resources become
-    /// due at once and need no permit; a later loss counts again. Answers what was accepted.
+    /// due at once and need no permit; a later loss counts again. Answers what was accepted, and what could not be read:
+    /// that stays in the budget, and counts in the next sweep.
     ///
     /// # Errors
     ///
@@ -90,68 +111,98 @@ impl Service {
         context: &RequestContext,
         cluster: &ClusterId,
         project: Option<ProjectId>,
-    ) -> Result<Vec<Absence>, Error> {
-        let status = self.brake_status(context).await?;
-        if status.cluster != *cluster {
-            let problem =
-                format!("{cluster} is not the cluster of this broker; use {}", status.cluster);
+    ) -> Result<BrakeLosses, Error> {
+        for_everybody(context)?;
+        let here = self.cluster().await?;
+        if here != *cluster {
+            let problem = format!("{cluster} is not the cluster of this broker; use {here}");
             return Err(DomainError::invalid("cluster", problem).into());
         }
-        let in_reach = |absence: &Absence| project.is_none_or(|project| absence.project == project);
-        let absent: Vec<_> = status.absent.into_iter().filter(in_reach).collect();
         if self.config.mode == Mode::DryRun {
             let problem = "is off; a brake is released by a broker that may change something";
             return Err(DomainError::invalid("mode", problem).into());
         }
-        let accepted = absent.iter().map(Absence::loss).collect();
+        let losses = self.losses(&ReconcilerPorts::from(&self.ports), cluster, project).await?;
+        let accepted = losses.absent.iter().map(Absence::loss).collect();
         let by = context.attribution().clone();
         let release = BrakeRelease::new(cluster.clone(), project, accepted, by);
         let released = self.ports.schedule.release_brake(&release);
         let deadline = self.config.deadlines.store;
         call(PortName::Schedule, Kind::Write, deadline, released).await?;
-        Ok(absent)
+        Ok(losses)
     }
 
-    /// A page of rows at a time. A cache may say that an object is gone; a direct read decides.
-    async fn absent(
+    async fn cluster(&self) -> Result<ClusterId, Error> {
+        let (identity, deadline) =
+            (self.ports.cluster.identity(), self.config.deadlines.cluster_read);
+        call(PortName::Cluster, Kind::Read, deadline, identity).await
+    }
+
+    /// What is lost on a cluster, or of one Project there: a page of rows at a time. A cache may say that an object is
+    /// gone; a direct read decides.
+    ///
+    /// What a collaborator rejects is that resource's own problem. A collaborator that does not answer ends it all.
+    async fn losses(
         &self,
         ports: &ReconcilerPorts,
         cluster: &ClusterId,
-    ) -> Result<Vec<Absence>, Error> {
+        project: Option<ProjectId>,
+    ) -> Result<BrakeLosses, Error> {
         let deadlines = &self.config.deadlines;
-        let mut query = SweepQuery::new(broker_ports::PageSize::MAX);
-        let mut absent = Vec::new();
+        let mut query = SweepQuery::new(PageSize::MAX);
+        query.project = project;
+        let mut losses = BrakeLosses::default();
         loop {
             let page = ports.repository.sweep_page(&query);
             let page = call(PortName::Repository, Kind::Read, deadlines.store, page).await?;
             let here = page.rows.iter().filter(|row| row.cluster.as_ref() == Some(cluster));
             let wanted = here.filter(|row| row.phase.is_converging() && row.applied.is_some());
             for row in wanted {
-                let read = read_applied(ports, deadlines, row.id).await?;
-                let Some((resource, reading)) = read else { continue };
-                let gone = matches!(reading, XrReading::Absent | XrReading::NamespaceAbsent);
-                if let (true, Some(uid)) = (gone, resource.substrate().applied()) {
-                    absent.push(Absence {
-                        resource: resource.id(),
-                        project: resource.project_id(),
-                        phase: resource.phase(),
-                        lost: Lost::Xr(uid.clone()),
-                    });
+                match read_applied(ports, deadlines, row.id).await {
+                    Ok(read) => losses.absent.extend(read.and_then(Absence::of)),
+                    Err(error) if is_of_one(&error) => losses.unread.push(unread(row.id, &error)),
+                    Err(error) => return Err(error),
                 }
+            }
+            for UnreadableRow { id, error: source, .. } in page.unreadable {
+                let error = Error::Port { port: PortName::Repository, source };
+                losses.unread.push(unread(id, &error));
             }
             match page.next {
                 Some(next) => query.after = Some(next),
-                None => return Ok(absent),
+                None => return Ok(losses),
             }
         }
     }
+}
 
-    fn reconciler_ports(&self) -> ReconcilerPorts {
-        ReconcilerPorts::from(&self.ports)
+/// Whether the next resource can be read although this one could not.
+fn is_of_one(error: &Error) -> bool {
+    match error {
+        Error::Domain(_) => true,
+        Error::Port { source, .. } => source.class() == FailureClass::Rejected,
+        Error::LeaseRanOut => false,
     }
 }
 
+fn unread(resource: ProvisionedResourceId, error: &Error) -> Unread {
+    Unread { resource, problem: in_words(error) }
+}
+
 impl Absence {
+    fn of((resource, reading): (ProvisionedResource, XrReading)) -> Option<Self> {
+        let uid = match reading {
+            XrReading::Absent | XrReading::NamespaceAbsent => resource.substrate().applied()?,
+            XrReading::Present(_) | XrReading::KindAbsent => return None,
+        };
+        Some(Self {
+            resource: resource.id(),
+            project: resource.project_id(),
+            phase: resource.phase(),
+            lost: Lost::Xr(uid.clone()),
+        })
+    }
+
     fn loss(&self) -> Loss {
         Loss { resource: self.resource, lost: self.lost.clone() }
     }

@@ -8,12 +8,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use broker_domain::{
-    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, NodeObservation, Parameters,
-    Phase, ProjectId, ResourceId, Version,
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, ClusterId, NodeObservation,
+    Parameters, Phase, ProjectId, ResourceId, Version,
 };
 use broker_ports::{
     BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    Deadlines, PortError, PortName, ReconcilerPorts, XrTarget,
+    Deadlines, NamespaceObservation, PortError, PortName, ReconcilerPorts, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
@@ -25,7 +25,7 @@ use super::losses::is_lost;
 use super::patience::Patience;
 use crate::call::{Kind, call};
 use crate::error::Error;
-use crate::views::{Resolvers, Views};
+use crate::views::{Resolvers, Views, expect_here};
 
 /// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;
@@ -65,6 +65,8 @@ pub(super) struct Observations<'a> {
     ports: &'a ReconcilerPorts,
     deadlines: Deadlines,
     resolvers: Resolvers<'a>,
+    /// The cluster that a pass would apply to.
+    cluster: Option<ClusterId>,
     patience: Patience,
     blueprints: BTreeMap<BlueprintVersionId, Asked<Arc<BlueprintVersionView>>>,
     namespaces: BTreeMap<ProjectId, Asked<bool>>,
@@ -120,12 +122,19 @@ impl<'a> Observations<'a> {
             ports,
             deadlines,
             resolvers: Resolvers::of(ports, deadlines.resolve),
+            cluster: None,
             patience: Patience::default(),
             blueprints: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             credentials: BTreeMap::new(),
             clouds: BTreeMap::new(),
         }
+    }
+
+    /// Asks about namespaces as a pass does that applies to this cluster.
+    pub(super) fn on(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
     }
 
     /// Looks at a page: one question to the cluster, one to the mesh, one about labels.
@@ -268,12 +277,18 @@ impl<'a> Observations<'a> {
         in_places(rows, places, answers)
     }
 
+    /// Whether the namespace takes objects here. That of a Project on another cluster does not: no pass creates
+    /// anything for it.
     async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
-        let asked = self.resolvers.namespace_is_ready(project);
-        let ready = self.ask(PortName::AssignmentReader, asked).await;
+        let asked = self.resolvers.assignment(project);
+        let assignment = self.ask(PortName::AssignmentReader, asked).await;
+        let is_here = |it: &NamespaceObservation| {
+            self.cluster.as_ref().is_none_or(|here| expect_here(project, it, here).is_ok())
+        };
+        let ready = assignment.map(|assignment| assignment.ready && is_here(&assignment));
         self.namespaces.insert(project, ready.clone());
         ready
     }

@@ -52,8 +52,8 @@ impl<'a> Round<'a> {
         Self {
             ports,
             config,
-            cluster,
-            observations: Observations::new(ports, config.deadlines),
+            cluster: cluster.clone(),
+            observations: Observations::new(ports, config.deadlines).on(cluster),
             before,
             resumed: resume_after.is_some(),
             now: Memory::default(),
@@ -144,12 +144,10 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Losses that an operator accepted, and those of kinds that were withdrawn, set no brake.
+    /// Losses of kinds that were withdrawn, and those that an operator accepted, set no brake. The accepted ones are read
+    /// last: a release that commits during the reads before would be undone otherwise.
     async fn forget_what_is_explained(&mut self) -> Result<(), Error> {
-        let accepted = self.ports.schedule.accepted_losses(&self.cluster);
         let deadlines = &self.config.deadlines;
-        let accepted = call(PortName::Schedule, Kind::Read, deadlines.store, accepted).await?;
-        self.losses.forget_accepted(&accepted);
         for (blueprint, id) in self.losses.samples() {
             // What could not be learnt explains no loss.
             let read = read_applied(self.ports, deadlines, id).await;
@@ -157,6 +155,9 @@ impl<'a> Round<'a> {
                 self.losses.forget_blueprint(blueprint);
             }
         }
+        let accepted = self.ports.schedule.accepted_losses(&self.cluster);
+        let accepted = call(PortName::Schedule, Kind::Read, deadlines.store, accepted).await?;
+        self.losses.forget_accepted(&accepted);
         Ok(())
     }
 

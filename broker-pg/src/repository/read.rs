@@ -16,6 +16,13 @@ takes! {
 }
 
 takes! {
+    struct InProjectValues {
+        project_id: Uuid,
+        id: Uuid,
+    }
+}
+
+takes! {
     struct RequestValues<'a> {
         project_id: Uuid,
         request_id: &'a str,
@@ -28,6 +35,16 @@ pub(crate) const GET_BY_ID: Statement<IdValues, ResourceRow> = Statement::new(
         "SELECT ",
         resource_columns!(),
         "\nFROM plexsphere.provisioned_resources WHERE id = $1"
+    ),
+);
+
+/// The row of another Project is not given, so that one that cannot be read shows in its own Project only.
+pub(crate) const GET_IN_PROJECT: Statement<InProjectValues, ResourceRow> = Statement::new(
+    "repository.get_in_project",
+    concat!(
+        "SELECT ",
+        resource_columns!(),
+        "\nFROM plexsphere.provisioned_resources WHERE project_id = $1 AND id = $2"
     ),
 );
 
@@ -48,6 +65,17 @@ impl PgStore {
         let mut connection = self.connection().await?;
         let values = IdValues { id: id.as_uuid() };
         let row = GET_BY_ID.optional(&mut connection, values).await.harmless()?;
+        row.map(ResourceRow::into_resource).transpose()
+    }
+
+    pub(super) async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        let mut connection = self.connection().await?;
+        let values = InProjectValues { project_id: project.as_uuid(), id: id.as_uuid() };
+        let row = GET_IN_PROJECT.optional(&mut connection, values).await.harmless()?;
         row.map(ResourceRow::into_resource).transpose()
     }
 

@@ -216,6 +216,7 @@ pub fn repository_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
     }));
     cases.extend(suite_of!(unreadable {
         a_row_that_cannot_be_read_is_rejected_by_name,
+        unreadable_row_shows_in_its_own_project_only,
         a_row_that_cannot_be_read_concerns_nobody_else,
         a_listing_names_a_row_that_cannot_be_read_and_goes_on,
         a_sweep_page_goes_on_past_a_row_that_cannot_be_read,
@@ -376,6 +377,7 @@ fn writing<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         an_id_that_is_taken_is_refused,
         an_event_id_that_is_taken_is_refused,
         an_id_that_was_never_stored_is_absent,
+        resource_is_found_in_its_own_project_only,
         creations_at_once_do_not_disturb_each_other,
     });
     cases.extend(suite_of!(write {

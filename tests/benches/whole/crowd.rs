@@ -148,6 +148,14 @@ impl Repository for Crowd {
         not_played()
     }
 
+    async fn get_in_project(
+        &self,
+        _: ProjectId,
+        _: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        not_played()
+    }
+
     async fn get_by_request(
         &self,
         _: ProjectId,

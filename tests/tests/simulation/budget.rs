@@ -1,15 +1,21 @@
 //! The budget for automatic destruction: what is lost is created again within it, whatever starts the passes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{Passed, RunnerConfig};
+use async_trait::async_trait;
+use broker_app::{BrakeLosses, Passed, RunnerConfig, Service};
 use broker_domain::{
-    Declaration, ObjectReference, OnFailure, Phase, ProjectId, ProvisionedResource,
-    ProvisionedResourceId,
+    BootstrapTokenId, Declaration, ObjectReference, OnFailure, Phase, ProjectId,
+    ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::memory::{Behaviour, Part, Verb};
 use broker_ports::testing::builders::id;
-use broker_ports::{AuditAction, Brake, NamespaceObservation, Schedule};
+use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
+use broker_ports::{
+    AuditAction, Brake, Cluster, Issue, IssueRequest, NamespaceObservation, PortError, PortName,
+    Schedule, TokenIssuer, TokenState, TtlWindow,
+};
 use broker_render::namespace;
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::json;
@@ -56,7 +62,7 @@ fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
 }
 
 async fn brakes(world: &World) -> Vec<Brake> {
-    let cluster = broker_ports::Cluster::identity(&world.cluster).await.unwrap();
+    let cluster = Cluster::identity(&world.cluster).await.unwrap();
     world.store.brakes(&cluster).await.unwrap()
 }
 
@@ -147,7 +153,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
             let cluster = resources[0].substrate().cluster().unwrap();
             let service = &world.service;
             let accepted = service.release_brake(&operator(), cluster, set[0].project).await;
-            assert!(!accepted.unwrap().is_empty(), "loss {round}");
+            assert!(!accepted.unwrap().absent.is_empty(), "loss {round}");
             for _ in 0..480 {
                 world.let_time_pass().await;
             }
@@ -327,7 +333,7 @@ async fn an_operator_sets_a_brake_and_rows_behind_a_closed_gate_are_counted_when
     world.round(waits.id()).await.unwrap();
     assert!(!world.cluster.stands(&world.xr(&waits)), "the cluster's brake holds first creations");
     let accepted = world.service.release_brake(&operator(), &held, None).await.unwrap();
-    assert_eq!(accepted.len(), 8);
+    assert_eq!(accepted.absent.len(), 8);
     world.until(waits.id(), Phase::Ready).await;
 }
 
@@ -397,6 +403,34 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     world.clock.advance(LEASE);
 }
 
+/// What Crossplane says of composite resources, which it then leaves as they are.
+fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
+    world.cluster.stop(Part::Crossplane);
+    for resource in resources {
+        let status = json!({"status": {"conditions": conditions}});
+        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
+    }
+}
+
+/// A function that first takes Ready back and only then declares the failure.
+#[tokio::test]
+async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
+    let world = World::new();
+    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
+    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
+    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
+    say(&world, &resources, &json!([unready.clone()]));
+    world.round_of(&ids).await;
+    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
+    say(&world, &resources, &json!([unready, failed]));
+    for _ in 0..3 {
+        world.round_of(&ids).await;
+    }
+    let failed = in_phase(&world, &resources, Phase::Failed).await;
+    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
+}
+
 /// Says of every composite resource that its Composition gave up, or took that back.
 fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: bool) {
     for resource in resources {
@@ -449,7 +483,7 @@ async fn accepted_losses_that_came_back_count_when_lost_again() {
     let cluster = resources[0].substrate().cluster().unwrap();
     let brake = brakes(&world).await[0].project;
     let accepted = world.service.release_brake(&operator(), cluster, brake).await.unwrap();
-    assert_eq!(accepted.len(), 12);
+    assert_eq!(accepted.absent.len(), 12);
     restore();
     for _ in 0..6 {
         world.round_of(&ids).await;
@@ -493,30 +527,126 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
     assert!(gone <= ALLOWANCE, "{gone} Nodes were deregistered in the same moment");
 }
 
-/// What Crossplane says of composite resources, which it then leaves as they are.
-fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json::Value) {
-    world.cluster.stop(Part::Crossplane);
-    for resource in resources {
-        let status = json!({"status": {"conditions": conditions}});
-        world.cluster.patch_as("crossplane", &world.xr(resource), &status);
+/// One kind that the broker may not read keeps no Project from having its own brake released.
+#[tokio::test]
+async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
+    let world = World::new();
+    let other = second_project(&world);
+    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
+    fleet(&world, 1, &theirs).await;
+    world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    lose(&world, &[world.brought_to(Phase::Ready, &declaration(STANDALONE)).await]);
+    let cluster = world.service.set_brake(&operator(), Some(other)).await.unwrap();
+    world.cluster.forbid(Verb::Get, "Machine");
+    let released = world.service.release_brake(&operator(), &cluster, Some(other)).await;
+    assert!(released.is_ok(), "{}", broker_app::one_line(&released.unwrap_err()));
+    assert_eq!(released.unwrap(), BrakeLosses::default(), "nothing of other Projects is read");
+    assert_eq!(brakes(&world).await, []);
+}
+
+/// What cannot be read is not accepted. It is named, and keeps no brake set.
+#[tokio::test]
+async fn release_names_what_it_could_not_read_and_accepts_the_rest() {
+    let world = World::new();
+    let lost = fleet(&world, 2, &declaration(STANDALONE)).await;
+    let hidden = fleet(&world, 1, &declaration(NODE)).await;
+    let spoilt = world.declare(&declaration(STANDALONE)).await.unwrap();
+    let (gone, _) = lost.split_at(1);
+    lose(&world, gone);
+    lose(&world, &hidden);
+    let cluster = world.service.set_brake(&operator(), None).await.unwrap();
+    world.cluster.forbid(Verb::Get, "Machine");
+    assert!(world.store.spoil(spoilt.id()));
+    let released = world.service.release_brake(&operator(), &cluster, None).await.unwrap();
+    let accepted: Vec<_> = released.absent.iter().map(|absence| absence.resource).collect();
+    assert_eq!(accepted, [gone[0].id()]);
+    let unread: Vec<_> = released.unread.iter().map(|unread| unread.resource).collect();
+    assert_eq!(unread, [hidden[0].id(), spoilt.id()], "{:?}", released.unread);
+    assert_eq!(world.store.accepted_losses(&cluster).await.unwrap().len(), 1);
+    assert_eq!(brakes(&world).await, []);
+
+    world.service.set_brake(&operator(), None).await.unwrap();
+    let plan = FaultPlan::none().from_call(PortName::Cluster, "read", 1, Fault::BeforeEffect);
+    let service = world.service_with(plan);
+    let silent = service.release_brake(&operator(), &cluster, None).await.unwrap_err();
+    assert_eq!(silent.reason(), "cluster_transient");
+    assert_eq!(brakes(&world).await.len(), 1, "a cluster that does not answer releases nothing");
+}
+
+/// No pass re-creates anything here for a Project that lives on another cluster.
+#[tokio::test]
+async fn losses_of_projects_that_moved_away_set_no_brake() {
+    let world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    let home = namespace(broker_tests::world::project()).as_str().to_owned();
+    let elsewhere = broker_domain::ClusterId::new("elsewhere").unwrap();
+    let moved = NamespaceObservation::new(home, true).on_cluster(elsewhere);
+    world.neighbours.place(broker_tests::world::project(), moved);
+    lose(&world, &resources);
+    let error = world.round(resources[0].id()).await.unwrap_err();
+    assert_eq!(error.reason(), "cluster_mismatch");
+    assert_eq!(world.sweep().await.1.brakes, []);
+}
+
+/// The release commits while the sweep reads directly what is missing.
+#[tokio::test(start_paused = true)]
+async fn release_during_a_sweep_is_not_undone_by_it() {
+    let mut world = World::new();
+    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
+    lose(&world, &resources);
+    let second = Duration::from_secs(1);
+    let late = Fault::Delay { by: 2 * second, late: Late::Lands };
+    let faults = Faults::new(FaultPlan::none().on(PortName::Cluster, "read", 1, late));
+    world.rewire(|ports| ports.cluster = faults.around::<dyn Cluster>(Arc::clone(&ports.cluster)));
+    let cluster = resources[0].substrate().cluster().unwrap();
+    let project = Some(broker_tests::world::project());
+    let release = async {
+        tokio::time::sleep(second).await;
+        world.service.release_brake(&operator(), cluster, project).await.unwrap()
+    };
+    let ((_, report), accepted) = tokio::join!(world.sweep(), release);
+    assert_eq!(accepted.absent.len(), 8);
+    assert_eq!(faults.log().entries().len(), 1, "the sweep read before it braked");
+    assert_eq!((report.brakes, brakes(&world).await), (vec![], vec![]));
+}
+
+/// An issuer during whose work an operator sets the brake of the cluster.
+struct Braking {
+    issuer: Arc<dyn TokenIssuer>,
+    service: Service,
+}
+
+#[async_trait]
+impl TokenIssuer for Braking {
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        self.service.set_brake(&operator(), None).await.unwrap();
+        self.issuer.issue(request).await
+    }
+
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        self.issuer.close(resource).await
+    }
+
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        self.issuer.state(token).await
+    }
+
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.issuer.ttl_window().await
     }
 }
 
-/// A function that first takes Ready back and only then declares the failure.
+/// The permit is asked for again directly before a Node is deregistered.
 #[tokio::test]
-async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
+async fn brake_that_is_set_during_a_pass_keeps_the_node() {
     let world = World::new();
-    let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
-    let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
-    let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
-    say(&world, &resources, &json!([unready.clone()]));
-    world.round_of(&ids).await;
-    assert_eq!(in_phase(&world, &resources, Phase::Provisioning).await, 12, "they fell back");
-    say(&world, &resources, &json!([unready, failed]));
-    for _ in 0..3 {
-        world.round_of(&ids).await;
-    }
-    let failed = in_phase(&world, &resources, Phase::Failed).await;
-    assert!(failed <= ALLOWANCE, "{failed} of 12 that were Ready were failed at once");
+    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    lose(&world, std::slice::from_ref(&resource));
+    let service = world.service.clone();
+    let replica = world.replica_with("late", |ports| {
+        ports.tokens = Arc::new(Braking { issuer: Arc::clone(&ports.tokens), service });
+    });
+    let _ = replica.reconcile(resource.id()).await;
+    assert_eq!(brakes(&world).await.len(), 1);
+    assert_eq!(deregistered(&world, &[resource]), 0, "under a brake no Node is told to leave");
 }

@@ -6,15 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use broker_app::explain::Verdict;
 use broker_app::{Error, Passed, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::testing::builders::id;
 use broker_ports::{
-    Actor, AuditAction, CorrelationId, ListQuery, NamespaceObservation, PageSize, RequestContext,
-    Resume, Schedule, Scope,
+    Actor, AuditAction, Brake, CorrelationId, ListQuery, NamespaceObservation, PageSize,
+    RequestContext, Resume, Schedule, Scope,
 };
 use broker_render::namespace;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use time::OffsetDateTime;
 
 /// A Project with a Resource, beside the world's own.
 const OTHER: u128 = 0x0b;
@@ -388,4 +390,57 @@ fn only_admission_creates_resources() {
         "replace.rs: let replaced = self.ports.repository.replace(&replacement);",
     ];
     assert_eq!(callers, admission);
+}
+
+/// A row that cannot be read is another Project's all the same.
+#[tokio::test(start_paused = true)]
+async fn unreadable_row_of_another_project_is_answered_as_absent() {
+    let world = two_projects();
+    let theirs = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.spoil(theirs.id()));
+    let stranger = caller_of(id(OTHER));
+    let nothing = answers(&world.service, &stranger, id(NOWHERE), id(NOWHERE + 1)).await;
+    let told = answers(&world.service, &stranger, theirs.id(), project()).await;
+    for (method, answer) in &nothing {
+        assert_eq!(told.get(method), Some(answer), "{method}");
+    }
+    let own = world.service.get(&caller_of(project()), theirs.id()).await.unwrap_err();
+    let line = one_line(&own);
+    assert!(line.starts_with("the repository failed") && line.contains(&theirs.id().to_string()));
+}
+
+/// The counts of the cluster's brake are over all Projects.
+#[tokio::test]
+async fn explanation_tells_no_counts_of_the_clusters_brake() {
+    let world = two_projects();
+    let lost = world.brought_to(Phase::Ready, &declaration(NODE)).await;
+    world.cluster.delete_in_background(&world.xr(&lost));
+    world.cluster.settle(5);
+    let brake = Brake::new(71, 97, OffsetDateTime::UNIX_EPOCH);
+    let rows = [(brake.clone().of_project(project()), true), (brake, false)];
+    for (brake, tells) in rows {
+        world.store.set_brake(&cluster(HERE), &brake, operator().attribution()).await.unwrap();
+        let explained = world.service.explain(&caller_of(project()), lost.id()).await.unwrap();
+        assert_eq!(explained.verdict, Verdict::Brake);
+        let (verdict, facts) = (format!("{:?}", explained.blocker), explained.facts);
+        for told in [verdict, format!("{facts:?}")] {
+            assert_eq!(told.contains("71") || told.contains("97"), tells, "{told}");
+        }
+    }
+}
+
+/// A resource that no page explains is taken for gone.
+#[tokio::test(start_paused = true)]
+async fn explanations_of_all_name_a_row_that_cannot_be_read() {
+    let world = two_projects();
+    let spoilt = world.declare(&declaration(NODE)).await.unwrap();
+    assert!(world.store.spoil(spoilt.id()));
+    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
+    let named: Vec<_> = page.explanations.iter().map(|explained| explained.resource).collect();
+    assert_eq!(named, [spoilt.id()]);
+    assert_eq!(page.explanations[0].verdict, Verdict::StoreUnreachable);
+    for (caller, expected) in [(project(), 1), (id(OTHER), 0)] {
+        let page = world.service.explain_all(&caller_of(caller), None, PageSize::MAX).await;
+        assert_eq!(page.unwrap().explanations.len(), expected);
+    }
 }

@@ -216,3 +216,31 @@ async fn https_is_spoken_with_those_who_are_trusted_and_nobody_else() {
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient, "{}", broker_app::one_line(&error));
 }
+
+/// The status says it all; a body that never ends takes nothing back.
+#[tokio::test]
+async fn status_counts_although_the_body_never_ends() {
+    let rows = [
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n.\r\n", None),
+        (
+            "HTTP/1.1 422 Unprocessable Content\r\ncontent-length: 9\r\n\r\n.",
+            Some(FailureClass::Rejected),
+        ),
+    ];
+    for (answer, expected) in rows {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let deadline = Duration::from_millis(500);
+        let sink = sink_to(listener.local_addr().unwrap(), deadline);
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = connection.read(&mut request).await;
+            connection.write_all(answer.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        // The relay waits as long as the sink does.
+        let delivered = timeout(deadline, sink.deliver(&envelope())).await.expect("in time");
+        assert_eq!(delivered.err().map(|error| error.class()), expected, "{answer:?}");
+    }
+}

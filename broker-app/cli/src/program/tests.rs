@@ -154,7 +154,8 @@ fn operators_steer_and_are_told_what_was_done() {
     assert_eq!(done(&["brake", "show"])["brakes"][0]["absent"], json!(0));
     assert_eq!(
         done(&["brake", "release", cluster]),
-        json!({"cluster_id": cluster, "project_id": null, "done": "brake_released", "accepted": []})
+        json!({"cluster_id": cluster, "project_id": null, "done": "brake_released", "accepted": [],
+            "unread": []})
     );
     let elsewhere = world.broker(&["brake", "release", "cluster-9"]);
     assert!(

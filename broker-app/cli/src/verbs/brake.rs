@@ -1,6 +1,6 @@
 //! `brake show|set|release`: what is lost, what is held, and how it goes on.
 
-use broker_app::Absence;
+use broker_app::{Absence, BrakeLosses, Unread};
 use broker_ports::{Brake, wire};
 use serde_json::{Value, json};
 
@@ -14,15 +14,16 @@ pub(crate) async fn brake(desk: &mut Desk<'_>, command: &BrakeCommand) -> Result
         BrakeCommand::Set { reach, .. } => set(desk, *reach).await,
         BrakeCommand::Release { cluster, reach, .. } => {
             let project = reach.project;
-            let accepted = desk.service.release_brake(&desk.context, cluster, project).await?;
+            let losses = desk.service.release_brake(&desk.context, cluster, project).await?;
             let object = json!({
                 "cluster_id": cluster.as_str(),
                 "project_id": project.map(|project| project.to_string()),
                 "done": "brake_released",
-                "accepted": absences(&accepted),
+                "accepted": absences(&losses.absent),
+                "unread": unread(&losses.unread),
             });
             let of = held(cluster.as_str(), *reach);
-            let sentence = format!("the brake of {of} is released; {}", in_words(&accepted));
+            let sentence = format!("the brake of {of} is released; {}", in_words(&losses));
             Ok(desk.output.done(&sentence, &object)?)
         }
     }
@@ -33,7 +34,8 @@ async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
     let object = json!({
         "cluster_id": status.cluster.as_str(),
         "brakes": status.brakes.iter().map(brake_object).collect::<Vec<_>>(),
-        "absent": absences(&status.absent),
+        "absent": absences(&status.losses.absent),
+        "unread": unread(&status.losses.unread),
     });
     let mut lines: Vec<_> = status.brakes.iter().map(brake_sentence).collect();
     if lines.is_empty() {
@@ -43,8 +45,9 @@ async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
         let Absence { resource, project, phase, lost, .. } = absence;
         format!("  {resource} of project {project}, {phase}: {lost} is absent")
     };
-    lines.push(format!("{} composite resources are absent", status.absent.len()));
-    lines.extend(status.absent.iter().map(lost));
+    lines.push(format!("{} composite resources are absent", status.losses.absent.len()));
+    lines.extend(status.losses.absent.iter().map(lost));
+    lines.extend(status.losses.unread.iter().map(|it| format!("  {}", not_read(it))));
     Ok(desk.output.done(&lines.join("\n"), &object)?)
 }
 
@@ -99,12 +102,24 @@ fn absences(absent: &[Absence]) -> Vec<Value> {
     absent.iter().map(object).collect()
 }
 
-fn in_words(accepted: &[Absence]) -> String {
-    match accepted {
+fn unread(unread: &[Unread]) -> Vec<Value> {
+    let object =
+        |it: &Unread| json!({ "id": it.resource.to_string(), "problem": it.problem.as_str() });
+    unread.iter().map(object).collect()
+}
+
+fn not_read(Unread { resource, problem, .. }: &Unread) -> String {
+    format!("{resource} cannot be read: {problem}")
+}
+
+fn in_words(losses: &BrakeLosses) -> String {
+    let accepted = match losses.absent.as_slice() {
         [] => "nothing is absent in its reach".to_owned(),
         some => {
             let ids: Vec<_> = some.iter().map(|absence| absence.resource.to_string()).collect();
             format!("{} losses are accepted: {}", some.len(), ids.join(", "))
         }
-    }
+    };
+    let unread = losses.unread.iter().map(|it| format!("\nnot accepted: {}", not_read(it)));
+    accepted + &unread.collect::<String>()
 }

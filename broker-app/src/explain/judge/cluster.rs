@@ -91,11 +91,14 @@ impl Judge<'_> {
         let brake = self.take("brake", &facts.brake)?.as_ref()?;
         let cluster = facts.cluster.identity.known()?.clone();
         let found = Judgement::new(Verdict::Brake, Remedy::ReleaseBrake(cluster, brake.project));
-        let reach = if brake.project.is_some() { "in this Project" } else { "on this cluster" };
-        let words = match (brake.absent, brake.expected) {
-            (0, 0) => format!("an operator set it {reach}"),
-            (absent, expected) => {
-                format!("{absent} of {expected} composite resources were lost {reach} at once")
+        let words = match (brake.project, brake.absent, brake.expected) {
+            // Its counts are over all Projects, and the caller may see only one.
+            (None, ..) => "the brake of the whole cluster is set".to_owned(),
+            (Some(_), 0, 0) => "an operator set it in this Project".to_owned(),
+            (Some(_), absent, expected) => {
+                format!(
+                    "{absent} of {expected} composite resources were lost in this Project at once"
+                )
             }
         };
         Some(found.saying(words).since(Some(brake.since)))

@@ -167,6 +167,17 @@ impl Repository for MemoryStore {
         self.transact(|state| state.rows.get(&id).map(Row::read).transpose())
     }
 
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.transact(|state| {
+            let row = state.rows.get(&id).filter(|row| row.resource.project_id() == project);
+            row.map(Row::read).transpose()
+        })
+    }
+
     async fn get_by_request(
         &self,
         project: ProjectId,

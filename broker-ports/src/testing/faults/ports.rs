@@ -156,6 +156,10 @@ macro_rules! or {
 faulty_port!(Repository as Repository {
     write create(admitted: &Admitted = admitted.clone() => &admitted) -> Created;
     read get_by_id(id: ProvisionedResourceId) -> Option<ProvisionedResource>;
+    read get_in_project(
+        project: ProjectId,
+        id: ProvisionedResourceId
+    ) -> Option<ProvisionedResource>;
     read get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
     read list(query: &ListQuery) -> ListPage, copied by answers::list_page;
     read sweep_page(query: &SweepQuery) -> SweepPage, copied by answers::sweep_page;

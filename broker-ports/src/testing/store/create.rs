@@ -235,6 +235,18 @@ pub(super) async fn an_id_that_was_never_stored_is_absent(world: &dyn StoreUnder
     same("an unknown id finds", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
+pub(super) async fn resource_is_found_in_its_own_project_only(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().in_project(project(1))).await?;
+    for (number, expected) in [(1, Some(stored.clone())), (2, None)] {
+        let found = world.repository().get_in_project(project(number), stored.id()).await?;
+        same("in that Project the id finds", &found, &expected)?;
+    }
+    let unknown = world.repository().get_in_project(project(1), id(2)).await?;
+    same("an unknown id finds", &unknown, &None)
+}
+
 pub(super) async fn creations_at_once_do_not_disturb_each_other(
     world: &dyn StoreUnderTest,
 ) -> Outcome {

@@ -21,6 +21,8 @@ pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
     let request = RequestId::new("order-1")?;
     world.cut_off().await?;
     require_outage(repository.get_by_id(stored.id()).await, "get_by_id")?;
+    let in_project = repository.get_in_project(stored.project_id(), stored.id()).await;
+    require_outage(in_project, "get_in_project")?;
     require_outage(
         repository.get_by_request(stored.project_id(), &request).await,
         "get_by_request",

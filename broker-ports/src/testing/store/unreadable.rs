@@ -8,7 +8,7 @@ use crate::error::{FailureClass, PortError};
 use crate::lease::Lane;
 use crate::repository::{ListQuery, PageSize, SweepQuery, UnreadableRow, WriteKind};
 use crate::testing::Violation;
-use crate::testing::builders::resource;
+use crate::testing::builders::{project, resource};
 use crate::testing::cases::require;
 
 pub(super) async fn a_row_that_cannot_be_read_is_rejected_by_name(
@@ -25,6 +25,19 @@ pub(super) async fn a_row_that_cannot_be_read_is_rejected_by_name(
     let request = declaration.request_id.ok_or(Violation::new("the request has an id"))?;
     let by_request = world.repository().get_by_request(stored.project_id(), &request).await;
     require_named(by_request.map(drop), stored.id(), "get_by_request")
+}
+
+pub(super) async fn unreadable_row_shows_in_its_own_project_only(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().in_project(project(1))).await?;
+    if !world.spoil(stored.id()).await? {
+        return Ok(());
+    }
+    let own = world.repository().get_in_project(project(1), stored.id()).await;
+    require_named(own.map(drop), stored.id(), "get_in_project")?;
+    let other = world.repository().get_in_project(project(2), stored.id()).await?;
+    same("in another Project the id finds", &other, &None)
 }
 
 pub(super) async fn a_row_that_cannot_be_read_concerns_nobody_else(

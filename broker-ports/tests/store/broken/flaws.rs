@@ -63,6 +63,8 @@ flaws! {
     LosesTheSubstrate => "every_phase_reads_back_as_it_was_written",
     CreatesHalfWhenDropped => "a_creation_that_was_dropped_is_whole_or_nothing",
     InventsAResource => "an_id_that_was_never_stored_is_absent",
+    ReadsInEveryProject => "resource_is_found_in_its_own_project_only",
+    ReadsBeforeItLooksAtTheProject => "unreadable_row_shows_in_its_own_project_only",
     ListsAGhost => "an_empty_store_lists_nothing",
     SweepsWithoutVersions => "a_compact_row_says_what_its_resource_says",
     InventsAbsence => "a_store_that_is_cut_off_never_answers_with_absence",

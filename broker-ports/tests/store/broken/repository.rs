@@ -221,6 +221,22 @@ impl Repository for Broken {
         }
     }
 
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        let in_project = |row: &ProvisionedResource| row.project_id() == project;
+        match self.flaw {
+            Flaw::ReadsInEveryProject => self.get_by_id(id).await,
+            // Right where the row can be read, and wrong where it cannot.
+            Flaw::ReadsBeforeItLooksAtTheProject => {
+                Ok(self.get_by_id(id).await?.filter(in_project))
+            }
+            _ => self.world.store.get_in_project(project, id).await,
+        }
+    }
+
     async fn get_by_request(
         &self,
         project: ProjectId,

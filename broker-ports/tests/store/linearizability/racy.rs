@@ -216,6 +216,14 @@ impl Repository for Racy {
         self.store.get_by_id(id).await
     }
 
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.store.get_in_project(project, id).await
+    }
+
     async fn get_by_request(
         &self,
         project: ProjectId,

@@ -55,6 +55,15 @@ pub(super) const CASES: &[Case] = &[
         pages_per_row: 0,
     },
     Case {
+        statement: "repository.get_in_project",
+        why: "one row by its key, in its own Project",
+        before: NOTHING,
+        values: "(md5('project 1')::uuid, md5('resource 7')::uuid)",
+        rows: 1,
+        pages: 6,
+        pages_per_row: 0,
+    },
+    Case {
         statement: "repository.get_by_request",
         why: "one row by its other key",
         before: NOTHING,
