@@ -258,8 +258,17 @@ impl Hand<'_> {
         }
     }
 
+    /// A ProviderConfig that is put back and cannot be keeps the pass from nothing else: the pass fails with that at its
+    /// end.
     async fn apply_config(&self, precondition: Precondition) -> Result<Answer, Error> {
-        self.apply(self.requests()?.provider_config(precondition)?).await
+        let request = self.requests()?.provider_config(precondition)?;
+        match self.apply(request).await {
+            Err(error) if self.observed()?.restores => {
+                self.pass.fail_at_the_end(error);
+                Ok(Answer::Done)
+            }
+            answered => answered,
+        }
     }
 
     async fn apply_shell(&self, precondition: Precondition) -> Result<Answer, Error> {

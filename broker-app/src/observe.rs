@@ -30,8 +30,10 @@ pub(crate) struct Observed {
     pub(crate) seen: Seen,
     /// Everything to render from, if an apply was decided or a ProviderConfig has to be put back.
     pub(crate) views: Option<Views>,
-    /// Why a missing ProviderConfig cannot be put back now. The pass fails with it once all else is done.
+    /// The error that kept a missing ProviderConfig from being resolved. The pass returns it after its other stages.
     pub(crate) unresolved: Option<Error>,
+    /// A ProviderConfig that is applied is put back, and not part of an apply that was decided.
+    pub(crate) restores: bool,
     /// The composite resource's complete name.
     pub(crate) xr_reference: ObjectReference,
     /// The composite resource as it stands, whose injection a re-apply preserves.
@@ -100,11 +102,15 @@ pub(crate) async fn observe(
 
     let (action, to) = next(&facts, resource.phase());
     let applies = action == Action::Apply;
-    let restores = !applies && sight.misses_config(resource);
+    let restores =
+        matches!(action, Action::Noop | Action::DeleteSubstrate) && sight.misses_config(resource);
     let (views, unresolved) = if applies {
         (Some(resolvers.views(References::of(resource), blueprint).await?), None)
     } else if restores {
-        restorable(resolvers, resource, blueprint, &sight.cluster).await
+        match restorable(resolvers, config, resource, blueprint, &sight.cluster).await {
+            Ok(views) => (views, None),
+            Err(error) => (None, Some(error)),
+        }
     } else {
         (None, None)
     };
@@ -128,25 +134,35 @@ pub(crate) async fn observe(
     let seen = sight.seen(resource, around);
     let xr_reference = target.xr.reference()?;
     let live = live.map(|xr| xr.object);
-    Ok(Observed { seen, views, unresolved, xr_reference, live, live_config: provider_config })
+    let live_config = provider_config;
+    Ok(Observed { seen, views, unresolved, restores, xr_reference, live, live_config })
 }
 
-/// What a missing ProviderConfig is rendered from, if the Project's namespace takes objects; or why that could not be
-/// resolved. No failure here keeps the pass from what else it has to do.
+/// What a missing ProviderConfig is rendered from; `None` while the Project's namespace takes no objects. No failure here
+/// keeps the pass from what else it has to do.
 async fn restorable(
     resolvers: Resolvers<'_>,
+    config: Eyes<'_>,
     resource: &ProvisionedResource,
     blueprint: Arc<BlueprintVersionView>,
     cluster: &ClusterId,
-) -> (Option<Views>, Option<Error>) {
-    match gate(resolvers, resource, cluster).await {
-        Ok(Gate::Closed) => (None, None),
-        Ok(Gate::Open) => match resolvers.views(References::of(resource), blueprint).await {
-            Ok(views) => (Some(views), None),
-            Err(error) => (None, Some(error)),
-        },
-        Err(error) => (None, Some(error)),
+) -> Result<Option<Views>, Error> {
+    match gate(resolvers, resource, cluster).await? {
+        Gate::Closed => return Ok(None),
+        Gate::Open => {}
     }
+    let credential = resource.cloud_credential_id();
+    let credential = resolvers.credential(resource.project_id(), credential).await?;
+    let cloud = resolvers.cloud(credential.cloud_id).await?;
+    // A ProviderConfig has no tags, so that a Resource without readable labels can have it back.
+    let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
+    let manifest = views.provider_config(resource, config.profiles)?;
+    if Some(manifest.reference()) == resource.substrate().provider_config() {
+        return Ok(Some(views));
+    }
+    // An object that no row names would outlive Deleted.
+    let problem = "on record is of another kind than the profile of its provider";
+    Err(DomainError::invalid("provider_config", problem).into())
 }
 
 /// The name on record, or else that of the ProviderConfig which an apply would create.

@@ -1,6 +1,7 @@
 //! One pass over one resource: claim, prepare, observe, decide, act, persist, give back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{
@@ -59,6 +60,8 @@ pub(crate) struct Pass<'a> {
     asked: Instant,
     /// The version of the row as this pass last knew it, for giving the lease back.
     version: AtomicU64,
+    /// What failed and kept the pass from nothing else.
+    deferred: Mutex<Option<Error>>,
 }
 
 /// Why a pass did not go through.
@@ -89,7 +92,7 @@ const LATER: Duration = Duration::from_secs(2);
 struct Went {
     passed: Passed,
     due_in: Option<Duration>,
-    /// The composite resource was read armed: what was lost before is over.
+    /// The pass read the composite resource armed, so an accepted loss ends.
     stands: bool,
 }
 
@@ -186,7 +189,8 @@ impl Reconciler {
         let correlation = format!("pass:{}:{}", lease.resource, lease.epoch);
         let by = Attribution::new(Actor::system(), CorrelationId::new(correlation)?);
         let version = AtomicU64::new(Version::UNSTORED.get());
-        let pass = Pass { ports: &self.ports, config: &self.config, lease, by, asked, version };
+        let (ports, config, deferred) = (&self.ports, &self.config, Mutex::default());
+        let pass = Pass { ports, config, lease, by, asked, version, deferred };
         let outcome = match pass.run().await {
             Ok(went) => Ok(went),
             Err(Stop::Ended(ending)) => {
@@ -235,7 +239,7 @@ impl Pass<'_> {
         let resource = converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
         let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
-        if let Some(error) = observed.unresolved {
+        if let Some(error) = observed.unresolved.or_else(|| self.take_deferred()) {
             return Err(Stop::Failed(error));
         }
         let stands = observed.seen.stands_armed();
@@ -250,6 +254,15 @@ impl Pass<'_> {
             self.version.store(resource.version().get(), Ordering::Relaxed);
         }
         Ok(row)
+    }
+
+    /// Lets the pass go on, and fail with this at its end.
+    pub(crate) fn fail_at_the_end(&self, error: Error) {
+        *self.deferred.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn take_deferred(&self) -> Option<Error> {
+        self.deferred.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// How long a call may take: its own deadline, but never into the margin before the lease ends.

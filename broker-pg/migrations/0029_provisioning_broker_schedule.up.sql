@@ -81,8 +81,8 @@ CREATE TABLE plexsphere.provisioning_brake (
 );
 
 -- A row per loss: what was lost may be created again, or given up. Of those that no operator accepted, only so
--- many are handed out in a while. No foreign key: a permit counts for as long as that while lasts, also when its
--- resource is purged.
+-- many are handed out in a while. No foreign key: a permit counts until its window ends, even after its resource
+-- is purged.
 CREATE TABLE plexsphere.provisioning_permits (
     provisioned_resource_id uuid        NOT NULL,
     loss                    text        NOT NULL,

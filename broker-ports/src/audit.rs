@@ -203,7 +203,7 @@ mod tests {
             names.join(" "),
             "declared declaration_refused phase_changed deletion_requested token_recorded \
              tokens_closed_recorded substrate_recorded abandoned paused resumed \
-             reconcile_requested brake_set brake_released permit_taken retry_requested \
+             reconcile_requested brake_set brake_released permit_taken retry_requested replaced \
              events_resumed events_skipped audit_scrubbed purged token_issue tokens_close substrate_apply substrate_delete \
              node_deregister"
         );

@@ -196,7 +196,8 @@ pub trait Repository: Send + Sync {
     /// each with its event, audit line and schedule, and with them the line that [`Replacement::audit`] makes. Any
     /// answer but `Stored` leaves nothing behind. The request id goes first: one that was used before answers
     /// [`Created::Replayed`] or [`Created::Conflict`], whatever became of the old resource since. Then come the
-    /// references of the new resource, and last the version of the old one.
+    /// references of the new resource, and last the version of the old one. An old resource in teardown is not compared:
+    /// its row may have changed or be gone.
     ///
     /// **Caller**: only admission calls this.
     ///

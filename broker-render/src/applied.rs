@@ -48,7 +48,7 @@ pub fn owned_digest(live: &Value) -> Option<Digest> {
 /// [`owned_digest`].
 ///
 /// A shell does not drift, nor does what an earlier release armed, which left no digest to compare with. Fields that others
-/// only added do not count. A field that was changed and put back is as it was applied, although the other writer owns it
+/// only added do not count, unless they also took over a field of ours. A field that was changed and put back is as it was applied, although the other writer owns it
 /// from then on.
 pub fn is_drifted(live: &Value, owned: Option<Digest>) -> bool {
     let applied = applied_digest(live);

@@ -1,4 +1,4 @@
-//! Replace: a resource that cannot get where it should is torn down, and a new one is declared in its place.
+//! Replace: tears a resource down and declares a new one in its place, in one transaction.
 
 use broker_domain::{
     Declaration, Error as DomainError, ProvisionedResource, ProvisionedResourceId, RequestId,
@@ -46,7 +46,7 @@ impl Service {
     ) -> Result<ProvisionedResource, Error> {
         // Before the phase is looked at: the old resource may be Deleted by the time its replacement is asked for again.
         if let Some(first) = self.replay(context, declaration).await? {
-            return another(&old, first, declaration);
+            return self.replayed(context, old.id(), first, declaration).await;
         }
         let admitted = self.examine(context, declaration).await?;
         let mut race = self.race(context, old);
@@ -63,7 +63,7 @@ impl Service {
                     return Ok(admitted.change().resource().clone());
                 }
                 Replaced::Created(Created::Replayed(first)) => {
-                    return another(old, *first, declaration);
+                    return self.replayed(context, old.id(), *first, declaration).await;
                 }
                 Replaced::Created(Created::Conflict) => {
                     return Err(conflict(declaration, declaration.request_id.as_ref()));
@@ -72,13 +72,30 @@ impl Service {
             }
         }
     }
+
+    /// The first answer to a repeated request. A replacement and the deletion request of the old resource are one
+    /// transaction, so a request that left the old resource alone was about another one.
+    async fn replayed(
+        &self,
+        context: &RequestContext,
+        old: ProvisionedResourceId,
+        first: ProvisionedResource,
+        declaration: &Declaration,
+    ) -> Result<ProvisionedResource, Error> {
+        let replaced = self.get(context, old).await?;
+        if first.id() != old && replaced.phase().is_teardown() {
+            return Ok(first);
+        }
+        let request = declaration.request_id.as_ref().map_or("it", RequestId::as_str);
+        let problem = format!("{request} was used for another resource; give another one, or none");
+        Err(DomainError::invalid("request_id", problem).into())
+    }
 }
 
 /// The declaration that the old resource came from, with its defaults filled in.
 ///
-/// Admission validates the stored parameters again, and gets the same values: a schema takes what it gave
-/// ([`ParameterSchema::validate`](broker_render::ParameterSchema::validate)). With the caller's own words, which are
-/// not stored, a blueprint version whose defaults had changed would make another thing.
+/// Admission validates the stored parameters again. [Validation](broker_render::ParameterSchema::validate) is idempotent,
+/// so the values stay the same.
 fn declared_again(
     old: &ProvisionedResource,
     request: Option<RequestId>,
@@ -97,18 +114,4 @@ fn declared_again(
         .with_parameters(old.parameters().as_json())
         .on_failure(old.on_failure())
         .with_request_id(request))
-}
-
-/// The first answer to a repeated request, unless that is the old resource: then nothing would be replaced.
-fn another(
-    old: &ProvisionedResource,
-    first: ProvisionedResource,
-    declaration: &Declaration,
-) -> Result<ProvisionedResource, Error> {
-    if first.id() != old.id() {
-        return Ok(first);
-    }
-    let request = declaration.request_id.as_ref().map_or("it", RequestId::as_str);
-    let problem = format!("{request} declared the resource itself; give another one, or none");
-    Err(DomainError::invalid("request_id", problem).into())
 }

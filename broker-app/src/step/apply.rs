@@ -47,7 +47,8 @@ pub(super) fn restore_config(
     seen: &Seen,
     progress: &Progress,
 ) -> Verdict {
-    if seen.restores_config(resource) && !progress.config_applied {
+    let done = progress.config_applied || progress.finished;
+    if seen.restores_config(resource) && !done {
         return Verdict::Perform(Effect::ApplyProviderConfig(Precondition::Absent));
     }
     Verdict::Continue

@@ -4,11 +4,9 @@
 //! that needs attention gets a pass, which reads everything anew.
 
 use broker_domain::{Action, MeshRole, NodeObservation, ObservedXr, OnFailure, Phase, next};
-use broker_ports::{Arming, CachedXr, CompactRow, Lane};
+use broker_ports::{Arming, CachedXr, CompactRow, ConfigPresence, Lane};
 use broker_render::{Armed, Digest};
 use time::OffsetDateTime;
-
-use super::glance::misses_config;
 
 /// What a sweep knows about one row.
 pub(super) struct Glance<'a> {
@@ -55,7 +53,7 @@ pub(super) fn attention(glance: &Glance<'_>) -> Attention {
 
 fn needs_a_pass(glance: &Glance<'_>) -> bool {
     let Glance { row, cached, .. } = glance;
-    if config_went_missing(glance) {
+    if misses_config(glance) {
         return true;
     }
     match row.phase {
@@ -74,10 +72,20 @@ fn needs_a_pass(glance: &Glance<'_>) -> bool {
     }
 }
 
-/// The ProviderConfig is missing, and was not when the last sweep looked. A pass puts it back, or fails and is due again by
-/// itself; so the same absence asks for no second pass.
-fn config_went_missing(glance: &Glance<'_>) -> bool {
-    misses_config(glance.cached) && glance.namespace_ready && !glance.unchanged
+/// The ProviderConfig is missing while a provider needs it, by the rule of a pass.
+fn misses_config(glance: &Glance<'_>) -> bool {
+    let Glance { row, cached, namespace_ready, .. } = glance;
+    let CachedXr::Seen { status, config: ConfigPresence::Missing, .. } = cached else {
+        return false;
+    };
+    let needed = match row.phase {
+        Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
+            !status.deleting && !status.terminal_failure()
+        }
+        Phase::Deregistering | Phase::Deprovisioning => status.deleting,
+        Phase::Failed | Phase::Deleted => false,
+    };
+    needed && *namespace_ready
 }
 
 fn on_the_way_up(glance: &Glance<'_>) -> bool {

@@ -405,7 +405,7 @@ fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Para
 }
 
 /// Whether the cache shows the composite resource and not its ProviderConfig.
-pub(super) const fn misses_config(cached: &CachedXr) -> bool {
+const fn misses_config(cached: &CachedXr) -> bool {
     matches!(cached, CachedXr::Seen { config: ConfigPresence::Missing, .. })
 }
 

@@ -42,13 +42,6 @@ impl<T> InOrder<T> {
         }
     }
 
-    /// Forgets what was noted for a resource.
-    pub(super) fn forget(&mut self, id: ProvisionedResourceId) {
-        if let Ok(place) = self.place(id) {
-            self.0.remove(place);
-        }
-    }
-
     pub(super) fn get(&self, id: ProvisionedResourceId) -> Option<&T> {
         self.place(id).ok().map(|place| &self.0[place].1)
     }

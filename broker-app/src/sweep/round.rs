@@ -10,7 +10,7 @@ use broker_ports::{
 
 use super::attention::{Attention, attention};
 use super::belongings::{Kinds, Swept};
-use super::glance::{Looked, Observations, misses_config};
+use super::glance::{Looked, Observations};
 use super::losses::Losses;
 use super::memory::Memory;
 use super::report::SweepReport;
@@ -35,8 +35,8 @@ pub(super) struct Round<'a> {
     kinds: Kinds,
     swept: Swept,
     losses: Losses,
-    /// What a pass would create, put back or roll back, and whether it was applied before: a brake holds it.
-    held: BTreeMap<ProvisionedResourceId, bool>,
+    /// What a pass would re-create, create or roll back, and whether it was applied before.
+    destructive: BTreeMap<ProvisionedResourceId, bool>,
     work: Vec<Work>,
     report: SweepReport,
     orphans_failed: bool,
@@ -60,7 +60,7 @@ impl<'a> Round<'a> {
             kinds,
             swept: Swept::default(),
             losses: Losses::default(),
-            held: BTreeMap::new(),
+            destructive: BTreeMap::new(),
             work: Vec::new(),
             report: SweepReport::default(),
             orphans_failed: false,
@@ -93,9 +93,9 @@ impl<'a> Round<'a> {
             };
             self.losses.count(row, &facts.cached, facts.namespace_ready());
             self.report.drift(row.phase, &facts.cached);
-            let absent = matches!(facts.cached, CachedXr::Absent) || misses_config(&facts.cached);
-            if (row.phase.is_converging() && absent) || row.phase == Phase::Failed {
-                self.held.insert(row.id, row.applied.is_some());
+            let absent = row.phase.is_converging() && matches!(facts.cached, CachedXr::Absent);
+            if absent || row.phase == Phase::Failed {
+                self.destructive.insert(row.id, row.applied.is_some());
             }
             let fingerprint = facts.fingerprint();
             let unchanged = self.before.get(row.id) == Some(&fingerprint);
@@ -129,23 +129,18 @@ impl<'a> Round<'a> {
             }
         }
         self.report.brakes = brakes(self.ports, deadline, &cluster).await?;
-        let (brakes, held) = (&self.report.brakes, &self.held);
-        let remembered = &mut self.now;
+        let (brakes, destructive) = (&self.report.brakes, &self.destructive);
         self.work.retain(|work| {
-            let applied = held.get(&work.resource).copied();
-            let is_held = |applied| brakes.iter().any(|brake| brake.holds(work.project, applied));
-            let goes_on = !applied.is_some_and(is_held);
-            if !goes_on {
-                // The first sweep after the release looks at it as if for the first time.
-                remembered.forget(work.resource);
-            }
-            goes_on
+            let applied = destructive.get(&work.resource).copied();
+            let held = |applied| brakes.iter().any(|brake| brake.holds(work.project, applied));
+            !applied.is_some_and(held)
         });
         Ok(())
     }
 
     /// Losses of kinds that were withdrawn, and those that an operator accepted, set no brake. The accepted ones are read
-    /// last: a release that commits during the reads before would be undone otherwise.
+    /// last, so that a release which commits during the reads before is not undone. One that commits between this read and
+    /// `set_brake` still is: the operator releases again.
     async fn forget_what_is_explained(&mut self) -> Result<(), Error> {
         let deadlines = &self.config.deadlines;
         for (blueprint, id) in self.losses.samples() {

@@ -26,8 +26,8 @@ gives! {
 }
 
 /// Nothing writes a row that is Deleted, so its last change is the one that made it so. Whoever works on a
-/// row right now keeps it: what is locked is left to the next purge. A permit outlives its row, because it counts for as
-/// long as the budget's window; a day is longer than any.
+/// row right now keeps it: what is locked is left to the next purge. A permit outlives its row, because it counts until
+/// the window of the budget ends.
 pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     "repository.purge_deleted",
     "WITH over AS MATERIALIZED (
@@ -50,10 +50,6 @@ pub(crate) const PURGE: Statement<PurgeValues<'_>, PurgedRow> = Statement::new(
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
     SELECT project_id, id, $3, $4, $5, status, status FROM gone ORDER BY id
-), spent AS (
-    DELETE FROM plexsphere.provisioning_permits AS p
-    WHERE p.taken_at < statement_timestamp() - interval '1 day'
-        AND NOT EXISTS (SELECT FROM plexsphere.provisioned_resources AS r WHERE r.id = p.provisioned_resource_id)
 )
 SELECT id FROM gone ORDER BY id",
 );

@@ -63,8 +63,8 @@ pub(crate) const LOCK_BUDGET: Statement<BudgetValues<'_>, LockedRow> = Statement
 );
 
 /// The row first, then its place in the schedule, as every write does. A permit that was not used for a whole window is
-/// charged again, or permits would pile up and be used all at once. Permits for earlier losses of the resource that left
-/// the budget are removed on the way.
+/// charged again, or permits would pile up and be used all at once. Permits that left the budget are removed on the way: those for
+/// earlier losses of the resource, and those of resources that were purged.
 pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement::new(
     "schedule.permit",
     "WITH stored AS MATERIALIZED (
@@ -108,13 +108,16 @@ pub(crate) const TAKE_PERMIT: Statement<PermitValues<'_>, PermitRow> = Statement
 ), forgotten AS (
     DELETE FROM plexsphere.provisioning_permits AS p
     USING judged
-    WHERE judged.verdict = 'granted' AND p.provisioned_resource_id = $1 AND p.loss <> $5
+    WHERE judged.verdict = 'granted' AND p.cluster_id = $4
+        AND (p.provisioned_resource_id = $1 AND p.loss <> $5 OR NOT EXISTS (
+            SELECT FROM plexsphere.provisioned_resources AS r WHERE r.id = p.provisioned_resource_id
+        ))
         AND p.taken_at <= clock_timestamp() - 2 * $9::bigint * interval '1 microsecond'
 ), taken AS (
     INSERT INTO plexsphere.provisioning_permits
         (provisioned_resource_id, loss, cluster_id, taken_at, accepted)
     SELECT id, $5, $4, clock_timestamp(), false FROM judged WHERE verdict = 'granted'
-    ON CONFLICT ON CONSTRAINT provisioning_permits_pkey DO UPDATE SET taken_at = EXCLUDED.taken_at
+    ON CONFLICT ON CONSTRAINT provisioning_permits_pkey DO UPDATE SET taken_at = EXCLUDED.taken_at, cluster_id = EXCLUDED.cluster_id
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase, epoch)

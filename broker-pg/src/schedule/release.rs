@@ -31,8 +31,9 @@ gives! {
 }
 
 /// The row first, then its place in the schedule, as every write does: whether the resource was changed is
-/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL, which is later than any time. An operator who accepted a loss since the claim wished
-/// for another pass, so that this one does not end the acceptance.
+/// asked of the row as it is now. Version 0 is that of a worker that could not read the row. `least` passes over NULL,
+/// which is later than any time. An acceptance that was committed after the claim sets `wished`; such a pass does not
+/// end it.
 pub(crate) const RELEASE: Statement<ReleaseValues<'_>, ReleaseRow> = Statement::new(
     "schedule.release",
     "WITH stored AS MATERIALIZED (

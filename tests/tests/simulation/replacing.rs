@@ -142,19 +142,21 @@ async fn repeated_replace_answers_the_first_replacement() {
 #[tokio::test]
 async fn replace_under_a_request_id_of_another_thing_is_refused() {
     let world = World::new();
-    let (own, other) = (named("order-1"), named("order-2"));
+    let (own, other, equal) = (named("order-1"), named("order-2"), named("order-3"));
     let old = world.declare(&declaration(NODE).with_request_id(own.clone())).await.unwrap();
     world.declare(&declaration(STANDALONE).with_request_id(other.clone())).await.unwrap();
+    world.declare(&declaration(NODE).with_request_id(equal.clone())).await.unwrap();
     for (request, told) in [
-        (own, "request_id: order-1 declared the resource itself; give another one, or none"),
+        (own, "request_id: order-1 was used for another resource; give another one, or none"),
         (other, "request id order-2 was already used in project"),
+        (equal, "request_id: order-3 was used for another resource; give another one, or none"),
     ] {
         let refused = world.service.replace(&operator(), old.id(), Some(request)).await;
         let refused = one_line(&refused.unwrap_err());
         assert!(refused.starts_with(told), "{refused}");
     }
     assert_eq!(world.get(old.id()).await, old);
-    assert_eq!((stored(&world).await.len(), refusals(&world)), (2, 2));
+    assert_eq!((stored(&world).await.len(), refusals(&world)), (3, 3));
 }
 
 #[tokio::test]
