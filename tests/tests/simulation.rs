@@ -37,6 +37,8 @@ mod purging;
 mod references;
 #[path = "simulation/relaying.rs"]
 mod relaying;
+#[path = "simulation/releasing.rs"]
+mod releasing;
 #[path = "simulation/replacing.rs"]
 mod replacing;
 #[path = "simulation/replay.rs"]

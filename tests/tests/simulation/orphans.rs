@@ -259,3 +259,18 @@ async fn a_kind_that_cannot_be_listed_hides_no_other() {
     assert_eq!(unlisted, ["ProviderConfig (hetzner.crossplane.io/v1beta1)"]);
     assert_eq!(fates(&report), [("Bucket", Fate::Leaving)]);
 }
+
+#[tokio::test]
+async fn sweep_whose_orphan_scan_fails_keeps_its_work() {
+    let plan = FaultPlan::none().on(PortName::Repository, "list", 1, Fault::BeforeEffect);
+    let world = World::with_faults(plan);
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    let (work, report) = world.sweep().await;
+    let resources: Vec<_> = work.iter().map(|work| work.resource).collect();
+    assert_eq!(resources, [declared.id()], "{report:?}");
+    let unlisted: Vec<_> = report.unlisted_kinds.keys().map(String::as_str).collect();
+    assert_eq!((report.complete, unlisted), (false, vec!["every kind"]), "{report:?}");
+
+    let (_, report) = world.sweep().await;
+    assert!(report.complete && report.unlisted_kinds.is_empty(), "{report:?}");
+}

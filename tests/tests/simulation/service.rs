@@ -13,8 +13,8 @@ use broker_ports::memory::Verb;
 use broker_ports::testing::builders::id;
 use broker_ports::testing::faults::{Fault, FaultPlan, Late};
 use broker_ports::{
-    Actor, AuditAction, CorrelationId, ListQuery, PageSize, PortName, RequestContext, Resume,
-    Schedule, Scope,
+    Actor, AuditAction, CorrelationId, LeaseEpoch, ListQuery, PageSize, PortName, RequestContext,
+    Resume, Schedule, Scope,
 };
 use broker_tests::world::{
     NODE, SIZED, STANDALONE, World, declaration, operator, project, runner_config,
@@ -274,6 +274,13 @@ async fn a_strict_runner_does_not_start_with_a_resource_in_trouble() {
     assert!(world.runner().boot().await.is_ok(), "otherwise it is that resource's own business");
 }
 
+/// How often a resource was claimed. Panics when a lease on it exists.
+async fn unleased_epoch(world: &World, id: ProvisionedResourceId) -> LeaseEpoch {
+    let entry = world.store.entry(id).await.unwrap().unwrap();
+    assert_eq!(entry.lease, None);
+    entry.epoch
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
     let world = World::in_mode(Mode::DryRun);
@@ -290,6 +297,8 @@ async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
 
     let (writes, lines) = (world.cluster.writes(), trail(&world));
     let standing = world.standing();
+    let (fresh_epoch, leaving_epoch) =
+        (unleased_epoch(&world, fresh.id()).await, unleased_epoch(&world, leaving.id()).await);
     for (id, action, from, to) in [
         (fresh.id(), Action::Apply, Phase::Pending, Phase::Pending),
         (leaving.id(), Action::DeregisterNode, Phase::Deregistering, Phase::Deregistering),
@@ -325,4 +334,10 @@ async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
     assert_eq!(told(fresh.id()), [Requested]);
     assert_eq!(told(leaving.id()), [Requested, Ready, Deleting]);
     assert_eq!((world.cluster.writes(), world.standing()), (writes, standing), "nor by the runner");
+    assert_eq!(unleased_epoch(&world, fresh.id()).await, fresh_epoch, "the dry run took a lease");
+    assert_eq!(
+        unleased_epoch(&world, leaving.id()).await,
+        leaving_epoch,
+        "the dry run took a lease"
+    );
 }
