@@ -73,13 +73,17 @@ impl<'a> AtWork<'a> {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                // Before finished passes, which may come without a pause.
+                // Sweeps come before finished passes, which may follow one another without a pause. They starve no
+                // other arm: a tick comes once per interval, and at most one sweep runs. A sweep starts with a tick
+                // or with a finished pass, so each of those makes the second arm ready at most once.
                 _ = sweep.tick() => self.start_sweep(),
+                Some(swept) = self.sweeps.join_next() => self.swept(swept),
+                // Finished passes may starve the arms below. Each pass is followed by a claim, which is what wake-ups
+                // and polls ask for, and a sweep finds what an unread hint is about.
                 Some(finished) = self.passes.join_next_with_id() => {
                     self.finished(finished);
                     self.claim_due().await;
                 }
-                Some(swept) = self.sweeps.join_next() => self.swept(swept),
                 woken = next_of(&mut wakeups) => match woken {
                     Some(_) => self.claim_due().await,
                     None => wakeups = None,

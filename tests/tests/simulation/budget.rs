@@ -1,5 +1,6 @@
 //! The budget for automatic destruction: what is lost is created again within it, whatever starts the passes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,12 @@ fn deregistered(world: &World, resources: &[ProvisionedResource]) -> usize {
     resources.iter().filter(told).count()
 }
 
+/// The uids of the composite resources that stand: one that was created again has another uid.
+fn uids(world: &World, resources: &[ProvisionedResource]) -> BTreeSet<String> {
+    let uid = |it| Some(world.cluster.object(&world.xr(it))?["metadata"]["uid"].to_string());
+    resources.iter().filter_map(uid).collect()
+}
+
 async fn brakes(world: &World) -> Vec<Brake> {
     let cluster = Cluster::identity(&world.cluster).await.unwrap();
     world.store.brakes(&cluster).await.unwrap()
@@ -90,7 +97,8 @@ async fn passes_without_a_sweep_re_create_no_more_than_the_allowance() {
     assert_eq!(permits(&world), ALLOWANCE);
 }
 
-/// Three replicas whose hints come at once and whose next sweep is a day away.
+/// Three replicas whose hints come at once and whose next sweep is a day away. An operator asks for a pass over each lost
+/// resource again and again.
 #[tokio::test(start_paused = true)]
 async fn running_replicas_stay_within_the_allowance_at_every_moment() {
     for (size, losses) in [(12, 1), (12, 5), (12, 6), (12, 12)] {
@@ -110,12 +118,20 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
         for _ in 0..8 {
             world.let_time_pass().await;
         }
-        for resource in &resources[..losses] {
+        let lost = &resources[..losses];
+        let uids = uids(&world, lost);
+        assert_eq!(uids.len(), losses);
+        for resource in lost {
             world.cluster.delete_in_background(&world.xr(resource));
         }
         for _ in 0..60 {
+            for resource in lost {
+                world.service.reconcile_now(&operator(), resource.id()).await.unwrap();
+            }
             for _ in 0..4 {
                 world.let_time_pass().await;
+                let again = self::uids(&world, lost).difference(&uids).count();
+                assert!(again <= ALLOWANCE, "{again} of {losses} lost ones stand again");
             }
             let gone = deregistered(&world, &resources);
             assert!(gone <= ALLOWANCE, "{gone} of {losses} lost machines were given up");

@@ -16,9 +16,10 @@ use broker_ports::{
 use broker_tests::world::{NODE, World, declaration, operator, runner_config};
 use tokio::task::JoinSet;
 
-/// A receiver that needs 200 ms for each event, and never answers for some resources.
+/// A receiver that needs 200 ms for each event, and never answers for some resources. It can ask every sender to wait.
 #[derive(Clone, Default)]
 struct Receiver {
+    retry_after: Arc<Mutex<Option<Duration>>>,
     record: RecordingEventSink,
     hangs_on: Arc<Mutex<BTreeSet<ProvisionedResourceId>>>,
     sent: Arc<Mutex<BTreeMap<ProvisionedResourceId, usize>>>,
@@ -35,6 +36,9 @@ impl Receiver {
 impl EventSink for Receiver {
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
         *self.sent.lock().unwrap().entry(envelope.resource).or_default() += 1;
+        if let Some(wait) = *self.retry_after.lock().unwrap() {
+            return Err(PortError::transient("503 Service Unavailable").with_retry_after(wait));
+        }
         if self.hangs_on.lock().unwrap().contains(&envelope.resource) {
             return std::future::pending().await;
         }
@@ -195,6 +199,38 @@ async fn rejected_event_is_set_aside_after_its_attempts() {
     assert_eq!(resumed.iter().map(|one| one.resource).collect::<Vec<_>>(), [first]);
     scene.let_pass(Duration::from_mins(2)).await;
     assert_eq!((scene.arrived()[&first].as_slice(), scene.set_aside().await), (&WHOLE[..], 0));
+}
+
+/// The wait of one event: two replicas obey it, and the event's own back-off would be a second at first.
+#[tokio::test(start_paused = true)]
+async fn receiver_that_asks_for_a_wait_gets_no_request_before() {
+    let minute = Duration::from_mins(1);
+    // The last row asks for more than the longest wait, which is five minutes.
+    for (asked_for, waited) in [(2 * minute, 2 * minute), (60 * minute, 5 * minute)] {
+        let scene = Scene::with(1).await;
+        *scene.receiver.retry_after.lock().unwrap() = Some(asked_for);
+        let sent = || scene.receiver.sent(scene.resources[0]);
+        scene.let_pass(waited - Duration::from_secs(1)).await;
+        assert_eq!(sent(), 1, "before {waited:?}, asked for {asked_for:?}");
+        scene.let_pass(Duration::from_secs(3)).await;
+        assert_eq!(sent(), 2, "after {waited:?}, asked for {asked_for:?}");
+    }
+}
+
+/// The wait of the whole relay: during an outage no other event is sent as a probe, either.
+#[tokio::test(start_paused = true)]
+async fn outage_with_a_wait_asked_for_is_not_probed_before() {
+    let scene = Scene::with(40).await;
+    *scene.receiver.retry_after.lock().unwrap() = Some(Duration::from_mins(2));
+    let sent = || scene.resources.iter().map(|id| scene.receiver.sent(*id)).sum::<usize>();
+    scene.let_pass(Duration::from_secs(5)).await;
+    // Both replicas had sent as many events as they deliver at once when the first answer came.
+    let before = sent();
+    assert!(before <= 20, "{before} requests until the outage was noticed");
+    scene.let_pass(Duration::from_secs(114)).await;
+    assert_eq!(sent(), before, "requests within the time that was asked for");
+    scene.let_pass(Duration::from_secs(3)).await;
+    assert!(sent() > before, "a probe follows");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,8 @@ use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::memory::HintDelivery;
 use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan};
-use broker_ports::{ListQuery, PageSize, PortName};
+use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_ports::{Due, ListQuery, PageSize, PortName, Schedule};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -276,4 +276,43 @@ async fn a_row_that_cannot_be_read_stops_neither_sweeps_nor_lists() {
     let error = world.service.get(&operator(), odd).await.unwrap_err();
     assert_eq!(error.reason(), "invalid_input");
     assert!(broker_app::one_line(&error).contains(&odd.to_string()), "{error}");
+}
+
+/// Resources are always due, and a claim takes longer than a pass: each claim finds finished passes behind it.
+#[tokio::test(start_paused = true)]
+async fn sweeps_beside_passes_without_a_pause_start_their_work() {
+    let moment = Duration::from_millis(10);
+    let slow = Fault::Delay { by: moment, late: Late::Lands };
+    let plan = FaultPlan::none().from_call(PortName::Schedule, "claim", 1, slow);
+    let world = World::with_faults(plan);
+    let mut busy = Vec::new();
+    for _ in 0..8 {
+        busy.push(world.brought_to(Phase::Ready, &declaration(STANDALONE)).await.id());
+    }
+    let quiet = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    // Only a sweep can find the loss: the store's clock stands still, and no hint arrives.
+    world.cluster.deliver_hints(HintDelivery::Lost);
+    let config = runner_config();
+    let interval = config.sweep_interval;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = world.runner_with(config).run(async move { drop(stopped.await) });
+    let story = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for sweep in 1..=2 {
+            world.cluster.delete_in_background(&world.xr(&quiet));
+            world.cluster.settle(5);
+            assert!(!world.cluster.stands(&world.xr(&quiet)));
+            let until = tokio::time::Instant::now() + interval;
+            while tokio::time::Instant::now() < until {
+                for id in &busy {
+                    world.store.schedule(*id, Due::Now).await.unwrap();
+                }
+                tokio::time::sleep(moment).await;
+            }
+            assert!(world.cluster.stands(&world.xr(&quiet)), "sweep {sweep} asked for a pass");
+        }
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, story);
+    ended.unwrap();
 }

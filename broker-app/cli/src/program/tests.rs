@@ -179,6 +179,57 @@ fn operators_steer_and_are_told_what_was_done() {
     assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
 }
 
+/// A sweep counted eight losses of one Project; one of its resources is still absent.
+#[test]
+fn counted_brake_of_a_project_is_shown_and_released() {
+    use broker_domain::ClusterId;
+    use broker_ports::testing::builders::{project, second};
+    use broker_ports::{Brake, Schedule};
+    const PROJECT: &str = "00000000-0000-0000-0000-000000000001";
+    let world = world();
+    let id = world.declare();
+    world.settle(id);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let brake = Brake::new(8, 9, second(60)).of_project(project(1));
+        let cluster = ClusterId::new("cluster-1").unwrap();
+        let by = crate::testing::operator().attribution().clone();
+        world.store.set_brake(&cluster, &brake, &by).await.unwrap();
+    });
+    let bucket = world.cluster.objects().into_iter().find(|it| it.kind() == "Bucket").unwrap();
+    let uid = world.cluster.object(&bucket).unwrap()["metadata"]["uid"].clone();
+    let lost = format!("xr:{}", uid.as_str().unwrap());
+    world.cluster.delete_in_background(&bucket);
+    world.cluster.settle(5);
+
+    assert_eq!(
+        world.broker(&["brake", "show"]).out,
+        format!(
+            "a brake holds project {PROJECT}: resources that were never applied go on; \
+             8 of 9 composite resources were lost, since 2023-11-14T22:14:20Z\n\
+             1 composite resources are absent\n  \
+             {id} of project {PROJECT}, Ready: {lost} is absent\n"
+        )
+    );
+    let absent = json!([{"id": id.to_string(), "project_id": PROJECT, "phase": "Ready",
+        "lost": lost}]);
+    assert_eq!(
+        world.broker(&["brake", "show", "--output=json"]).json(),
+        json!({"cluster_id": "cluster-1", "absent": absent, "unread": [],
+            "brakes": [{"project_id": PROJECT, "absent": 8, "expected": 9,
+                "since": "2023-11-14T22:14:20Z"}]})
+    );
+
+    let release = ["brake", "release", "cluster-1", DECLARATION[0], "--output=json"];
+    assert_eq!(
+        world.broker(&release).json(),
+        json!({"cluster_id": "cluster-1", "project_id": PROJECT, "done": "brake_released",
+            "accepted": absent, "unread": []})
+    );
+    let shown = world.broker(&["brake", "show", "--output=json"]).json();
+    assert_eq!((&shown["brakes"], &shown["absent"]), (&json!([]), &absent));
+}
+
 #[test]
 fn replace_prints_the_new_resource_and_the_same_again() {
     let world = world();
