@@ -210,7 +210,7 @@ async fn receiver_that_asks_for_a_wait_gets_no_request_before() {
         let scene = Scene::with(1).await;
         *scene.receiver.retry_after.lock().unwrap() = Some(asked_for);
         let sent = || scene.receiver.sent(scene.resources[0]);
-        scene.let_pass(waited - Duration::from_secs(1)).await;
+        scene.let_pass(waited.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(sent(), 1, "before {waited:?}, asked for {asked_for:?}");
         scene.let_pass(Duration::from_secs(3)).await;
         assert_eq!(sent(), 2, "after {waited:?}, asked for {asked_for:?}");
