@@ -260,7 +260,7 @@ fn replace_that_is_refused_says_why_in_one_line() {
         (&["replace", nobodys], "error[provisioned_resource_not_found]: "),
         (
             &["replace", &old, "--request-id=r1"],
-            "error[invalid_input]: request_id: r1 declared the resource itself; give another one",
+            "error[invalid_input]: request_id: r1 was used for another resource; give another one",
         ),
     ];
     for (arguments, told) in rows {
