@@ -63,4 +63,8 @@ INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, at)
 SELECT project_id, id, 'declared', 'somebody', 'population', created_at FROM population;
 
+-- A mass loss that an operator accepted.
+INSERT INTO plexsphere.provisioning_permits (provisioned_resource_id, loss, cluster_id, taken_at, accepted)
+SELECT id, 'xr:' || n, 'cluster-1', now() - make_interval(secs => n), true FROM population WHERE n <= 5000;
+
 SET session_replication_role = origin;
