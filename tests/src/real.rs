@@ -302,18 +302,19 @@ impl RealWorld {
         Runner::new(reconciler.clone(), sweeper, self.relay(), runner_config()).or_fail("a runner")
     }
 
-    /// A runner that never sweeps again once it has started: what it does, it does because it was told to or because it
-    /// is due.
+    /// A replica's runner that never sweeps again once it has started: what it does, it does because it was told to or
+    /// because it is due.
     ///
     /// # Panics
     ///
     /// Never.
     #[must_use]
-    pub fn runner_without_sweeps(&self) -> Runner {
+    pub fn runner_without_sweeps(&self, replica: &str) -> Runner {
         let ports = ReconcilerPorts::from(&self.ports);
-        let sweeper = Sweeper::new(ports, reconciler_config("runner"));
+        let reconciler = Reconciler::new(ports.clone(), reconciler_config(replica));
+        let sweeper = Sweeper::new(ports, reconciler_config(replica));
         let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
-        Runner::new(self.reconciler.clone(), sweeper, self.relay(), config).or_fail("a runner")
+        Runner::new(reconciler, sweeper, self.relay(), config).or_fail("a runner")
     }
 
     fn relay(&self) -> Relay {

@@ -45,6 +45,7 @@ pub(super) struct Book {
     persisting: Asked<(MomentId, SeenId, Phase), MomentId>,
     replies: Asked<(MomentId, Reply), MomentId>,
     requests: Asked<RowId, Option<(RowId, Option<Wrong>)>>,
+    retries: Asked<RowId, Option<(RowId, Option<Wrong>)>>,
 }
 
 impl Book {
@@ -61,6 +62,7 @@ impl Book {
             persisting: Asked::default(),
             replies: Asked::default(),
             requests: Asked::default(),
+            retries: Asked::default(),
         }
     }
 
@@ -95,6 +97,15 @@ impl Book {
         self.requests.ask(row, || {
             let before = self.rows.get(row.0);
             let change = before.request_deletion(stamp(9, 0))?;
+            Some((self.row(change.resource()), broken_promise(&before, &change)))
+        })
+    }
+
+    /// What an operator's retry makes of a row; nothing unless it failed.
+    pub(super) fn retried(&self, row: RowId) -> Option<(RowId, Option<Wrong>)> {
+        self.retries.ask(row, || {
+            let before = self.rows.get(row.0);
+            let change = before.retry(stamp(9, 0)).ok()?;
             Some((self.row(change.resource()), broken_promise(&before, &change)))
         })
     }

@@ -10,7 +10,8 @@ use super::protocol::Setting;
 use super::rule::Rule;
 use super::world::Left;
 
-const NOBODY_MEDDLES: Left = Left { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0 };
+const NOBODY_MEDDLES: Left =
+    Left { deletions: 0, failures: 0, drifts: 0, pauses: 0, configs: 0, retries: 0 };
 const SOMEBODY_DELETES: Left = Left { deletions: 1, ..NOBODY_MEDDLES };
 
 /// How many distinct states a run has to go through, in all settings together.
@@ -63,6 +64,12 @@ fn without_config() -> Setting {
     Setting { left, ..Setting::one(Standalone, Retain) }
 }
 
+/// It fails, and its failure is retried.
+fn retried() -> Setting {
+    let left = Left { failures: 1, retries: 1, ..NOBODY_MEDDLES };
+    Setting { adrift: 0, left, ..a_node() }
+}
+
 /// Lost twice, with one permit.
 fn lost_twice() -> Setting {
     let left = Left { deletions: 2, ..NOBODY_MEDDLES };
@@ -79,7 +86,7 @@ fn two_in_a_project() -> Setting {
 fn settings() -> Vec<(&'static str, Setting, usize)> {
     let failing = Left { failures: 1, ..NOBODY_MEDDLES };
     let drifting = Left { drifts: 1, ..NOBODY_MEDDLES };
-    let everything = Left { deletions: 1, failures: 1, drifts: 1, pauses: 0, configs: 0 };
+    let everything = Left { deletions: 1, failures: 1, drifts: 1, ..NOBODY_MEDDLES };
     let rolled_back = Setting { left: failing, ..Setting::one(Node, Rollback) };
     let alone = Setting { left: SOMEBODY_DELETES, ..Setting::one(Standalone, Retain) };
     let drifting_alone = Setting { adrift: 0, left: drifting, ..Setting::one(Standalone, Retain) };
@@ -92,6 +99,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("something without a node that somebody deletes", alone, 42_000),
         ("something without a node that drifts", drifting_alone, 3_000),
         ("something without a node that is lost twice", lost_twice(), 3_000),
+        ("a node that fails and is retried", retried(), 10_000),
         ("something without a node whose ProviderConfig is deleted", without_config(), 3_000),
     ];
     if is_nightly() {

@@ -6,7 +6,7 @@ use stateright::{Model, Property};
 
 use super::book::Book;
 use super::continuation::{Continuations, Pace};
-use super::moves::Move;
+use super::moves::{Changed, Move};
 use super::pass::{At, Law, Times};
 use super::rule::{Rule, Wrong, Wrongs};
 use super::world::{Left, Resource, World};
@@ -48,6 +48,8 @@ pub(super) struct State {
 pub(super) enum Event {
     /// A caller asks for deletion.
     Delete(usize),
+    /// An operator removes the cause of a failure and retries.
+    Retry(usize),
     /// A worker claims it and reads the composite resource.
     Claim(usize),
     /// The same, but it believes a list that is older than anything that stands.
@@ -131,6 +133,9 @@ impl Protocol {
         if self.book.deletion_requested(resource.world.row).is_some() {
             events.push(Event::Delete(place));
         }
+        if resource.world.left.retries > 0 && self.book.retried(resource.world.row).is_some() {
+            events.push(Event::Retry(place));
+        }
         let workers = state.resources.iter().filter(|resource| resource.holder().is_some()).count();
         if resource.holder().is_none() && workers < 2 {
             events.push(Event::Claim(place));
@@ -185,6 +190,19 @@ impl Protocol {
                 resource.wrote(row, None);
                 Some(())
             }
+            Event::Retry(_) => {
+                let (row, wrong) = self.book.retried(resource.world.row)?;
+                resource.world.left.retries = resource.world.left.retries.checked_sub(1)?;
+                if let Some(wrong) = wrong {
+                    wrongs.add(wrong);
+                }
+                if let Some(xr) = &mut resource.world.xr {
+                    xr.failed = false;
+                    resource.told(Changed::Xr, None);
+                }
+                resource.wrote(row, None);
+                Some(())
+            }
             Event::Claim(_) => resource.claim(law, false).then_some(()),
             Event::ClaimBlind(_) => resource.claim(law, true).then_some(()),
             Event::Read(_, pass) => {
@@ -223,6 +241,7 @@ impl Event {
     const fn resource(self) -> Option<usize> {
         match self {
             Self::Delete(place)
+            | Self::Retry(place)
             | Self::Claim(place)
             | Self::ClaimBlind(place)
             | Self::Read(place, _)

@@ -103,6 +103,8 @@ pub(super) struct Left {
     pub(super) pauses: u8,
     /// An operator deletes the ProviderConfig.
     pub(super) configs: u8,
+    /// An operator removes the cause of a failure and retries.
+    pub(super) retries: u8,
 }
 
 /// Token issuer and mesh.
