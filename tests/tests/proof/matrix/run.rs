@@ -229,7 +229,7 @@ impl Run {
         Ok(())
     }
 
-    /// L3: what is free can be claimed, whoever died with it before.
+    /// L3: a free resource can be claimed after its worker died.
     async fn pass_over(
         &mut self,
         id: ProvisionedResourceId,

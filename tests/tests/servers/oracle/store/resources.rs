@@ -22,7 +22,7 @@ impl Player<'_> {
         self.tell(&format!("create {number} as {wording}"), created);
     }
 
-    /// What somebody remembers is replaced by another resource.
+    /// Replaces a remembered resource by another one.
     pub(super) async fn replace(&mut self, number: u128) {
         let Some(known) = self.known.get(&number).cloned() else { return self.read(number).await };
         let new = number % RESOURCES + 1;
