@@ -1,25 +1,24 @@
-//! Stage 5, act, and the writing halves of prepare and persist: performs one effect and feeds the answer back.
+//! Act: performs one effect after the other and tells the decisions what became of it.
 //!
 //! Nothing is decided here. What goes outside is audited before it is sent, and not sent if that fails.
 
+pub(crate) mod requests;
+
 use broker_domain::{
-    BootstrapTokenId, Change, Error as DomainError, ObjectReference, ProvisionedResource, Stamp,
-    TokenOrdinal,
+    BootstrapTokenId, Error as DomainError, ObjectReference, ProvisionedResource, TokenOrdinal,
 };
 use broker_ports::{
-    Applied, ApplyRequest, AuditAction, AuditEntry, Brake, DeleteRequest, Deleted, Issue,
-    IssueRequest, IssuedToken, Lost, ObjectVersion, Permit, PermitRequest, PortError, PortName,
-    Refusal, TokenState, Write, Written,
+    Applied, ApplyRequest, AuditAction, AuditEntry, DeleteRequest, Deleted, Issue, IssueRequest,
+    IssuedToken, ObjectVersion, PortError, PortName, Refusal, TokenState, WriteKind,
 };
 use broker_render::{Armed, Precondition};
 
+use crate::act::requests::{Enrolment, Requests};
 use crate::call::{Kind, call};
+use crate::decide::{Answer, Effect, PassState, Verdict, step};
 use crate::error::Error;
-use crate::observe::{Observed, brakes};
-use crate::pass::{Pass, Stop};
-use crate::request::{Enrolment, Requests};
-use crate::step::{Answer, Effect, PassState, Verdict, step};
-use crate::telemetry;
+use crate::observe::Observed;
+use crate::reconcile::{Pass, Stop};
 
 /// Holds the conversation of one stage: asks the pure step what to do, does it, and tells it the answer.
 pub(crate) async fn converse(
@@ -44,20 +43,10 @@ pub(crate) async fn converse(
 }
 
 /// What performs effects on one resource.
-struct Hand<'a> {
-    pass: &'a Pass<'a>,
-    resource: &'a ProvisionedResource,
+pub(crate) struct Hand<'a> {
+    pub(crate) pass: &'a Pass<'a>,
+    pub(crate) resource: &'a ProvisionedResource,
     observed: Option<&'a Observed>,
-}
-
-/// Which write of the repository a change is for.
-#[derive(Clone, Copy)]
-enum Record {
-    Phase,
-    Token,
-    Closed,
-    Substrate,
-    Deletion,
 }
 
 impl Hand<'_> {
@@ -74,10 +63,11 @@ impl Hand<'_> {
             Effect::RequestDeletion => self.roll_back(stamp).await,
             Effect::CloseTokens => self.close_tokens().await,
             Effect::RecordClosed => {
-                self.write(Record::Closed, self.resource.record_closed(at)?).await
+                self.write(WriteKind::Closed, self.resource.record_closed(at)?).await
             }
             Effect::RecordSubstrate(substrate) => {
-                self.write(Record::Substrate, self.resource.record_substrate(substrate, at)?).await
+                self.write(WriteKind::Substrate, self.resource.record_substrate(substrate, at)?)
+                    .await
             }
             Effect::ApplyProviderConfig(precondition) => self.apply_config(precondition).await,
             Effect::ApplyShell(precondition) => self.apply_shell(precondition).await,
@@ -88,7 +78,7 @@ impl Hand<'_> {
                     Some(xr) => self.resource.record_token_for(xr, id, ordinal, at)?,
                     None => self.resource.record_token(id, ordinal, at)?,
                 };
-                self.write(Record::Token, Some(change)).await
+                self.write(WriteKind::Token, Some(change)).await
             }
             Effect::Arm(with, shell) => self.arm(with, &shell, token.take()).await,
             Effect::Reapply(with, at) => self.reapply(with, &at).await,
@@ -97,95 +87,12 @@ impl Hand<'_> {
                 self.delete(self.observed()?.config_reference()?, &uid).await
             }
             Effect::UpdatePhase(to) => {
-                self.write(Record::Phase, self.resource.advance(to, stamp)?).await
+                self.write(WriteKind::Phase, self.resource.advance(to, stamp)?).await
             }
             Effect::Fail(reason) => {
-                self.write(Record::Phase, self.resource.fail(reason, stamp)?).await
+                self.write(WriteKind::Phase, self.resource.fail(reason, stamp)?).await
             }
         }
-    }
-}
-
-/// Writes of the row: one transaction each, guarded by version and epoch.
-impl Hand<'_> {
-    fn stamp(&self) -> Stamp {
-        let ports = self.pass.ports;
-        Stamp::new(ports.ids.event_id(), ports.clock.now())
-    }
-
-    /// Commits a change; one that there is nothing to in is committed already.
-    async fn write(&self, record: Record, change: Option<Change>) -> Result<Answer, Error> {
-        let Some(change) = change else {
-            return Ok(Answer::Committed(Box::new(self.resource.clone())));
-        };
-        let write = Write::by_worker(&change, self.pass.lease.epoch, &self.pass.by);
-        let repository = &self.pass.ports.repository;
-        let sent = match record {
-            Record::Phase => repository.update_phase(&write),
-            Record::Token => repository.record_token(&write),
-            Record::Closed => repository.record_closed(&write),
-            Record::Substrate => repository.record_substrate(&write),
-            Record::Deletion => repository.record_deletion_intent(&write),
-        };
-        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
-        let written = call(PortName::Repository, Kind::Write, patience, sent).await?;
-        Ok(match written {
-            Written::Committed => {
-                self.pass.committed(self.resource, &change);
-                Answer::Committed(Box::new(change.into_resource()))
-            }
-            Written::Stale | Written::LeaseLost => Answer::LostRace,
-        })
-    }
-
-    /// Under a brake nothing is rolled back. A resource that stands on no cluster yet is held by none.
-    async fn check_brake(&self) -> Result<Answer, Error> {
-        let Some(cluster) = self.resource.substrate().cluster() else {
-            return Ok(Answer::Permitted);
-        };
-        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
-        let brakes = brakes(self.pass.ports, patience, cluster).await?;
-        let was_applied = self.resource.substrate().applied().is_some();
-        let holds = |brake: &Brake| brake.holds(self.resource.project_id(), was_applied);
-        Ok(if brakes.iter().any(holds) { Answer::Braked } else { Answer::Permitted })
-    }
-
-    /// Charges the budget for automatic destruction, guarded by version and epoch like any write.
-    async fn take_permit(&self, lost: Lost) -> Result<Answer, Error> {
-        let Pass { lease, config, by, .. } = self.pass;
-        let Some(cluster) = self.resource.substrate().cluster().cloned() else {
-            return Err(DomainError::invalid("cluster_id", "is missing for a permit").into());
-        };
-        let (id, version) = (self.resource.id(), self.resource.version());
-        let request =
-            PermitRequest::new(lease.clone(), version, cluster, lost, config.allowance, by.clone());
-        let patience = self.pass.patience(config.deadlines.store)?;
-        let permit = self.pass.ports.schedule.permit(&request);
-        let permit = call(PortName::Schedule, Kind::Write, patience, permit).await?;
-        telemetry::permit(permit);
-        Ok(match permit {
-            Permit::Granted => Answer::Permitted,
-            Permit::Braked => Answer::Braked,
-            Permit::OverBudget => {
-                let lost = &request.lost;
-                tracing::warn!(resource = %id, %lost, "the budget for automatic destruction is spent");
-                Answer::OverBudget
-            }
-            Permit::Stale | Permit::LeaseLost => Answer::LostRace,
-        })
-    }
-
-    /// A failure that is rolled back is the one thing a person has to hear about at once.
-    async fn roll_back(&self, stamp: Stamp) -> Result<Answer, Error> {
-        if let Some(failure) = self.resource.failure() {
-            tracing::error!(
-                resource = %self.resource.id(),
-                step = %failure.step(),
-                reason = %failure.reason(),
-                "a failed resource is rolled back"
-            );
-        }
-        self.write(Record::Deletion, self.resource.request_deletion(stamp)).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use broker_ports::{Allowance, Deadlines, WorkerId};
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
-use crate::step::Mode;
+use crate::decide::Mode;
 
 /// Configuration of the reconciler: a plain struct without defaults for what only the embedder can know.
 #[derive(Debug, Clone)]

@@ -11,12 +11,12 @@ use broker_ports::{
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
 use crate::config::ReconcilerConfig;
+use crate::decide::Mode;
+use crate::emit::{Relay, RelayConfig};
 use crate::explain::Budgets;
-use crate::pass::Reconciler;
-use crate::relay::{Relay, RelayConfig};
+use crate::reconcile::Reconciler;
 use crate::runner::{ConfigError, Runner, RunnerConfig};
 use crate::service::{Service, ServiceConfig};
-use crate::step::Mode;
 use crate::sweep::Sweeper;
 
 /// What an embedder decides. [`new`](Self::new) takes what nobody else can know; everything else has a default

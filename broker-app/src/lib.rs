@@ -7,41 +7,46 @@
 //! standard hook prints the panic's payload. If an adapter's panic could quote a secret, install a hook that prints the
 //! location only: `std::panic::set_hook(Box::new(|panic| eprintln!("panicked at {:?}", panic.location())))`.
 //!
-//! | stage | verb | module |
+//! | stage | what it does | module |
 //! |---|---|---|
-//! | 3 observe | reads cluster and mesh | `observe` |
-//! | 2, 4, 5 decide | the pure conversation of a pass | [`step`] |
-//! | 5 act, 2 persist | performs its effects, one by one | `act` |
-//! | all of them | one pass over one resource | [`Reconciler`] |
-//! | 6 emit | outbox to sink, in CloudEvents envelopes | [`Relay`] |
-//! | all of them | keeps a replica at work, and owns its tasks | [`Runner`] |
-//! | 1 declare | the facade that callers see | [`Service`] |
-//! | – | says why a resource is where it is | [`explain`] |
-//! | – | says what the next pass would do | [`plan`] |
+//! | declare | resolves, validates and stores a declaration | `declare` |
+//! | reconcile | one pass over one resource: observe, decide, act, persist | `reconcile` |
+//! | observe | reads cluster and mesh, and reduces them to facts | [`observe`] |
+//! | decide | what to do next: pure | [`decide`] |
+//! | act | sends what was decided to cluster, issuer and mesh | `act` |
+//! | persist | stores phase, event and audit line in one transaction | `persist` |
+//! | emit | delivers stored events to the sink | `emit` |
+//! | sweep | finds what needs a pass, what is lost, and orphans | `sweep` |
+//! | runner | keeps a replica at work, and owns its tasks | `runner` |
+//! | service | the methods that callers and operators use | `service` |
+//! | explain | says why a resource is where it is | [`explain`] |
+//! | plan | says what the next pass would do | [`plan`] |
 //!
 //! [`Broker`] wires all of it together. What it measures is in [`METRICS`]; domain, ports and rendering are
 //! re-exported, so that an embedder needs no other crate but its adapters.
 
+// The stages of a resource, in order.
+mod declare;
+mod reconcile;
+pub mod observe;
+pub mod decide;
 mod act;
+mod persist;
+mod emit;
+
+// What runs them and what reports on them.
+mod sweep;
+mod runner;
+mod service;
+pub mod explain;
+pub mod plan;
+
+// Shared by all.
 mod call;
 mod config;
 mod embed;
 mod error;
-pub mod explain;
-mod home;
-mod observe;
-mod orphans;
-mod pass;
-pub mod plan;
-mod purge;
-mod relay;
-mod request;
-mod runner;
-mod service;
-pub mod step;
-mod sweep;
 mod telemetry;
-mod views;
 
 pub use broker_domain as domain;
 pub use broker_ports as ports;
@@ -49,13 +54,12 @@ pub use broker_render as render;
 
 pub use config::ReconcilerConfig;
 pub use embed::{Broker, BrokerConfig};
+pub use emit::{LogEventSink, Relay, RelayConfig, RelayReport};
 pub use error::{Error, one_line};
-pub use orphans::{Fate, Orphan};
-pub use pass::{Passed, Reconciler};
-pub use relay::{LogEventSink, Relay, RelayConfig, RelayReport};
+pub use reconcile::{Passed, Reconciler};
 pub use runner::{BootError, ConfigError, Probe, ProbeFailure, Runner, RunnerConfig};
 pub use service::{Absence, BrakeLosses, BrakeStatus, Service, ServiceConfig, Unread, Waited};
-pub use sweep::{SweepReport, Sweeper, Trouble, Work};
+pub use sweep::{Fate, Orphan, SweepReport, Sweeper, Trouble, Work};
 pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};
 
 /// The examples of the README compile and run.

@@ -1,74 +1,60 @@
-//! Stage 3, observe: reads cluster and mesh. What they say is reduced to facts by the pure [`Sight`].
+//! Observe: reads cluster and mesh. What they say is reduced to facts by the pure [`Sight`].
 //!
 //! Read only. What could not be learnt is an error, and the pass is over: no information never decides
 //! anything.
+
+mod resolve;
+mod seen;
+mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{
-    Action, ClusterId, Error as DomainError, NodeObservation, ObjectReference, PLAIN_DATA, Phase,
-    ProvisionedResource, ProvisionedResourceId, next,
+    ClusterId, NodeObservation, ObjectReference, ObservedXr, PLAIN_DATA, ProvisionedResource,
+    ProvisionedResourceId,
 };
 use broker_ports::{
-    Arming, BlueprintVersionView, Brake, Deadlines, LiveObject, LiveXr, PortError, PortName,
-    Reading, ReconcilerPorts, Standing, Target, XrReading, XrTarget,
+    BlueprintVersionView, Brake, Deadlines, LiveObject, LiveXr, PortError, PortName, Reading,
+    ReconcilerPorts, Standing, Target, XrReading, XrTarget,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::is_applied;
 
 use crate::call::{Kind, call};
 use crate::config::Eyes;
+use crate::declare::Resolvers;
 use crate::error::Error;
-use crate::step::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
-use crate::views::{References, Resolvers, Views};
 
-/// One observation: the facts to decide on, and what acting on them needs.
-pub(crate) struct Observed {
-    /// What [`next`] decides on, and what the step needs beside it.
-    pub(crate) seen: Seen,
-    /// Everything to render from, if an apply was decided or a ProviderConfig has to be put back.
-    pub(crate) views: Option<Views>,
-    /// The error that kept a missing ProviderConfig from being resolved. The pass returns it after its other stages.
-    pub(crate) unresolved: Option<Error>,
-    /// A ProviderConfig that is applied is put back, and not part of an apply that was decided.
-    pub(crate) restores: bool,
-    /// The composite resource's complete name.
-    pub(crate) xr_reference: ObjectReference,
-    /// The composite resource as it stands, whose injection a re-apply preserves.
-    pub(crate) live: Option<LiveObject>,
-    /// The ProviderConfig as it stands.
-    pub(crate) live_config: Option<LiveObject>,
+pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
+pub use sight::{Around, Sight, XrSight};
+
+pub(crate) use resolve::Observed;
+pub(crate) use sight::{facts, needs_config};
+
+/// What one look at cluster and mesh brought, before anything is decided.
+pub(crate) struct Look {
+    sight: Sight,
+    blueprint: Arc<BlueprintVersionView>,
+    xr: XrTarget,
+    live: Option<Box<LiveXr>>,
+    provider_config: Option<LiveObject>,
 }
 
-impl Observed {
-    /// What an apply is rendered from.
-    pub(crate) fn views(&self) -> Result<&Views, DomainError> {
-        let views = self.views.as_ref();
-        views.ok_or_else(|| DomainError::invalid("views", "were not resolved for an apply"))
-    }
-
-    /// The composite resource as it stands, for an effect that rests on it.
-    pub(crate) fn live(&self) -> Result<&LiveObject, DomainError> {
-        let live = self.live.as_ref();
-        live.ok_or_else(|| DomainError::invalid("composite_resource", "was not seen"))
-    }
-
-    /// The ProviderConfig's complete name.
-    pub(crate) fn config_reference(&self) -> Result<ObjectReference, Error> {
-        let name = self.seen.config_reference.clone();
-        name.ok_or_else(|| DomainError::invalid("substrate", "names no ProviderConfig").into())
+impl Look {
+    /// The facts that [`next`](broker_domain::next()) decides on.
+    pub(crate) fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
+        self.sight.facts(resource)
     }
 }
 
-/// Reads cluster and mesh first, and resolves what an apply is rendered from only if `next` decides on one: a
-/// reference that is gone must keep no resource from failing, becoming Ready or being torn down.
+/// Reads cluster and mesh, and nothing that an apply is rendered from: a reference that is gone must keep no resource
+/// from failing, becoming Ready or being torn down.
 pub(crate) async fn observe(
     ports: &ReconcilerPorts,
     config: Eyes<'_>,
     resource: &ProvisionedResource,
-) -> Result<Observed, Error> {
+) -> Result<Look, Error> {
     let resolvers = Resolvers::of(ports, config.deadlines.resolve);
     let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
     let mut target = target(resource, &blueprint);
@@ -98,86 +84,7 @@ pub(crate) async fn observe(
         labelled,
         node,
     };
-    let facts = sight.facts(resource);
-
-    let (action, to) = next(&facts, resource.phase());
-    let applies = action == Action::Apply;
-    let restores =
-        matches!(action, Action::Noop | Action::DeleteSubstrate) && sight.misses_config(resource);
-    let (views, unresolved) = if applies {
-        (Some(resolvers.views(References::of(resource), blueprint).await?), None)
-    } else if restores {
-        match restorable(resolvers, config, resource, blueprint, &sight.cluster).await {
-            Ok(views) => (views, None),
-            Err(error) => (None, Some(error)),
-        }
-    } else {
-        (None, None)
-    };
-    let rendered = views.as_ref().filter(|_| applies);
-    let around = Around {
-        xr: xr_seen(resource, live.as_deref(), rendered)?,
-        config: config_seen(config, resource, provider_config.as_ref(), rendered)?,
-        config_reference: config_reference(config, resource, rendered)?,
-        gate: match &views {
-            Some(_) if applies => gate(resolvers, resource, &sight.cluster).await?,
-            Some(_) => Gate::Open,
-            None => Gate::Closed,
-        },
-        brakes: if applies || restores || (to == Phase::Failed && resource.phase() != Phase::Failed)
-        {
-            brakes(ports, config.deadlines.store, &sight.cluster).await?
-        } else {
-            Vec::new()
-        },
-    };
-    let seen = sight.seen(resource, around);
-    let xr_reference = target.xr.reference()?;
-    let live = live.map(|xr| xr.object);
-    let live_config = provider_config;
-    Ok(Observed { seen, views, unresolved, restores, xr_reference, live, live_config })
-}
-
-/// What a missing ProviderConfig is rendered from; `None` while the Project's namespace takes no objects. No failure here
-/// keeps the pass from what else it has to do.
-async fn restorable(
-    resolvers: Resolvers<'_>,
-    config: Eyes<'_>,
-    resource: &ProvisionedResource,
-    blueprint: Arc<BlueprintVersionView>,
-    cluster: &ClusterId,
-) -> Result<Option<Views>, Error> {
-    match gate(resolvers, resource, cluster).await? {
-        Gate::Closed => return Ok(None),
-        Gate::Open => {}
-    }
-    let credential = resource.cloud_credential_id();
-    let credential = resolvers.credential(resource.project_id(), credential).await?;
-    let cloud = resolvers.cloud(credential.cloud_id).await?;
-    // A ProviderConfig has no tags, so that a Resource without readable labels can have it back.
-    let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
-    let manifest = views.provider_config(resource, config.profiles)?;
-    if Some(manifest.reference()) == resource.substrate().provider_config() {
-        return Ok(Some(views));
-    }
-    // An object that no row names would outlive Deleted.
-    let problem = "on record is of another kind than the profile of its provider";
-    Err(DomainError::invalid("provider_config", problem).into())
-}
-
-/// The name on record, or else that of the ProviderConfig which an apply would create.
-fn config_reference(
-    config: Eyes<'_>,
-    resource: &ProvisionedResource,
-    views: Option<&Views>,
-) -> Result<Option<ObjectReference>, Error> {
-    match (resource.substrate().provider_config(), views) {
-        (Some(recorded), _) => Ok(Some(recorded.clone())),
-        (None, Some(views)) => {
-            Ok(Some(views.provider_config(resource, config.profiles)?.reference().clone()))
-        }
-        (None, None) => Ok(None),
-    }
+    Ok(Look { sight, blueprint, xr: target.xr, live, provider_config })
 }
 
 /// Everything of a resource that may stand. The name of a ProviderConfig is recorded before its first apply, so a
@@ -294,58 +201,6 @@ fn live_xr(resource: &ProvisionedResource, xr: XrReading) -> Result<Option<Box<L
             Err(Error::Port { port: PortName::Cluster, source: PortError::rejected(message) })
         }
     }
-}
-
-fn xr_seen(
-    resource: &ProvisionedResource,
-    live: Option<&LiveXr>,
-    views: Option<&Views>,
-) -> Result<XrSeen, Error> {
-    let Some(xr) = live else { return Ok(XrSeen::Absent) };
-    let at = xr.object.version().clone();
-    let deleting = xr.status.deleting;
-    let with = match xr.armed {
-        Arming::Shell => return Ok(XrSeen::Shell { at, deleting }),
-        Arming::Armed(with) => Some(with),
-        Arming::Unreadable => None,
-    };
-    let applied = match (views, with) {
-        (Some(views), Some(with)) => {
-            is_applied(xr.object.expose(), &views.xr(resource)?.armed(&with))
-        }
-        (Some(_), None) | (None, _) => true,
-    };
-    Ok(XrSeen::Armed { at, with, deleting, applied })
-}
-
-fn config_seen(
-    config: Eyes<'_>,
-    resource: &ProvisionedResource,
-    live: Option<&LiveObject>,
-    views: Option<&Views>,
-) -> Result<ConfigSeen, Error> {
-    let Some(live) = live else { return Ok(ConfigSeen::Absent) };
-    let applied = match views {
-        Some(views) => {
-            is_applied(live.expose(), &views.provider_config(resource, config.profiles)?)
-        }
-        None => true,
-    };
-    Ok(ConfigSeen::Stands {
-        at: live.version().clone(),
-        deleting: live.is_being_deleted(),
-        applied,
-    })
-}
-
-/// Not ready is no error: whoever owns the namespace is working on it.
-async fn gate(
-    resolvers: Resolvers<'_>,
-    resource: &ProvisionedResource,
-    cluster: &ClusterId,
-) -> Result<Gate, Error> {
-    let ready = resolvers.namespace_is_ready_on(resource.project_id(), cluster).await?;
-    Ok(if ready { Gate::Open } else { Gate::Closed })
 }
 
 /// The brakes of a cluster, where something may be applied or failed.

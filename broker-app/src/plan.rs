@@ -1,8 +1,8 @@
 //! What a pass would do now, and what the API server would say to it. Nothing is written anywhere.
 //!
-//! The steps come from the same pure conversation that a pass holds ([`crate::step`]); instead of being
-//! performed, each effect is written down and answered as if it had gone well. What would be applied is sent
-//! to the API server's dry run, so that defaults are filled in and a refusal is known before anything is stored.
+//! The steps come from [`crate::decide`], as in a pass. No effect is performed: each one is recorded and answered as
+//! if it had succeeded. Manifests are sent to the API server's dry run, which fills in defaults and reports a refusal
+//! before anything is stored.
 
 mod diff;
 mod json;
@@ -19,10 +19,11 @@ use serde_json::Value;
 pub use diff::FieldChange;
 
 use crate::call::{Kind, call};
+use crate::decide::{Mode, PassState};
 use crate::error::Error;
+use crate::observe::Gate;
 use crate::observe::observe;
 use crate::service::Service;
-use crate::step::{Gate, Mode, PassState};
 use rehearse::Rehearsal;
 
 /// What a pass would do now.
@@ -210,8 +211,9 @@ impl Service {
         let mut rehearsal = Rehearsal::new(self, epoch);
         let project = resource.project_id();
         let prepared = rehearsal.converse(PassState::prepare(resource, Mode::Live), None).await?;
-        let observed = observe(&ports, self.eyes(), &prepared).await?;
-        let (action, to) = next(&observed.seen.facts, prepared.phase());
+        let look = observe(&ports, self.eyes(), &prepared).await?;
+        let (action, to) = next(&look.facts(&prepared), prepared.phase());
+        let observed = look.resolve(&ports, self.eyes(), &prepared, (action, to)).await?;
         let acting = PassState::act(prepared, Mode::Live, observed.seen.clone(), action);
         let acted = rehearsal.converse(acting, Some(&observed)).await?;
         if !rehearsal.is_over() {

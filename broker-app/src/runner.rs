@@ -9,6 +9,7 @@ mod chores;
 mod hinted;
 mod lanes;
 mod probe;
+mod purge;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use broker_domain::ProvisionedResourceId;
 use at_work::AtWork;
 pub use probe::{Probe, ProbeFailure};
 
+use crate::emit::Relay;
 use crate::error::Error;
-use crate::pass::Reconciler;
-use crate::purge::Purge;
-use crate::relay::Relay;
+use crate::reconcile::Reconciler;
 use crate::sweep::{SweepReport, Sweeper, Work};
 use crate::telemetry;
+use purge::Purge;
 
 /// Configuration of the runner.
 #[derive(Debug, Clone)]

@@ -9,7 +9,6 @@
 mod brake;
 mod events;
 mod history;
-mod provision;
 mod race;
 mod replace;
 mod retry;
@@ -21,15 +20,16 @@ use broker_domain::Stamp;
 use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{
     Deadlines, ListPage, ListQuery, PortName, RequestContext, Scope, ServicePorts, WorkerId, Write,
+    WriteKind,
 };
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
 
 use crate::call::{Kind, call};
 use crate::config::Eyes;
+use crate::decide::Mode;
 use crate::error::Error;
 use crate::explain::Budgets;
-use crate::step::Mode;
 
 pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 
@@ -142,7 +142,7 @@ impl Service {
                 return Ok(race.resource().clone());
             };
             let write = Write::by_caller(&change, context.attribution());
-            let sent = self.ports.repository.record_deletion_intent(&write);
+            let sent = self.ports.repository.write(WriteKind::DeletionIntent, &write);
             if let Some(leaving) = race.attempt(&change, sent).await? {
                 return Ok(leaving);
             }

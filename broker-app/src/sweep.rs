@@ -9,6 +9,7 @@ mod belongings;
 mod glance;
 mod losses;
 mod memory;
+mod orphans;
 mod patience;
 mod report;
 mod round;
@@ -23,7 +24,10 @@ use futures_util::future::join;
 use tokio::time::Instant;
 
 use belongings::Kinds;
+pub(crate) use losses::is_expected;
 use memory::Memory;
+pub(crate) use orphans::Orphans;
+pub use orphans::{Fate, Orphan};
 pub use report::{SweepReport, Trouble};
 use round::Round;
 pub(crate) use settled::settled;

@@ -11,11 +11,11 @@ use broker_ports::{Backlog, FailureClass, Permit, PortName};
 use metrics::{Unit, counter, gauge, histogram};
 use time::OffsetDateTime;
 
+use crate::decide::Ending;
+use crate::emit::RelayReport;
 use crate::error::{Error, port_reason};
-use crate::orphans::Fate;
-use crate::pass::Passed;
-use crate::relay::RelayReport;
-use crate::step::Ending;
+use crate::reconcile::Passed;
+use crate::sweep::Fate;
 use crate::sweep::{SweepReport, Work};
 
 /// One metric.

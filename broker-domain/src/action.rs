@@ -1,4 +1,4 @@
-//! Stage 5, the noun: what a pass has to do after [`next`](crate::next()) decided.
+//! What a pass has to do after [`next`](crate::next()) decided.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Stage 1, the noun: what a Project operator asks for, in one sentence.
+//! What a Project operator asks for, in one sentence.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Stage 6, the noun: what the world is told when a resource crosses a threshold.
+//! What the world is told when a resource crosses a threshold.
 
 use std::fmt;
 

@@ -6,12 +6,12 @@
 //!
 //! | stage | noun | module |
 //! |---|---|---|
-//! | 1 declare | [`Declaration`]: what the operator asked for | `declaration` |
-//! | 2 persist | [`ProvisionedResource`]: the aggregate, and its [`Phase`] | `provisioned_resource`, `phase` |
-//! | 3 observe | [`ObservedXr`]: definite facts from cluster and mesh | `observed` |
-//! | 4 decide | [`next`]: facts and phase in, action and phase out | `next` |
-//! | 5 act | [`Action`]: what the pass has to do | `action` |
-//! | 6 emit | [`Event`]: what the world is told | `event` |
+//! | declare | [`Declaration`]: what the operator asked for | `declaration` |
+//! | persist | [`ProvisionedResource`]: the aggregate, and its [`Phase`] | `provisioned_resource`, `phase` |
+//! | observe | [`ObservedXr`]: definite facts from cluster and mesh | `observed` |
+//! | decide | [`next`]: facts and phase in, action and phase out | `next` |
+//! | act | [`Action`]: what the pass has to do | `action` |
+//! | emit | [`Event`]: what the world is told | `event` |
 //!
 //! Nothing in this crate does I/O, reads a clock, draws a random number or logs. Time and ids come in as
 //! arguments, so the same code runs in production, in simulation and in a model checker.

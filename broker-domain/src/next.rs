@@ -1,4 +1,4 @@
-//! Stage 4: the decision. One pure function says what to do and where the resource then stands.
+//! Decide. One pure function says what to do and where the resource then stands.
 
 use crate::action::Action;
 use crate::observed::{NodeObservation, ObservedXr};

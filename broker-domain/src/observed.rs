@@ -1,4 +1,4 @@
-//! Stage 3, the noun: definite facts about one resource, read at one moment.
+//! Definite facts about one resource, read at one moment.
 
 use crate::roles::MeshRole;
 

@@ -1,4 +1,4 @@
-//! Stage 2, the noun: where a resource stands on its way up or down, and which steps are legal.
+//! Where a resource stands on its way up or down, and which steps are legal.
 
 use std::fmt;
 

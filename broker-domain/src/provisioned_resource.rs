@@ -1,4 +1,4 @@
-//! Stage 2, the noun: the aggregate. One declared piece of substrate, from its declaration to its end.
+//! The aggregate. One declared piece of substrate, from its declaration to its end.
 
 mod build;
 mod change;

@@ -1,4 +1,4 @@
-//! Stage 2, at the boundary: a resource as a store keeps it, before anything was checked.
+//! A resource as a store keeps it, before anything was checked.
 
 use time::OffsetDateTime;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! Stage 5, act: conditional server-side apply, for good or to see what it would do.
+//! Act: conditional server-side apply, for good or to see what it would do.
 
 use broker_ports::{
     Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, refuse_foreign_write,

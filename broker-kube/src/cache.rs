@@ -1,4 +1,4 @@
-//! Stage 3, observe: a watch cache over everything that carries our label.
+//! Observe: a watch cache over everything that carries our label.
 //!
 //! A sweep looks at every resource there is and finds nearly all of them as it left them. The cache answers
 //! that from memory: it lists each kind once, follows it by a watch, and keeps of each object about two

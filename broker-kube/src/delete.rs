@@ -1,4 +1,4 @@
-//! Stage 5, act: deletion of one very object, in the foreground.
+//! Act: deletion of one very object, in the foreground.
 
 use broker_ports::{DeleteRequest, Deleted, PortError, refuse_foreign_write};
 use broker_render::scrub;

@@ -1,4 +1,4 @@
-//! Stage 3, observe: ids of resources whose objects changed, for whoever listens.
+//! Observe: ids of resources whose objects changed, for whoever listens.
 //!
 //! A listener that falls behind loses the oldest hints, and none of them holds up the watch: a hint only
 //! wakes a pass, and what was lost is found by the next sweep.

@@ -1,4 +1,4 @@
-//! Stage 3, observe: whatever helps to explain one resource, every fact by itself.
+//! Observe: whatever helps to explain one resource, every fact by itself.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Stages 3 and 5 on Kubernetes: observe, apply, delete and watch on a management cluster.
+//! Observe and act on Kubernetes: observe, apply, delete and watch on a management cluster.
 //!
 //! [`KubeCluster`] is the [`Cluster`](broker_ports::Cluster) port over a [`kube::Client`]. It is the only
 //! library crate that names `kube`; it chooses no Kubernetes version and no TLS stack.

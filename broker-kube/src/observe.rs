@@ -1,4 +1,4 @@
-//! Stage 3, observe: many composite resources at once, from the cache or from paged lists.
+//! Observe: many composite resources at once, from the cache or from paged lists.
 //!
 //! Nothing of it is acted on, so it may be late; it must only be cheap. A kind that the cache has costs no
 //! request, and one that the cache is about to have is waited for. Any other costs a list of what carries our label,

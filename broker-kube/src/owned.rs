@@ -1,4 +1,4 @@
-//! Stage 5, act: what is ours on the cluster, page by page, to find what nobody wants any more.
+//! Act: what is ours on the cluster, page by page, to find what nobody wants any more.
 //!
 //! A kind that the cache has is one page and no request. It may be behind by as much as the watch is; how far
 //! that can be, and why it is enough, is decision 11. Any other kind is listed.

@@ -1,4 +1,4 @@
-//! Stage 3, observe: everything of one resource, read directly by name.
+//! Observe: everything of one resource, read directly by name.
 //!
 //! The composite resource is read before what it composed. Whatever it still made came before it was gone,
 //! so that nothing can slip in between two reads that both found nothing.

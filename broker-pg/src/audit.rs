@@ -170,7 +170,7 @@ impl PgStore {
         rows.into_iter().map(AuditRow::into_record).collect()
     }
 
-    pub(crate) async fn history(
+    pub(crate) async fn select_history(
         &self,
         id: ProvisionedResourceId,
     ) -> Result<Vec<AuditRecord>, PortError> {
@@ -180,7 +180,7 @@ impl PgStore {
         rows.into_iter().map(AuditRow::into_record).collect()
     }
 
-    pub(crate) async fn scrub_audit(
+    pub(crate) async fn clear_audit(
         &self,
         id: ProvisionedResourceId,
         by: &Attribution,

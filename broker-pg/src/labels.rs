@@ -1,4 +1,4 @@
-//! Stage 1, declare: a Project's Resources, with the labels that become tags on the cloud.
+//! Declare: a Project's Resources, with the labels that become tags on the cloud.
 
 use async_trait::async_trait;
 use broker_domain::{ProjectId, ResourceId};

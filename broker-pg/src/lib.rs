@@ -1,4 +1,4 @@
-//! Stages 2 and 6 on Postgres: the adapters of repository, schedule, outbox and the neighbours' tables.
+//! Persist and emit on Postgres: the adapters of repository, schedule, outbox and the neighbours' tables.
 //!
 //! This is the only library crate that may name `sqlx`. It takes a pool and reads no environment; everything
 //! that it owns lies in the schema `plexsphere`, and every name in a statement says so.
@@ -38,7 +38,7 @@ mod transaction;
 mod values;
 
 pub use error::DatabaseError;
-pub use mesh::{EnrolError, JoinError, PgMesh};
+pub use mesh::{ChainedNodeDeregistrar, EnrolError, JoinError, PgMesh};
 pub use pool::resilient;
 pub use repository::create::create_in;
 pub use resolvers::PgNeighbours;

@@ -1,14 +1,14 @@
-//! Stage 3, observe, and 5, act: the mesh in the neighbours' tables, through the three seams.
+//! Observe and act: the mesh in the neighbours' tables, through the three seams.
 
 mod agents;
+mod chained;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
 use broker_ports::{
-    ChainedNodeDeregistrar, Consumer, NodeId, PeerCommander, PeerId, PeerResolver, PortError,
-    Retired, TokenReader,
+    Consumer, NodeId, PeerCommander, PeerId, PeerResolver, PortError, Retired, TokenReader,
 };
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 pub(crate) use agents::{ENROL_NODE, JOIN_MESH, LEAVE_MESH, NODE_EXISTS, TOKEN_STATE_BY_DIGEST};
 pub use agents::{EnrolError, JoinError};
+pub use chained::ChainedNodeDeregistrar;
 
 use crate::error::Classified;
 use crate::sql::{Statement, gives, takes};

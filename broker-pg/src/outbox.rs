@@ -1,4 +1,4 @@
-//! Stage 6 on Postgres: events on their way out, in order per resource.
+//! Emit on Postgres: events on their way out, in order per resource.
 
 mod deliver;
 pub(crate) mod statements;
@@ -18,12 +18,12 @@ use crate::store::PgStore;
 impl Outbox for PgStore {
     #[tracing::instrument(name = "db.provisioning_outbox.claim", skip_all, fields(worker = %request.worker))]
     async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
-        self.claim_events(request).await
+        self.lease_events(request).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.acknowledge", skip_all, fields(event = %claim.event_id))]
     async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
-        self.acknowledge_event(claim).await
+        self.remove_delivered(claim).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.delay", skip_all, fields(event = %claim.event_id))]
@@ -33,7 +33,7 @@ impl Outbox for PgStore {
         wait: Duration,
         failure: DeliveryFailure,
     ) -> Result<Acknowledged, PortError> {
-        self.delay_event(claim, wait, failure).await
+        self.postpone_event(claim, wait, failure).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.set_aside", skip_all, fields(event = %claim.event_id))]
@@ -42,7 +42,7 @@ impl Outbox for PgStore {
         claim: &EventClaim,
         reason: &str,
     ) -> Result<Acknowledged, PortError> {
-        self.set_aside_event(claim, reason).await
+        self.mark_set_aside(claim, reason).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.resume", skip_all, fields(resource = %id))]
@@ -52,17 +52,17 @@ impl Outbox for PgStore {
         how: Resume,
         by: &Attribution,
     ) -> Result<Option<SetAside>, PortError> {
-        self.resume_events(id, how, by).await
+        self.take_up_events(id, how, by).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.purge", skip_all)]
     async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
-        self.purge_events(retention, limit).await
+        self.remove_old_events(retention, limit).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.backlog", skip_all)]
     async fn backlog(&self) -> Result<Backlog, PortError> {
-        self.backlog().await
+        self.count_waiting().await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.set_aside_events", skip_all)]
@@ -71,6 +71,6 @@ impl Outbox for PgStore {
         of: EventsOf,
         limit: PageSize,
     ) -> Result<Vec<SetAsideOf>, PortError> {
-        self.set_aside_events(of, limit).await
+        self.select_set_aside(of, limit).await
     }
 }

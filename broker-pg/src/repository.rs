@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: the aggregate in its store. The files say how each method does it; this one is the
+//! Persist on Postgres: the aggregate in its store. The files say how each method does it; this one is the
 //! port.
 
 pub(crate) mod create;
@@ -24,7 +24,7 @@ use crate::store::PgStore;
 impl Repository for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource.create", skip_all, fields(resource = %admitted.change().resource().id()))]
     async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
-        self.create(admitted).await
+        self.insert_new(admitted).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.get_by_id", skip_all, fields(resource = %id))]
@@ -32,7 +32,7 @@ impl Repository for PgStore {
         &self,
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
-        self.get_by_id(id).await
+        self.select_by_id(id).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.get_in_project", skip_all, fields(resource = %id))]
@@ -41,7 +41,7 @@ impl Repository for PgStore {
         project: ProjectId,
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
-        self.get_in_project(project, id).await
+        self.select_in_project(project, id).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.get_by_request", skip_all)]
@@ -50,57 +50,32 @@ impl Repository for PgStore {
         project: ProjectId,
         request: &RequestId,
     ) -> Result<Option<StoredRequest>, PortError> {
-        self.get_by_request(project, request).await
+        self.select_by_request(project, request).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.list", skip_all)]
     async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
-        self.list(query).await
+        self.select_page(query).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.sweep_page", skip_all)]
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
-        self.sweep_page(query).await
+        self.select_sweep_page(query).await
     }
 
-    #[tracing::instrument(name = "db.provisioned_resource.update_phase", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::Phase, write).await
-    }
-
-    #[tracing::instrument(name = "db.provisioned_resource.record_token", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn record_token(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::Token, write).await
-    }
-
-    #[tracing::instrument(name = "db.provisioned_resource.record_closed", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::Closed, write).await
-    }
-
-    #[tracing::instrument(name = "db.provisioned_resource.record_substrate", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn record_substrate(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::Substrate, write).await
-    }
-
-    #[tracing::instrument(name = "db.provisioned_resource.record_retry", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::Retry, write).await
-    }
-
-    #[tracing::instrument(name = "db.provisioned_resource.record_deletion_intent", skip_all, fields(resource = %write.change.resource().id()))]
-    async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError> {
-        self.write(WriteKind::DeletionIntent, write).await
+    #[tracing::instrument(name = "db.provisioned_resource.write", skip_all, fields(resource = %write.change.resource().id(), kind = kind.as_str()))]
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        self.update_row(kind, write).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.replace", skip_all, fields(resource = %replacement.admitted().change().resource().id()))]
     async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
-        self.replace(replacement).await
+        self.insert_replacement(replacement).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.history", skip_all, fields(resource = %id))]
     async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
-        self.history(id).await
+        self.select_history(id).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.scrub_audit", skip_all, fields(resource = %id))]
@@ -109,7 +84,7 @@ impl Repository for PgStore {
         id: ProvisionedResourceId,
         by: &Attribution,
     ) -> Result<u64, PortError> {
-        self.scrub_audit(id, by).await
+        self.clear_audit(id, by).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource.purge_deleted", skip_all)]
@@ -117,6 +92,6 @@ impl Repository for PgStore {
         &self,
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {
-        self.purge_deleted(request).await
+        self.delete_old(request).await
     }
 }

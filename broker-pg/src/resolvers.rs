@@ -1,4 +1,4 @@
-//! Stage 1, declare: what the neighbours know, read from their tables.
+//! Declare: what the neighbours know, read from their tables.
 //!
 //! One statement per question, and nothing is remembered but blueprint versions, which never change once they
 //! are published. The neighbours' own tables stand in `reference/`.

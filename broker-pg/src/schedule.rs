@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: who works on what, and when. The files say how claims, releases, the brake and hints
+//! Persist on Postgres: who works on what, and when. The files say how claims, releases, the brake and hints
 //! are made; this one is the port and what is left.
 
 pub(crate) mod brake;
@@ -122,7 +122,7 @@ SELECT (SELECT count(*) FROM placed) + 0 * (SELECT count(*) FROM woken) AS found
 impl Schedule for PgStore {
     #[tracing::instrument(name = "db.provisioned_resource_schedule.claim", skip_all, fields(worker = %request.worker))]
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
-        self.claim(request).await
+        self.lease_due(request).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource_schedule.release", skip_all, fields(resource = %lease.resource))]
@@ -132,7 +132,7 @@ impl Schedule for PgStore {
         seen: Version,
         outcome: &PassOutcome,
     ) -> Result<Released, PortError> {
-        self.release(lease, seen, outcome).await
+        self.end_lease(lease, seen, outcome).await
     }
 
     #[tracing::instrument(name = "db.provisioned_resource_schedule.schedule", skip_all, fields(resource = %id))]
@@ -210,7 +210,7 @@ impl Schedule for PgStore {
 
     #[tracing::instrument(name = "db.provisioned_resource_schedule.wakeups", skip_all)]
     async fn wakeups(&self) -> Result<Wakeups, PortError> {
-        self.wakeups().await
+        self.listen().await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stage 5, act: bootstrap tokens, of which at most one per resource can be consumed.
+//! Act: bootstrap tokens, of which at most one per resource can be consumed.
 //!
 //! Each resource has a ledger row. Issue, close and an agent's consumption lock it before they look at the
 //! tokens, and look with a statement of their own after that: a statement sees what was committed when it

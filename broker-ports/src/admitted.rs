@@ -1,4 +1,4 @@
-//! Stage 1 to 2: a declaration that was resolved and validated, and is not stored yet.
+//! A declaration that was resolved and validated, and is not stored yet.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -12,6 +12,7 @@ use crate::error::PortError;
 ///
 /// A change of a row is audited by the transaction that makes it. What happens elsewhere (a token issued or
 /// closed, substrate applied or deleted, a Node deregistered, a declaration refused) goes through here.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AuditSink: Send + Sync {
     /// Records one line.

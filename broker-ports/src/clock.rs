@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 ///
 /// **Implementer**: the wall clock, in UTC. It may jump; nothing in the broker orders events by it. Leases
 /// and due times are counted by the store's own clock instead.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait Clock: Send + Sync {
     /// Now.
     fn now(&self) -> OffsetDateTime;
@@ -16,6 +17,7 @@ pub trait Clock: Send + Sync {
 ///
 /// **Implementer**: every id is new, over all replicas and restarts. Ids of resources are version 7 UUIDs,
 /// which grow with time, so that the newest rows lie together in an index.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait IdSource: Send + Sync {
     /// An id for a declared resource.
     fn provisioned_resource_id(&self) -> ProvisionedResourceId;

@@ -1,4 +1,4 @@
-//! Stages 3, observe, and 5, act: the management cluster.
+//! Observe and act: the management cluster.
 
 mod inspection;
 mod interpret;

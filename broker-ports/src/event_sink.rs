@@ -1,4 +1,4 @@
-//! Stage 6, emit: where events go.
+//! Emit: where events go.
 
 use async_trait::async_trait;
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
@@ -6,6 +6,7 @@ use broker_domain::{EventId, EventType, ProvisionedResourceId};
 use crate::error::PortError;
 
 /// Takes events out of the broker.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait EventSink: Send + Sync {
     /// Delivers one event.

@@ -1,15 +1,15 @@
 //! The ports of the Provisioning Broker: everything that it needs from the outside, said in its own words.
 //!
 //! An embedder wires fifteen ports; whoever implements one finds in its documentation what the caller
-//! relies on, and in the feature `testing` a contract suite that checks just that.
+//! relies on, and in the crate `broker-testkit` a contract suite that checks just that.
 //!
 //! | stage | ports |
 //! |---|---|
-//! | 1 declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`LabelTagResolver`] |
-//! | 2 persist | [`Repository`], [`Schedule`] |
-//! | 3 observe | [`Cluster`], [`NodeDeregistrar`] |
-//! | 5 act | [`Cluster`], [`TokenIssuer`] |
-//! | 6 emit | [`Outbox`], [`EventSink`] |
+//! | declare | [`BlueprintResolver`], [`CloudResolver`], [`CredentialResolver`], [`AssignmentReader`], [`LabelTagResolver`] |
+//! | persist | [`Repository`], [`Schedule`] |
+//! | observe | [`Cluster`], [`NodeDeregistrar`] |
+//! | act | [`Cluster`], [`TokenIssuer`] |
+//! | emit | [`Outbox`], [`EventSink`] |
 //! | throughout | [`AuditSink`], [`Clock`], [`IdSource`] |
 //!
 //! # How a port answers
@@ -20,13 +20,8 @@
 //! - No method waits longer than its caller's patience: whoever calls sets a deadline (see [`Deadlines`]),
 //!   and a call that is dropped at its deadline leaves nothing half done on the adapter's side.
 //!
-//! # Features
-//!
-//! Without features this crate is traits and plain types.
-//!
-//! - `memory`: in-memory adapters for every port, and a simulated cluster;
-//! - `testing`: contract suites, builders, and a decorator that injects faults;
-//! - `mocks`: a mockall mock of every port.
+//! The in-memory adapters are the crate `broker-memory`, the contract suites the crate `broker-testkit`. The feature `mocks`
+//! adds a mockall mock of each port but [`Repository`] and [`Cluster`], whose requests borrow.
 
 mod admitted;
 mod audit;
@@ -47,13 +42,6 @@ mod sets;
 mod token_issuer;
 pub mod wire;
 
-#[cfg(feature = "memory")]
-pub mod memory;
-#[cfg(feature = "mocks")]
-pub mod mocks;
-#[cfg(feature = "testing")]
-pub mod testing;
-
 pub use admitted::{Admitted, RequestHash};
 pub use audit::{AuditAction, AuditEntry, AuditSink};
 pub use clock::{Clock, IdSource};
@@ -70,8 +58,7 @@ pub use error::{FailureClass, PortError, PortName};
 pub use event_sink::{Envelope, EventSink};
 pub use lease::{Lane, Lease, LeaseEpoch, WorkerId};
 pub use node_deregistrar::{
-    ChainedNodeDeregistrar, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver,
-    Retired, TokenReader,
+    Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, Retired, TokenReader,
 };
 pub use outbox::{
     Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
@@ -95,3 +82,22 @@ pub use sets::{ReconcilerPorts, RelayPorts, ServicePorts};
 pub use token_issuer::{
     BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState, TtlWindow,
 };
+
+/// Feature `mocks`: a mockall mock of each port and seam whose requests do not borrow. A mock knows nothing of a port's
+/// promises; the adapters of `broker-memory` keep them.
+#[cfg(feature = "mocks")]
+pub mod mocks {
+    pub use crate::audit::MockAuditSink;
+    pub use crate::clock::{MockClock, MockIdSource};
+    pub use crate::event_sink::MockEventSink;
+    pub use crate::node_deregistrar::{
+        MockNodeDeregistrar, MockPeerCommander, MockPeerResolver, MockTokenReader,
+    };
+    pub use crate::outbox::MockOutbox;
+    pub use crate::resolvers::{
+        MockAssignmentReader, MockBlueprintResolver, MockCloudResolver, MockCredentialResolver,
+        MockLabelTagResolver,
+    };
+    pub use crate::schedule::MockSchedule;
+    pub use crate::token_issuer::MockTokenIssuer;
+}

@@ -1,15 +1,15 @@
-//! Stage 3, observe, and 5, act: the mesh, known through the token that a Node enrolled with.
+//! Observe and act: the mesh, known through the token that a Node enrolled with.
 
-mod chained;
 mod ids;
+mod seams;
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
 
-pub use chained::{
-    ChainedNodeDeregistrar, Consumer, PeerCommander, PeerResolver, Retired, TokenReader,
-};
 pub use ids::{NodeId, PeerId};
+pub use seams::{Consumer, PeerCommander, PeerResolver, Retired, TokenReader};
+#[cfg(feature = "mocks")]
+pub use seams::{MockPeerCommander, MockPeerResolver, MockTokenReader};
 
 use crate::error::PortError;
 
@@ -17,6 +17,7 @@ use crate::error::PortError;
 ///
 /// Keyed by the bootstrap token: that is the handle which the broker owns. A Node's own id belongs to the
 /// mesh.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait NodeDeregistrar: Send + Sync {
     /// Drains the Node that consumed the token out of the mesh, and marks it so that it cannot come back.
@@ -29,8 +30,7 @@ pub trait NodeDeregistrar: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any: nothing is concluded from one but that it may not have happened. The shipped
-    /// [`ChainedNodeDeregistrar`] says which part of the mesh failed.
+    /// Any: nothing is concluded from one but that it may not have happened.
     async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError>;
 
     /// Whether the token was consumed and its Node has not been deregistered. A Peer that is not there yet

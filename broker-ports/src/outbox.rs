@@ -1,4 +1,4 @@
-//! Stage 6, emit: events that were committed with their change and wait for their delivery.
+//! Emit: events that were committed with their change and wait for their delivery.
 
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::repository::PageSize;
 /// # Errors
 ///
 /// As for [`Repository`](crate::Repository).
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Claims events for delivery.

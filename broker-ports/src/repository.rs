@@ -1,4 +1,4 @@
-//! Stage 2, persist: the aggregate in its store.
+//! Persist: the aggregate in its store.
 //!
 //! One adapter implements [`Repository`], [`Schedule`](crate::Schedule) and [`Outbox`](crate::Outbox) over
 //! one store, because every write of the aggregate commits phase, event, audit line and schedule together.
@@ -36,8 +36,8 @@ use crate::error::PortError;
 ///
 /// **Every write** along an edge that the state machine does not have is `Rejected` with
 /// [`IllegalTransition`](broker_domain::Error::IllegalTransition), even if the caller made the change by
-/// honest means: the stored phase counts. A change that does not belong to the method (a phase that changes
-/// under [`record_token`](Self::record_token)) is `Rejected` with `invalid_input`; [`WriteKind::check`] holds
+/// honest means: the stored phase counts. A change that does not belong to its kind (a phase that changes
+/// under [`WriteKind::Token`]) is `Rejected` with `invalid_input`; [`WriteKind::check`] holds
 /// both rules.
 ///
 /// **Every write** leaves the one audit line that [`WriteKind::audit`] makes of it.
@@ -133,66 +133,17 @@ pub trait Repository: Send + Sync {
     /// See the trait.
     async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError>;
 
-    /// Stores a change of phase.
+    /// Stores a change of a resource; [`WriteKind`] says what each kind of write is for.
     ///
     /// # Errors
     ///
     /// See the trait.
-    async fn update_phase(&self, write: &Write<'_>) -> Result<Written, PortError>;
-
-    /// Stores the id of a token that was issued, before it is put anywhere.
-    ///
-    /// **Caller**: puts the token nowhere unless this was committed. After `Unknown` it ends the pass; the next
-    /// one reads which of the two happened.
-    ///
-    /// # Errors
-    ///
-    /// See the trait.
-    async fn record_token(&self, write: &Write<'_>) -> Result<Written, PortError>;
-
-    /// Stores that the issuer confirmed the closing of all tokens.
-    ///
-    /// **Caller**: only after [`TokenIssuer::close`](crate::TokenIssuer::close) was confirmed, and before it
-    /// observes anything that a deletion is decided on.
-    ///
-    /// # Errors
-    ///
-    /// See the trait.
-    async fn record_closed(&self, write: &Write<'_>) -> Result<Written, PortError>;
-
-    /// Stores what stands on the cluster.
-    ///
-    /// **Caller**: before anything is done about what was seen, in any phase. What is added was seen; what is
-    /// taken out was found gone by a direct read.
-    ///
-    /// # Errors
-    ///
-    /// See the trait.
-    async fn record_substrate(&self, write: &Write<'_>) -> Result<Written, PortError>;
-
-    /// Stores an accepted deletion request.
-    ///
-    /// A caller's request carries no epoch: it must go through whoever holds the lease, whose next write then
-    /// finds the version changed. **Implementer**: due at once, attempts forgotten.
-    ///
-    /// # Errors
-    ///
-    /// See the trait.
-    async fn record_deletion_intent(&self, write: &Write<'_>) -> Result<Written, PortError>;
-
-    /// Stores that a failed resource is retried.
-    ///
-    /// Like a deletion request, it is a caller's and carries no epoch. **Implementer**: due at once.
-    ///
-    /// # Errors
-    ///
-    /// See the trait.
-    async fn record_retry(&self, write: &Write<'_>) -> Result<Written, PortError>;
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError>;
 
     /// Stores the deletion request of a resource together with the new one that takes its place.
     ///
     /// **Guarantees**: one transaction. The deletion request is stored as by
-    /// [`record_deletion_intent`](Self::record_deletion_intent) and the new resource as by [`create`](Self::create),
+    /// [`WriteKind::DeletionIntent`] and the new resource as by [`create`](Self::create),
     /// each with its event, audit line and schedule, and with them the line that [`Replacement::audit`] makes. Any
     /// answer but `Stored` leaves nothing behind. The request id goes first: one that was used before answers
     /// [`Created::Replayed`] or [`Created::Conflict`], whatever became of the old resource since. Then come the

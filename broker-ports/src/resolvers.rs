@@ -1,4 +1,4 @@
-//! Stage 1, declare: what the neighbours know, read across the boundary in our own words.
+//! Declare: what the neighbours know, read across the boundary in our own words.
 //!
 //! Every view is plain data without secrets.
 
@@ -15,6 +15,7 @@ use broker_render::{CompositionName, InjectionStrategy, ParameterSchema, Provide
 use crate::error::PortError;
 
 /// Finds published blueprint versions.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait BlueprintResolver: Send + Sync {
     /// The version of that id; `None` if it was never published. **Implementer**: a published version never changes, so it may be cached for
@@ -32,6 +33,7 @@ pub trait BlueprintResolver: Send + Sync {
 }
 
 /// Finds clouds.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CloudResolver: Send + Sync {
     /// The cloud of that id; `None` if the inventory has none.
@@ -45,6 +47,7 @@ pub trait CloudResolver: Send + Sync {
 }
 
 /// Finds cloud credentials.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait CredentialResolver: Send + Sync {
     /// The credential of that id, if it is assigned to the Project. **Implementer**: one that exists and is
@@ -62,6 +65,7 @@ pub trait CredentialResolver: Send + Sync {
 }
 
 /// Reads where a Project lives on the management cluster.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait AssignmentReader: Send + Sync {
     /// The Project's namespace, whether it can take objects, and on which cluster it is; `None` if the Project was
@@ -75,6 +79,7 @@ pub trait AssignmentReader: Send + Sync {
 }
 
 /// Reads Resources within their Project, with the labels that become tags on the cloud.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait LabelTagResolver: Send + Sync {
     /// The Resource of that id, if it belongs to the Project. **Implementer**: a Resource of another Project is

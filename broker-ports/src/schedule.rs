@@ -1,4 +1,4 @@
-//! Stage 2, persist: who works on what, and when.
+//! Persist: who works on what, and when.
 
 mod brake;
 
@@ -30,6 +30,7 @@ pub type Wakeups = Pin<Box<dyn Stream<Item = ProvisionedResourceId> + Send>>;
 /// # Errors
 ///
 /// As for [`Repository`](crate::Repository).
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Schedule: Send + Sync {
     /// Claims work: answers leases on resources that nobody holds, the asking worker included.

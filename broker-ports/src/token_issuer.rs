@@ -1,4 +1,4 @@
-//! Stage 5, act: bootstrap tokens, at most one of which is alive per resource.
+//! Act: bootstrap tokens, at most one of which is alive per resource.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use crate::lease::LeaseEpoch;
 ///
 /// **Invariant**: at most one live token per resource, whatever crashes: every issue invalidates what was
 /// issued before and not consumed; and none once [`close`](Self::close) was confirmed.
+#[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait TokenIssuer: Send + Sync {
     /// Issues a token under an ordinal, atomically with all of this:
@@ -42,7 +43,7 @@ pub trait TokenIssuer: Send + Sync {
     /// Twice is once.
     ///
     /// **Caller**: before it observes anything that a teardown is decided on; puts the confirmation on record
-    /// ([`Repository::record_closed`](crate::Repository::record_closed)).
+    /// ([`WriteKind::Closed`](crate::WriteKind::Closed)).
     ///
     /// # Errors
     ///

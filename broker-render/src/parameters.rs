@@ -1,4 +1,4 @@
-//! Stage 1, what a caller may ask for: a blueprint's parameter schema, and the values that it accepts.
+//! What a caller may ask for: a blueprint's parameter schema, and the values that it accepts.
 //!
 //! A catalog writes its schema in a compact form or as a full JSON Schema; either way it is compiled once
 //! and then used for every declaration. Values come in as text and leave as canonical text with defaults

@@ -59,6 +59,24 @@ pub enum Armed {
     Standalone,
 }
 
+impl Armed {
+    /// What a resource is armed with; `None` for a Node that has no token yet.
+    ///
+    /// ```
+    /// use broker_domain::MeshRole;
+    /// use broker_render::Armed;
+    ///
+    /// assert_eq!(Armed::of(MeshRole::Standalone, None), Some(Armed::Standalone));
+    /// assert_eq!(Armed::of(MeshRole::Node, None), None);
+    /// ```
+    pub fn of(role: MeshRole, token: Option<BootstrapTokenId>) -> Option<Self> {
+        match role {
+            MeshRole::Standalone => Some(Self::Standalone),
+            MeshRole::Node => token.map(Self::Token),
+        }
+    }
+}
+
 impl fmt::Display for Armed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
-use broker_app::step::Mode;
 use broker_app::{
     Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig,
     Service, ServiceConfig, SweepReport, Sweeper, Work,
@@ -26,9 +26,9 @@ use broker_app::{
 use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId};
 use broker_kube::cache::Cache;
 use broker_pg::{EnrolError, PgMesh};
-use broker_ports::testing::builders::{id, worker};
 use broker_ports::{Deadlines, ReconcilerPorts, RelayPorts, ServicePorts};
 use broker_render::{Agent, ApiUrl, ProviderProfiles, namespace};
+use broker_testkit::builders::{id, worker};
 use kube::Client;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::PgPool;

@@ -25,6 +25,14 @@ pub type Right = (String, String, String);
 /// tests share a cluster.
 const PREFIX: &str = "plexsphere-provisioning-broker";
 
+/// Where an identity may write.
+enum Reach {
+    /// In the namespaces that it was admitted to, as the generated roles ask for.
+    Admitted,
+    /// In every namespace, absent ones included.
+    Everywhere,
+}
+
 /// An identity that holds generated roles and nothing else.
 pub struct BrokerIdentity {
     /// Sends requests under this identity, each once.
@@ -32,6 +40,7 @@ pub struct BrokerIdentity {
     /// The name by which the API server knows it.
     pub user: String,
     admin: Client,
+    reach: Reach,
     /// The roles that it holds, by name.
     roles: Mutex<BTreeMap<String, ClusterRole>>,
 }
@@ -43,9 +52,23 @@ impl BrokerIdentity {
     ///
     /// When it cannot be made.
     pub async fn new(cluster: &TestCluster, user: impl Into<String>) -> Self {
-        let user = user.into();
+        Self::reaching(Reach::Admitted, cluster, user.into()).await
+    }
+
+    /// An identity without any right, whose writer is bound to the whole cluster when it is granted. For tests of
+    /// writes to an absent namespace: a `RoleBinding` cannot stand there, and without one the API server answers
+    /// "forbidden" before it looks for the namespace.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn everywhere(cluster: &TestCluster, user: impl Into<String>) -> Self {
+        Self::reaching(Reach::Everywhere, cluster, user.into()).await
+    }
+
+    async fn reaching(reach: Reach, cluster: &TestCluster, user: String) -> Self {
         let (admin, client) = (cluster.admin().await, cluster.identity(&user).await);
-        Self { client, user, admin, roles: Mutex::default() }
+        Self { client, user, admin, reach, roles: Mutex::default() }
     }
 
     /// Installs generated roles under another prefix and waits until the API server enforces them. The writer is bound
@@ -62,7 +85,7 @@ impl BrokerIdentity {
                 serde_saphyr::from_str(&document.replace(PREFIX, prefix)).or_fail("a role");
             let name = role.name_any();
             roles.patch(&name, &platform(), &Patch::Apply(&role)).await.or_fail("a role");
-            if !is_writer(&role) {
+            if !self.is_bound_by_namespace(&role) {
                 let (name, binding) = self.binding(&name);
                 let binding: ClusterRoleBinding =
                     serde_json::from_value(binding).or_fail("a binding");
@@ -82,7 +105,7 @@ impl BrokerIdentity {
     pub async fn admit_to(&self, namespace: &str) {
         let bindings = Api::<RoleBinding>::namespaced(self.admin.clone(), namespace);
         let held: Vec<ClusterRole> = self.roles().values().cloned().collect();
-        for role in held.iter().filter(|role| is_writer(role)) {
+        for role in held.iter().filter(|role| self.is_bound_by_namespace(role)) {
             let (name, binding) = self.binding(&role.name_any());
             let binding: RoleBinding = serde_json::from_value(binding).or_fail("a binding");
             let bound = bindings.patch(&name, &platform(), &Patch::Apply(binding)).await;
@@ -137,6 +160,13 @@ impl BrokerIdentity {
             "subjects": [{"apiGroup": group, "kind": "User", "name": self.user}],
         });
         (name, binding)
+    }
+
+    fn is_bound_by_namespace(&self, role: &ClusterRole) -> bool {
+        match self.reach {
+            Reach::Admitted => is_writer(role),
+            Reach::Everywhere => false,
+        }
     }
 
     fn roles(&self) -> MutexGuard<'_, BTreeMap<String, ClusterRole>> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use broker_app::step::Mode;
+use broker_app::decide::Mode;
 use broker_app::{
     ConfigError, Error, Passed, Reconciler, Relay, Runner, RunnerConfig, Service, SweepReport,
     Sweeper, Work,
@@ -19,18 +19,18 @@ use broker_domain::{
     BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
     ProvisionedResource, ProvisionedResourceId,
 };
-use broker_ports::memory::{
+use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
     MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink, SequentialIds,
 };
-use broker_ports::testing::builders::{id, second};
-use broker_ports::testing::faults::{FaultPlan, Faults};
 use broker_ports::{
     Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Outbox,
     ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
+use broker_testkit::builders::{id, second};
+use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
 
 pub use explaining::decorated_service;

@@ -1,4 +1,4 @@
-//! Stage 6, emit: events over HTTP. Each envelope is one POST, and a 2xx acknowledges it.
+//! Emit: events over HTTP. Each envelope is one POST, and a 2xx acknowledges it.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Stage 1, declare: parameter values as a command line gives them, by `--values` and `--set`.
+//! Declare: parameter values as a command line gives them, by `--values` and `--set`.
 //!
 //! The file is the ground, `--set` goes on top of it. A value may replace a value; what would silently drop
 //! or bend a part of the structure is refused by its path. No message repeats a value: it may have been

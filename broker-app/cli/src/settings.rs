@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use broker_app::step::Mode;
+use broker_app::decide::Mode;
 use broker_render::ApiUrl;
 use secrecy::SecretString;
 

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
-use broker_app::step::Mode;
 use broker_app::{
     Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service, ServiceConfig,
     Sweeper,
 };
 use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::memory::{
+use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
     MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
 };
-use broker_ports::testing::builders::{id, project, second, worker};
 use broker_ports::{
     Actor, CloudView, CorrelationId, CredentialView, Deadlines, EventSink, NamespaceObservation,
     PageSize, ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
+use broker_testkit::builders::{id, project, second, worker};
 use serde_json::Value;
 
 use crate::catalog::{Catalog, Checked};

@@ -10,7 +10,7 @@ use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
 
 use super::budgets::Budgets;
-use crate::step::Mode;
+use crate::decide::Mode;
 
 /// A fact, or why it is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Facts {
     /// The place of its Project.
     pub assignment: Reference<bool>,
     /// A digest of what would be applied now, or why it cannot be rendered; `None` where nothing would be.
-    pub desired: Option<Result<Digest, String>>,
+    pub desired: Option<Result<Option<Digest>, String>>,
     /// The Composition of its blueprint; `None` where nothing would be applied.
     pub composition: Option<CompositionName>,
     /// Labels that become no tag.

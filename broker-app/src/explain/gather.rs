@@ -15,10 +15,10 @@ use broker_render::Armed;
 use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
 use super::{Explanation, explain, without_row};
 use crate::call::{Kind, call};
+use crate::declare::{References, Resolvers, Views};
 use crate::error::{Error, in_words};
 use crate::observe::{is_listed, target};
 use crate::service::Service;
-use crate::views::{References, Resolvers, Views};
 
 /// Stands where words of others were that could not be scrubbed.
 const WITHHELD: &str = "(withheld: what was injected is not at hand to be taken out of it)";
@@ -140,13 +140,10 @@ impl Service {
             None => (None, None),
         };
         let desired = views.as_ref().map(|views| {
-            let armed = match resource.mesh_role() {
-                MeshRole::Standalone => Some(Armed::Standalone),
-                MeshRole::Node => resource.bootstrap_token_id().map(Armed::Token),
-            };
             let xr = views.xr(&resource).map_err(|error| error.to_string())?;
-            let armed = armed.unwrap_or(Armed::Standalone);
-            Ok((xr.armed(&armed).digest(), xr.skipped_tags().to_vec()))
+            let armed = Armed::of(resource.mesh_role(), resource.bootstrap_token_id());
+            let digest = armed.map(|armed| xr.armed(&armed).digest());
+            Ok((digest, xr.skipped_tags().to_vec()))
         });
         let skipped_tags = desired.iter().flatten().flat_map(|(_, tags)| tags.clone()).collect();
         Facts {

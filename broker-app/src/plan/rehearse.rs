@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::diff::changes;
 use super::{ApplyPurpose, PlannedAnswer, PlannedApply, PlannedStep};
+use crate::act::requests::{Enrolment, Requests};
 use crate::call::{Kind, call};
+use crate::decide::{Answer, Effect, Ending, PassState, Verdict, step};
 use crate::error::{Error, in_words};
 use crate::observe::Observed;
-use crate::request::{Enrolment, Requests};
 use crate::service::Service;
-use crate::step::{Answer, Effect, Ending, PassState, Verdict, step};
 
 /// A pass that is only rehearsed.
 pub(super) struct Rehearsal<'a> {

@@ -15,9 +15,9 @@ use super::chores::Chores;
 use super::hinted::Hinted;
 use super::lanes::{Job, Lanes};
 use crate::call::{Kind, call};
+use crate::decide::{Ending, Mode};
 use crate::error::{Error, in_words};
-use crate::pass::Passed;
-use crate::step::{Ending, Mode};
+use crate::reconcile::Passed;
 use crate::sweep::{SweepReport, Work};
 use crate::telemetry;
 

@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Runner;
+use super::purge::Purge;
+use crate::emit::Relay;
 use crate::error::in_words;
-use crate::purge::Purge;
-use crate::relay::Relay;
 
 /// The tasks that do the chores.
 pub(super) struct Chores(JoinSet<()>);

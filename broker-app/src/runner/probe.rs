@@ -7,9 +7,9 @@ use std::time::Duration;
 use broker_domain::ProvisionedResourceId;
 use tokio::time::Instant;
 
+use crate::emit::RelayReport;
 use crate::error::Error;
-use crate::pass::Passed;
-use crate::relay::RelayReport;
+use crate::reconcile::Passed;
 use crate::sweep::{SweepReport, Trouble, Work};
 
 /// A probe that fails has not seen a sweep finish within this many intervals.

@@ -11,9 +11,10 @@ use broker_ports::{
 use super::Service;
 use super::steer::for_everybody;
 use crate::call::{Kind, call};
+use crate::decide::Mode;
 use crate::error::{Error, in_words};
 use crate::observe::{brakes, read_applied};
-use crate::step::Mode;
+use crate::sweep::is_expected;
 
 /// The brakes of the cluster that the broker works on, and what is lost there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,8 +157,7 @@ impl Service {
             let page = ports.repository.sweep_page(&query);
             let page = call(PortName::Repository, Kind::Read, deadlines.store, page).await?;
             let here = page.rows.iter().filter(|row| row.cluster.as_ref() == Some(cluster));
-            let wanted = here.filter(|row| row.phase.is_converging() && row.applied.is_some());
-            for row in wanted {
+            for row in here.filter(|row| is_expected(row)) {
                 match read_applied(ports, deadlines, row.id).await {
                     Ok(read) => losses.absent.extend(read.and_then(Absence::of)),
                     Err(error) if is_of_one(&error) => losses.unread.push(unread(row.id, &error)),

@@ -1,4 +1,4 @@
-//! Stage 6, by hand: many events that were set aside are resumed at once.
+//! Many events that were set aside are resumed at once.
 
 use broker_domain::{NotFound, ProjectId};
 use broker_ports::{EventsOf, PageSize, PortName, RequestContext, Resume, Scope, SetAsideOf};

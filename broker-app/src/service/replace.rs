@@ -6,8 +6,8 @@ use broker_domain::{
 use broker_ports::{Created, PortName, Replaced, Replacement, RequestContext};
 
 use super::Service;
-use super::provision::conflict;
 use crate::call::{Kind, call};
+use crate::declare::conflict;
 use crate::error::Error;
 use crate::telemetry;
 

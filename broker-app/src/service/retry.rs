@@ -1,7 +1,7 @@
 //! Retry: a failed resource whose cause is fixed converges again.
 
 use broker_domain::{ProvisionedResource, ProvisionedResourceId};
-use broker_ports::{RequestContext, Write};
+use broker_ports::{RequestContext, Write, WriteKind};
 
 use super::Service;
 use crate::error::Error;
@@ -23,7 +23,7 @@ impl Service {
         loop {
             let change = race.resource().retry(self.stamp())?;
             let write = Write::by_caller(&change, context.attribution());
-            let sent = self.ports.repository.record_retry(&write);
+            let sent = self.ports.repository.write(WriteKind::Retry, &write);
             if let Some(retried) = race.attempt(&change, sent).await? {
                 return Ok(retried);
             }

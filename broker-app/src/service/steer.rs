@@ -5,13 +5,13 @@ use broker_domain::{
 };
 use broker_ports::{
     AuditAction, AuditEntry, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome, PortName,
-    RequestContext, Resume, Scope, SetAside, Write, Written,
+    RequestContext, Resume, Scope, SetAside, Write, WriteKind, Written,
 };
 
 use super::{Service, ServiceConfig};
 use crate::call::{Kind, call};
+use crate::decide::Mode;
 use crate::error::{Error, for_schedule};
-use crate::step::Mode;
 use crate::telemetry;
 
 impl Service {
@@ -145,7 +145,7 @@ impl Service {
             call(PortName::TokenIssuer, Kind::Write, patience, closed).await?;
             if let Some(change) = resource.record_closed(self.ports.clock.now())? {
                 let write = Write::by_worker(&change, lease.epoch, context.attribution());
-                let sent = self.ports.repository.record_closed(&write);
+                let sent = self.ports.repository.write(WriteKind::Closed, &write);
                 self.committed(&resource, sent).await?;
                 resource = change.into_resource();
             }
@@ -153,7 +153,7 @@ impl Service {
         let change = resource.abandon(self.stamp())?;
         let write = Write::by_worker(&change, lease.epoch, context.attribution());
         let write = write.with_event_data(reason);
-        self.committed(&resource, self.ports.repository.update_phase(&write)).await?;
+        self.committed(&resource, self.ports.repository.write(WriteKind::Phase, &write)).await?;
         telemetry::changed(&resource, change.resource());
         Ok(change.into_resource())
     }

@@ -3,10 +3,12 @@
 //! What a cache shows is a hint. It is enough to see that nothing has to be done; it is never acted on. A row
 //! that needs attention gets a pass, which reads everything anew.
 
-use broker_domain::{Action, MeshRole, NodeObservation, ObservedXr, OnFailure, Phase, next};
+use broker_domain::{Action, NodeObservation, OnFailure, Phase, next};
 use broker_ports::{Arming, CachedXr, CompactRow, ConfigPresence, Lane};
 use broker_render::{Armed, Digest};
 use time::OffsetDateTime;
+
+use crate::observe::{facts, needs_config};
 
 /// What a sweep knows about one row.
 pub(super) struct Glance<'a> {
@@ -78,14 +80,8 @@ fn misses_config(glance: &Glance<'_>) -> bool {
     let CachedXr::Seen { status, config: ConfigPresence::Missing, .. } = cached else {
         return false;
     };
-    let needed = match row.phase {
-        Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
-            !status.deleting && !status.terminal_failure()
-        }
-        Phase::Deregistering | Phase::Deprovisioning => status.deleting,
-        Phase::Failed | Phase::Deleted => false,
-    };
-    needed && *namespace_ready
+    let composed_left = false;
+    needs_config(row.phase, Some(status), composed_left) && *namespace_ready
 }
 
 fn on_the_way_up(glance: &Glance<'_>) -> bool {
@@ -94,14 +90,9 @@ fn on_the_way_up(glance: &Glance<'_>) -> bool {
         // Absent, perhaps. A fresh declaration whose namespace is not ready has nothing to wait for here.
         return row.phase != Phase::Pending || *namespace_ready;
     };
-    let facts = ObservedXr {
-        xr_exists: true,
-        crossplane_ready: status.crossplane_ready(row.phase),
-        terminal_failure: status.terminal_failure(),
-        node: *node,
-        residue: true,
-    };
-    let (action, phase) = next(&facts, row.phase);
+    // The cache does not show what it composed, and only a teardown asks for that.
+    let residue = true;
+    let (action, phase) = next(&facts(Some(status), row.phase, *node, residue), row.phase);
     let references_recorded = row.references_digest == Some(*references);
     let uid_recorded = *armed == Arming::Shell
         || row.applied.as_ref().is_some_and(|applied| applied.as_str() == version.uid);
@@ -112,16 +103,9 @@ fn on_the_way_up(glance: &Glance<'_>) -> bool {
         Action::Noop => false,
         Action::Apply => {
             // What is being deleted is left alone until it is gone.
-            !status.deleting && (own(row) != Some(*armed) || *desired != Some(*owned))
+            let own = Armed::of(row.mesh_role, row.bootstrap_token_id).map(Arming::Armed);
+            !status.deleting && (own != Some(*armed) || *desired != Some(*owned))
         }
         Action::DeregisterNode | Action::DeleteSubstrate => true,
-    }
-}
-
-/// What the row would be armed with.
-fn own(row: &CompactRow) -> Option<Arming> {
-    match row.mesh_role {
-        MeshRole::Standalone => Some(Arming::Armed(Armed::Standalone)),
-        MeshRole::Node => row.bootstrap_token_id.map(|token| Arming::Armed(Armed::Token(token))),
     }
 }

@@ -23,7 +23,7 @@ use super::report::SweepReport;
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
-use crate::orphans::Orphans;
+use crate::sweep::orphans::Orphans;
 
 /// The kinds that objects of ours may be of, by what they follow from.
 #[derive(Default)]

@@ -24,8 +24,8 @@ use super::belongings::Kinds;
 use super::losses::is_lost;
 use super::patience::Patience;
 use crate::call::{Kind, call};
+use crate::declare::{Resolvers, Views, expect_here};
 use crate::error::Error;
-use crate::views::{Resolvers, Views, expect_here};
 
 /// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;
@@ -211,7 +211,7 @@ impl<'a> Observations<'a> {
             };
         let desired = match (to_be_rendered(row, &cached), labels) {
             (Some(parameters), Some(labels)) => {
-                Some(self.desired(row, parameters, blueprint, &labels?).await?)
+                self.desired(row, parameters, blueprint, &labels?).await?
             }
             (Some(_), None) => return Err(Arc::new(unanswered(PortName::LabelTagResolver))),
             (None, _) => None,
@@ -219,14 +219,14 @@ impl<'a> Observations<'a> {
         Ok(Facts { cached, version: row.version, node, desired, namespace_ready })
     }
 
-    /// The digest of what would be applied now, without the injection.
+    /// The digest of what would be applied now, without the injection; `None` for a Node that has no token yet.
     async fn desired(
         &mut self,
         row: &CompactRow,
         parameters: &Parameters,
         blueprint: Arc<BlueprintVersionView>,
         labels: &Labels,
-    ) -> Asked<Digest> {
+    ) -> Asked<Option<Digest>> {
         let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
         let cloud = self.cloud(credential.cloud_id).await?;
         let views = Views::new(blueprint, credential, cloud, labels);
@@ -235,9 +235,9 @@ impl<'a> Observations<'a> {
             project: row.project_id,
             blueprint_version: row.blueprint_version_id,
         };
-        let armed = row.bootstrap_token_id.map_or(Armed::Standalone, Armed::Token);
-        let rendered = views.render(identity, row.mesh_role, parameters);
-        Ok(rendered.map_err(Error::from)?.armed(&armed).digest())
+        let rendered = views.render(identity, row.mesh_role, parameters).map_err(Error::from)?;
+        let armed = Armed::of(row.mesh_role, row.bootstrap_token_id);
+        Ok(armed.map(|armed| rendered.armed(&armed).digest()))
     }
 
     /// The labels of the rows that are to be rendered. Where many cannot be had at once, each is asked for by

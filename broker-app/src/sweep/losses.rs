@@ -27,7 +27,7 @@ struct LostXr {
 }
 
 /// The composite resource should stand.
-pub(super) fn is_expected(row: &CompactRow) -> bool {
+pub(crate) fn is_expected(row: &CompactRow) -> bool {
     row.phase.is_converging() && row.applied.is_some()
 }
 

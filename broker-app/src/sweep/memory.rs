@@ -71,7 +71,7 @@ impl<T> InOrder<T> {
 
 #[cfg(test)]
 mod tests {
-    use broker_ports::testing::builders::id;
+    use broker_testkit::builders::id;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use broker_ports::{Brake, CachedXr, ConfigPresence, SpecState};
 
 use super::Work;
 use crate::error::{Error, in_words};
-use crate::orphans::Orphan;
+use crate::sweep::orphans::Orphan;
 
 /// What a sweep found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use super::report::SweepReport;
 use super::{Known, Work};
 use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
+use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::{brakes, read_applied};
-use crate::step::Mode;
 
 /// One sweep under way.
 pub(super) struct Round<'a> {

@@ -30,7 +30,7 @@ fn taken(row: Option<DoneRow>) -> Acknowledged {
 }
 
 impl PgStore {
-    pub(super) async fn claim_events(
+    pub(super) async fn lease_events(
         &self,
         request: &ClaimEvents,
     ) -> Result<Vec<ClaimedEvent>, PortError> {
@@ -44,7 +44,7 @@ impl PgStore {
         rows.into_iter().map(|row| row.into_event(&request.worker)).collect()
     }
 
-    pub(super) async fn acknowledge_event(
+    pub(super) async fn remove_delivered(
         &self,
         claim: &EventClaim,
     ) -> Result<Acknowledged, PortError> {
@@ -57,7 +57,7 @@ impl PgStore {
         ACKNOWLEDGE_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
-    pub(super) async fn delay_event(
+    pub(super) async fn postpone_event(
         &self,
         claim: &EventClaim,
         wait: Duration,
@@ -77,7 +77,7 @@ impl PgStore {
         DELAY_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
-    pub(super) async fn set_aside_event(
+    pub(super) async fn mark_set_aside(
         &self,
         claim: &EventClaim,
         reason: &str,
@@ -92,7 +92,7 @@ impl PgStore {
         SET_ASIDE_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
-    pub(super) async fn resume_events(
+    pub(super) async fn take_up_events(
         &self,
         id: ProvisionedResourceId,
         how: Resume,
@@ -114,7 +114,7 @@ impl PgStore {
         row.map(ResumedRow::into_set_aside).transpose()
     }
 
-    pub(super) async fn purge_events(
+    pub(super) async fn remove_old_events(
         &self,
         retention: Duration,
         limit: PageSize,
@@ -129,7 +129,7 @@ impl PgStore {
         Ok(purged.unsigned_abs())
     }
 
-    pub(super) async fn backlog(&self) -> Result<Backlog, PortError> {
+    pub(super) async fn count_waiting(&self) -> Result<Backlog, PortError> {
         let mut connection = self.connection().await?;
         let BacklogRow { depth, set_aside, oldest } =
             BACKLOG.one(&mut connection, ()).await.harmless()?;
@@ -138,7 +138,7 @@ impl PgStore {
 }
 
 impl PgStore {
-    pub(super) async fn set_aside_events(
+    pub(super) async fn select_set_aside(
         &self,
         of: EventsOf,
         limit: PageSize,

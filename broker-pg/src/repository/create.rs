@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
+//! Persist on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
 
 use broker_domain::{ClusterId, Error, Event, NotFound, Snapshot};
 use broker_ports::{Admitted, Created, PortError, wire};
@@ -128,7 +128,7 @@ pub async fn create_in(
 }
 
 impl PgStore {
-    pub(super) async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+    pub(super) async fn insert_new(&self, admitted: &Admitted) -> Result<Created, PortError> {
         create(&mut *self.connection().await?, admitted, Lost::MayHaveHappened).await
     }
 }

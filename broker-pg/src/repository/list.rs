@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: pages of resources, in the order of their ids, and the moment below which they are
+//! Persist on Postgres: pages of resources, in the order of their ids, and the moment below which they are
 //! complete.
 
 use broker_domain::{Phase, ProvisionedResourceId};
@@ -170,7 +170,7 @@ pub(super) fn beginning(after: Option<ProvisionedResourceId>) -> Uuid {
 }
 
 impl PgStore {
-    pub(super) async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
+    pub(super) async fn select_page(&self, query: &ListQuery) -> Result<ListPage, PortError> {
         let by = |filtered: bool| usize::from(filtered);
         let statement = &LISTS[by(query.project.is_some())][by(query.phase.is_some())]
             [by(query.updated_since.is_some())];

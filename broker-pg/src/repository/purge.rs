@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: removing what was Deleted for long.
+//! Persist on Postgres: removing what was Deleted for long.
 
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{Actor, AuditAction, PortError, PurgeRequest};
@@ -55,7 +55,7 @@ SELECT id FROM gone ORDER BY id",
 );
 
 impl PgStore {
-    pub(super) async fn purge_deleted(
+    pub(super) async fn delete_old(
         &self,
         request: &PurgeRequest,
     ) -> Result<Vec<ProvisionedResourceId>, PortError> {

@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: one resource, by its id or by the request that it came of.
+//! Persist on Postgres: one resource, by its id or by the request that it came of.
 
 use broker_domain::{ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId};
 use broker_ports::{PortError, StoredRequest};
@@ -58,7 +58,7 @@ pub(crate) const GET_BY_REQUEST: Statement<RequestValues<'_>, ResourceRow> = Sta
 );
 
 impl PgStore {
-    pub(super) async fn get_by_id(
+    pub(super) async fn select_by_id(
         &self,
         id: ProvisionedResourceId,
     ) -> Result<Option<ProvisionedResource>, PortError> {
@@ -68,7 +68,7 @@ impl PgStore {
         row.map(ResourceRow::into_resource).transpose()
     }
 
-    pub(super) async fn get_in_project(
+    pub(super) async fn select_in_project(
         &self,
         project: ProjectId,
         id: ProvisionedResourceId,
@@ -79,7 +79,7 @@ impl PgStore {
         row.map(ResourceRow::into_resource).transpose()
     }
 
-    pub(super) async fn get_by_request(
+    pub(super) async fn select_by_request(
         &self,
         project: ProjectId,
         request: &RequestId,

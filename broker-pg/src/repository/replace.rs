@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: a new resource in the place of an old one, in one transaction.
+//! Persist on Postgres: a new resource in the place of an old one, in one transaction.
 
 use broker_ports::{Created, PortError, Replaced, Replacement, WriteKind, Written};
 use sqlx::PgConnection;
@@ -11,7 +11,10 @@ use crate::store::PgStore;
 use crate::transaction;
 
 impl PgStore {
-    pub(super) async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+    pub(super) async fn insert_replacement(
+        &self,
+        replacement: &Replacement,
+    ) -> Result<Replaced, PortError> {
         let mut transaction = transaction::begin(&self.pool).await.harmless()?;
         let replaced = replace(&mut transaction, replacement).await;
         if matches!(replaced, Ok(Replaced::Created(Created::Stored))) {

@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: a resource as its row. What the domain would not accept is refused here, with the
+//! Persist on Postgres: a resource as its row. What the domain would not accept is refused here, with the
 //! names of table, column and id.
 
 use std::collections::BTreeSet;

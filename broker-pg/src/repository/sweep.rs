@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: pages of everything that is not at rest, as rows just wide enough for a sweep.
+//! Persist on Postgres: pages of everything that is not at rest, as rows just wide enough for a sweep.
 
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, CloudCredentialId, Error, MeshRole, OnFailure,
@@ -107,7 +107,10 @@ pub(crate) const NOW: Statement<(), NowRow> =
     Statement::new("repository.now", "SELECT statement_timestamp() AS now");
 
 impl PgStore {
-    pub(super) async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+    pub(super) async fn select_sweep_page(
+        &self,
+        query: &SweepQuery,
+    ) -> Result<SweepPage, PortError> {
         let SweepQuery { project, after, limit, bytes, .. } = *query;
         let (after, most, within) = (beginning(after), one_more(limit), bytes.get().into());
         let mut connection = self.connection().await?;

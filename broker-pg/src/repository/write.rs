@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: every write of a stored resource is this one statement.
+//! Persist on Postgres: every write of a stored resource is this one statement.
 
 use broker_domain::{Phase, Snapshot};
 use broker_ports::{PortError, Write, WriteKind, Written};
@@ -110,7 +110,7 @@ SELECT status, verdict FROM judged",
 );
 
 impl PgStore {
-    pub(super) async fn write(
+    pub(super) async fn update_row(
         &self,
         kind: WriteKind,
         write: &Write<'_>,

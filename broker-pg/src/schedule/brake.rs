@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: the brakes of a cluster, which every replica obeys.
+//! Persist on Postgres: the brakes of a cluster, which every replica obeys.
 
 use broker_domain::{ClusterId, Error, ProjectId};
 use broker_ports::{Attribution, AuditAction, Brake, BrakeRelease, PortError};

@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: who gets what. Projects take turns, and what is claimed by one is claimed by no other.
+//! Persist on Postgres: who gets what. Projects take turns, and what is claimed by one is claimed by no other.
 
 use broker_domain::{ClusterId, Error, ProvisionedResourceId};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, Lease, LeaseEpoch, PortError, WorkerId};
@@ -177,7 +177,7 @@ const fn name(lane: Lane) -> &'static str {
 }
 
 impl PgStore {
-    pub(super) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+    pub(super) async fn lease_due(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
         let worker = request.worker.as_str();
         let lease_microseconds = microseconds(request.lease_for);
         let cluster_id = request.cluster.as_ref().map(ClusterId::as_str);

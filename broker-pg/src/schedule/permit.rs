@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: permits for what was lost, within one budget for all replicas.
+//! Persist on Postgres: permits for what was lost, within one budget for all replicas.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: giving a lease back, with a back-off after a failure.
+//! Persist on Postgres: giving a lease back, with a back-off after a failure.
 
 use broker_domain::Version;
 use broker_ports::{Backoff, Lease, PassOutcome, PortError, Released};
@@ -70,7 +70,7 @@ RETURNING true AS done",
 );
 
 impl PgStore {
-    pub(super) async fn release(
+    pub(super) async fn end_lease(
         &self,
         lease: &Lease,
         seen: Version,

@@ -1,4 +1,4 @@
-//! Stage 2 on Postgres: hints by NOTIFY. They are sent by the statements and triggers that make something due
+//! Persist on Postgres: hints by NOTIFY. They are sent by the statements and triggers that make something due
 //! at once, arrive when those are committed, and carry an id and nothing else.
 
 use broker_domain::ProvisionedResourceId;
@@ -15,7 +15,7 @@ const CHANNEL: &str = "plexsphere_provisioning_broker";
 impl PgStore {
     /// Takes a connection of the pool for as long as the stream lives. A connection that is lost is replaced
     /// by another one; what was sent in between is lost, as hints may be. If none can be had, the stream ends.
-    pub(super) async fn wakeups(&self) -> Result<Wakeups, PortError> {
+    pub(super) async fn listen(&self) -> Result<Wakeups, PortError> {
         let mut listener = PgListener::connect_with(&self.pool).await.harmless()?;
         listener.listen(CHANNEL).await.harmless()?;
         Ok(Box::pin(stream::unfold(listener, |mut listener| async move {

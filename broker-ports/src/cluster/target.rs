@@ -33,6 +33,13 @@ pub struct ConfigKind {
     pub scope: ProviderConfigScope,
 }
 
+impl ConfigKind {
+    /// A kind of this API version and scope.
+    pub const fn new(api_version: String, kind: String, scope: ProviderConfigScope) -> Self {
+        Self { api_version, kind, scope }
+    }
+}
+
 impl From<ProviderProfile> for ConfigKind {
     fn from(profile: ProviderProfile) -> Self {
         Self { api_version: profile.api_version(), kind: profile.kind, scope: profile.scope }

@@ -133,8 +133,8 @@ impl ApplyRequest {
     }
 
     /// The same request once more, for one that arrives late. The manifest itself is not copied.
-    #[cfg(feature = "testing")]
-    pub(crate) fn handle(&self) -> Self {
+    #[must_use]
+    pub fn handle(&self) -> Self {
         let Self { project, precondition, body } = self;
         Self { project: *project, precondition: precondition.clone(), body: Arc::clone(body) }
     }

@@ -67,20 +67,3 @@ pub enum Replaced {
     /// The old resource changed since it was read, or it is gone. Nothing was written.
     Stale,
 }
-
-#[cfg(all(test, feature = "testing"))]
-mod tests {
-    use super::*;
-    use crate::testing::builders::{resource, stamp};
-
-    #[test]
-    fn replacement_of_a_deleted_resource_is_refused() {
-        let old = resource().deleted().build();
-        let new = resource().numbered(2).admitted();
-        let error = Replacement::new(&old, new, stamp(9_001, 500)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "phase: is Deleted, so there is nothing left to replace; use provision instead"
-        );
-    }
-}

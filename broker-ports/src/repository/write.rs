@@ -45,17 +45,30 @@ impl<'a> Write<'a> {
 /// Here, and not in an adapter, so that all of them refuse and record the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// [`Repository::update_phase`](crate::Repository::update_phase).
+    /// A change of phase.
     Phase,
-    /// [`Repository::record_token`](crate::Repository::record_token).
+    /// The id of a token that was issued, before the token is put anywhere.
+    ///
+    /// **Caller**: puts the token nowhere unless this was committed. After `Unknown` it ends the pass; the next
+    /// one reads which of the two happened.
     Token,
-    /// [`Repository::record_closed`](crate::Repository::record_closed).
+    /// The issuer confirmed the closing of all tokens.
+    ///
+    /// **Caller**: only after [`TokenIssuer::close`](crate::TokenIssuer::close) was confirmed, and before it
+    /// observes anything that a deletion is decided on.
     Closed,
-    /// [`Repository::record_substrate`](crate::Repository::record_substrate).
+    /// What stands on the cluster.
+    ///
+    /// **Caller**: before anything is done about what was seen, in any phase. What is added was seen; what is
+    /// taken out was found gone by a direct read.
     Substrate,
-    /// [`Repository::record_deletion_intent`](crate::Repository::record_deletion_intent).
+    /// An accepted deletion request.
+    ///
+    /// A caller's request carries no epoch: it goes through although a worker holds the lease, and that worker's next
+    /// write then finds the version changed. **Implementer**: due at once, attempts forgotten.
     DeletionIntent,
-    /// [`Repository::record_retry`](crate::Repository::record_retry).
+    /// A failed resource is retried. Like a deletion request, it is a caller's and carries no epoch. **Implementer**:
+    /// due at once.
     Retry,
 }
 
@@ -69,6 +82,18 @@ impl WriteKind {
         Self::DeletionIntent,
         Self::Retry,
     ];
+
+    /// Its name in traces and fault plans.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Phase => "update_phase",
+            Self::Token => "record_token",
+            Self::Closed => "record_closed",
+            Self::Substrate => "record_substrate",
+            Self::DeletionIntent => "record_deletion_intent",
+            Self::Retry => "record_retry",
+        }
+    }
 
     /// Whether a change may be written this way onto a row in the stored phase. Asked after version and
     /// epoch were found to be right.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use broker_domain::Version;
 use broker_pg::{PgStore, resilient};
-use broker_ports::testing::builders::{rows, worker};
 use broker_ports::{ClaimRequest, ClaimTarget, Lane, PassOutcome, Schedule};
+use broker_testkit::builders::{rows, worker};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool};
 use uuid::Uuid;

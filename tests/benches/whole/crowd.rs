@@ -12,15 +12,15 @@ use broker_domain::{
     BootstrapTokenId, ClusterId, MeshRole, Phase, ProjectId, ProvisionedResource,
     ProvisionedResourceId, ReferencesDigest, RequestId, Version,
 };
-use broker_ports::testing::builders::id;
 use broker_ports::{
     Admitted, Applied, ApplyRequest, Arming, Attribution, AuditRecord, CachedXr, Cluster,
     CompactRow, ConditionStatus, Created, DeleteRequest, Deleted, DryRun, Hints, Inspection,
     ListPage, ListQuery, NodeDeregistrar, ObjectVersion, OwnedPage, OwnedQuery, PageSize,
     PortError, PurgeRequest, Reading, Replaced, Replacement, Repository, StoredRequest, SweepPage,
-    SweepQuery, Target, Watermark, Write, Written, XrStatus, XrTarget,
+    SweepQuery, Target, Watermark, Write, WriteKind, Written, XrStatus, XrTarget,
 };
 use broker_render::{Armed, Digest};
+use broker_testkit::builders::id;
 use broker_tests::real::reconciler_config;
 use broker_tests::world::{NODE, World, xrd_of};
 use sqlx::types::time::OffsetDateTime;
@@ -164,27 +164,7 @@ impl Repository for Crowd {
         not_played()
     }
 
-    async fn update_phase(&self, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
-    }
-
-    async fn record_token(&self, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
-    }
-
-    async fn record_closed(&self, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
-    }
-
-    async fn record_substrate(&self, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
-    }
-
-    async fn record_deletion_intent(&self, _: &Write<'_>) -> Result<Written, PortError> {
-        not_played()
-    }
-
-    async fn record_retry(&self, _: &Write<'_>) -> Result<Written, PortError> {
+    async fn write(&self, _: WriteKind, _: &Write<'_>) -> Result<Written, PortError> {
         not_played()
     }
 

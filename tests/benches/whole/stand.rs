@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use broker_app::{LogEventSink, Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Sweeper};
 use broker_kube::cache::Cache;
-use broker_ports::testing::builders::{rows, worker};
 use broker_ports::{EventSink, ReconcilerPorts, RelayPorts, ServicePorts};
+use broker_testkit::builders::{rows, worker};
 use broker_tests::TestCluster;
 use broker_tests::cluster::Mark;
 use broker_tests::real::{PATIENCE, RealWorld, reconciler_config};

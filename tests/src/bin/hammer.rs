@@ -19,7 +19,9 @@ use broker_ports::{
     Actor, Admitted, Attribution, ClaimEvents, ClaimRequest, ClaimTarget, CorrelationId,
     DeliveryFailure, Due, FailureClass, Lane, Lease, ListQuery, Outbox, PassOutcome, PortError,
     Repository, Resume, Schedule, SweepQuery, WorkerId, Write, WriteKind, Written,
-    testing::builders::{cluster, composed, declaration, project, rows, second, valid_parameters},
+};
+use broker_testkit::builders::{
+    cluster, composed, declaration, project, rows, second, valid_parameters,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use sqlx::postgres::PgPoolOptions;
@@ -221,14 +223,7 @@ impl Hammer {
     }
 
     async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
-        match kind {
-            WriteKind::Phase => self.store.update_phase(write).await,
-            WriteKind::Token => self.store.record_token(write).await,
-            WriteKind::Closed => self.store.record_closed(write).await,
-            WriteKind::Substrate => self.store.record_substrate(write).await,
-            WriteKind::DeletionIntent => self.store.record_deletion_intent(write).await,
-            WriteKind::Retry => self.store.record_retry(write).await,
-        }
+        self.store.write(kind, write).await
     }
 
     async fn ask_for_deletion(&mut self) -> Result<(), PortError> {
@@ -236,7 +231,7 @@ impl Hammer {
         let stamp = self.stamp(resource.version().get())?;
         let Some(change) = resource.request_deletion(stamp) else { return Ok(()) };
         let write = Write::by_caller(&change, &self.by);
-        self.store.record_deletion_intent(&write).await.map(drop)
+        self.store.write(WriteKind::DeletionIntent, &write).await.map(drop)
     }
 
     async fn relay(&mut self) -> Result<(), PortError> {

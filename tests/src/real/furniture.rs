@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 
 use broker_domain::{MeshRole, ProjectId};
+use broker_memory::BlueprintDocuments;
 use broker_pg::migrate;
-use broker_ports::memory::BlueprintDocuments;
 use broker_render::{InjectionStrategy, ProviderProfiles, Xrd, namespace};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};

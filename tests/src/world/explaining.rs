@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use broker_app::decide::Mode;
 use broker_app::explain::{Budgets, Explanation};
-use broker_app::step::Mode;
 use broker_app::{Service, ServiceConfig};
 use broker_domain::ProvisionedResourceId;
+use broker_memory::SequentialIds;
 use broker_ports::ServicePorts;
-use broker_ports::memory::SequentialIds;
-use broker_ports::testing::faults::{FaultPlan, Faults};
+use broker_testkit::faults::{FaultPlan, Faults};
 
 use super::wiring::service_config;
 use super::{World, operator};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
-use broker_app::step::Mode;
 use broker_app::{ReconcilerConfig, RelayConfig, RunnerConfig, ServiceConfig};
-use broker_ports::testing::builders::{rows, worker};
-use broker_ports::testing::faults::Faults;
 use broker_ports::{Deadlines, ReconcilerPorts};
 use broker_render::{Agent, ApiUrl, ProviderProfiles, Xrd};
+use broker_testkit::builders::{rows, worker};
+use broker_testkit::faults::Faults;
 
 use super::LEASE;
 

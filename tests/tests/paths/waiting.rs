@@ -1,6 +1,6 @@
 //! What is waited for, what is refused, and what is left alone.
 
-use broker_app::{Passed, step::Ending};
+use broker_app::{Passed, decide::Ending};
 use broker_domain::{OnFailure, Phase, RequestId};
 use broker_tests::real::Behaviour;
 use broker_tests::world::{NODE, operator};

@@ -1,6 +1,7 @@
 //! The Kubernetes adapter on a real API server: the contract of its port, and one test for each fact about
 //! Kubernetes and Crossplane that it has to respect.
 
+mod adapter;
 pub(crate) mod fixture;
 mod roles;
 mod usage;

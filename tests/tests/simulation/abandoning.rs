@@ -1,11 +1,11 @@
 //! Giving up a teardown: on what it works, and what a failed attempt leaves behind.
 
+use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
-use broker_app::step::Mode;
 use broker_domain::{ClusterId, Phase, ProvisionedResource};
 use broker_ports::Schedule;
-use broker_ports::testing::faults::{Fault, FaultPlan};
 use broker_ports::{AuditAction, PortName};
+use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
 
 /// A world with one resource whose deletion is under way.

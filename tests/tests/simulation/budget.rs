@@ -10,14 +10,14 @@ use broker_domain::{
     BootstrapTokenId, Declaration, ObjectReference, OnFailure, Phase, ProjectId,
     ProvisionedResource, ProvisionedResourceId,
 };
-use broker_ports::memory::{Behaviour, Part, Verb};
-use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
+use broker_memory::{Behaviour, Part, Verb};
 use broker_ports::{
     AuditAction, Brake, Cluster, Issue, IssueRequest, NamespaceObservation, PortError, PortName,
     Schedule, TokenIssuer, TokenState, TtlWindow,
 };
 use broker_render::namespace;
+use broker_testkit::builders::id;
+use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -396,8 +396,8 @@ async fn a_failed_resource_is_retried_once_its_cause_is_fixed() {
 
 #[tokio::test]
 async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
-    let world = World::in_mode(broker_app::step::Mode::DryRun);
-    let live = world.replica_in_mode("live", broker_app::step::Mode::Live);
+    let world = World::in_mode(broker_app::decide::Mode::DryRun);
+    let live = world.replica_in_mode("live", broker_app::decide::Mode::Live);
     let mut resources = Vec::new();
     for _ in 0..8 {
         let id = world.declare(&declaration(STANDALONE)).await.unwrap().id();

@@ -2,7 +2,7 @@
 
 use broker_app::explain::Verdict;
 use broker_domain::{ObjectReference, Phase};
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use broker_render::{Scope, composition_ref};
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration};
 use serde_json::{Value, json};

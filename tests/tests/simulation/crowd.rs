@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_app::RunnerConfig;
 use broker_domain::{BlueprintVersionId, MeshRole, Phase, ProvisionedResourceId};
-use broker_ports::memory::{Behaviour, Verb};
+use broker_memory::{Behaviour, Verb};
 use broker_ports::{
     BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
 };

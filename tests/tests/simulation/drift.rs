@@ -4,8 +4,8 @@ use broker_app::explain::Verdict;
 use broker_app::{Error, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_ports::PageSize;
-use broker_ports::testing::builders::id;
 use broker_render::BLUEPRINT_VERSION_LABEL;
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 use serde_json::json;
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use broker_app::{Passed, Reconciler};
 use broker_domain::{EventType, ObjectReference, OnFailure, Phase, ProvisionedResource};
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::{rows, worker};
-use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
+use broker_memory::Behaviour;
 use broker_ports::{
     AuditAction, ClaimRequest, ClaimTarget, Lane, NodeDeregistrar, Outbox, PortName, Repository,
     Schedule,
 };
+use broker_testkit::builders::{rows, worker};
+use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
 use broker_tests::world::{LEASE, NODE, World, declaration, operator};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -152,7 +152,7 @@ async fn late_arm_after_the_touch() {
     let resource = cut_off(&world).await;
     // The next worker got as far as its touch, and is cut off as well.
     let plan = FaultPlan::none().on(PortName::TokenIssuer, "issue", 1, LATE);
-    let faults = broker_ports::testing::faults::Faults::new(plan);
+    let faults = broker_testkit::faults::Faults::new(plan);
     let tokens = faults.around(world.ports.tokens.clone());
     let second = world.replica_with("replica-2", |ports| ports.tokens = tokens);
     timeout(Duration::from_secs(1), second.reconcile(resource.id())).await.unwrap_err();

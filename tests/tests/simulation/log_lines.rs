@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use broker_domain::{EventId, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_memory::Behaviour;
 use broker_ports::IdSource;
-use broker_ports::memory::Behaviour;
 use broker_tests::world::{NODE, World, declaration};
 use tokio::sync::oneshot;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker_app::RunnerConfig;
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
 use broker_ports::{PortName, Schedule};
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, runner_config};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;

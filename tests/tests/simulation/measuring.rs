@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use broker_app::{METRICS, MetricKind};
 use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
-use broker_ports::memory::{Behaviour, Verb};
-use broker_ports::testing::faults::{Answered, Fault, FaultPlan, Late};
+use broker_memory::{Behaviour, Verb};
 use broker_ports::{FailureClass, IdSource, PortName};
+use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
 use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::sync::oneshot;

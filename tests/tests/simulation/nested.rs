@@ -1,7 +1,7 @@
 //! A composite resource that composes another one, which composes an object of a kind that the blueprint lists.
 
 use broker_domain::{ObjectReference, Phase};
-use broker_ports::memory::{Behaviour, KindScope};
+use broker_memory::{Behaviour, KindScope};
 use broker_render::catalog::ComposedKind;
 use broker_tests::K;
 use broker_tests::world::{STANDALONE, World, declaration, operator, xrd_of};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use broker_app::step::Mode;
+use broker_app::decide::Mode;
 use broker_app::{Fate, Orphan, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
-use broker_ports::memory::{Behaviour, Verb};
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_memory::{Behaviour, Verb};
 use broker_ports::{AuditAction, PortName};
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::json;
 use tokio::sync::oneshot;

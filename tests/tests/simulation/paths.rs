@@ -6,9 +6,9 @@ use broker_app::{Error, Passed, Reconciler, Service, SweepReport, Work};
 use broker_domain::{
     Declaration, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
 };
-use broker_ports::memory::{Behaviour as Simulated, Part, Verb};
-use broker_ports::testing::builders::id;
+use broker_memory::{Behaviour as Simulated, Part, Verb};
 use broker_ports::{AuditAction, ReconcilerPorts};
+use broker_testkit::builders::id;
 use broker_tests::real::Behaviour;
 use broker_tests::world::{NODE, World, declaration, operator, project};
 use serde_json::Value;

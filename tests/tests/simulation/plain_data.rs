@@ -2,7 +2,7 @@
 
 use broker_app::explain::Verdict;
 use broker_domain::{EventType, ObjectReference, Phase, ProvisionedResource};
-use broker_ports::memory::{Behaviour, KindScope, Verb};
+use broker_memory::{Behaviour, KindScope, Verb};
 use broker_render::catalog::ComposedKind;
 use broker_tests::world::{STANDALONE, World, declaration, operator, xrd_of};
 
@@ -104,6 +104,23 @@ async fn secret_without_a_seen_foreground_deletion_is_named() {
     assert_eq!(explained.verdict, Verdict::Deleted);
     let said = explained.blocker.unwrap().message.unwrap();
     assert_eq!(said, format!("left to garbage collection: {secret}"));
+}
+
+/// A Secret belongs to the composite resource that composed it. The deletion of the next one proves nothing about it.
+#[tokio::test]
+async fn secret_of_a_lost_xr_is_not_proven_gone_by_the_next_one() {
+    let world = world_composing(&[NOP, SECRET]);
+    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
+    let secret = ready.substrate().plain_data().next().unwrap().clone();
+    world.cluster.hold(&secret, "example.org/held");
+    world.cluster.delete_in_background(&world.xr(&ready));
+    world.cluster.settle(5);
+    world.until(ready.id(), Phase::Provisioning).await;
+    world.until(ready.id(), Phase::Ready).await;
+    world.service.deprovision(&operator(), ready.id()).await.unwrap();
+    world.until(ready.id(), Phase::Deleted).await;
+    assert!(world.cluster.stands(&secret));
+    assert!(left_to_garbage_collection(&world).await);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker_app::{ConfigError, RunnerConfig};
 use broker_domain::{Phase, RequestId};
-use broker_ports::testing::builders::{id, rows};
 use broker_ports::{Actor, AuditAction, CorrelationId, Outbox, Repository, RequestContext, Scope};
+use broker_testkit::builders::{id, rows};
 use broker_tests::world::{
     LEASE, NODE, STANDALONE, World, declaration, operator, project, runner_config,
 };

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use broker_app::explain::Verdict;
 use broker_domain::{OnFailure, Phase};
+use broker_memory::Behaviour;
 use broker_ports::PortName;
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
+use broker_testkit::builders::id;
+use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 use tokio::sync::oneshot;
 use tokio::time::timeout;

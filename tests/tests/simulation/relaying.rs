@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_app::{Relay, RelayConfig};
 use broker_domain::ProvisionedResourceId;
-use broker_ports::memory::RecordingEventSink;
-use broker_ports::testing::builders::{rows, worker};
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_memory::RecordingEventSink;
 use broker_ports::{
     Envelope, EventSink, FailureClass, Outbox, PortError, PortName, RelayPorts, Resume,
 };
+use broker_testkit::builders::{rows, worker};
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, World, declaration, operator, runner_config};
 use tokio::task::JoinSet;
 

@@ -1,10 +1,10 @@
 //! How a pass that got nowhere gives its lease back: with an error on the schedule, and with back-off.
 
-use broker_app::{Passed, step::Ending};
+use broker_app::{Passed, decide::Ending};
 use broker_domain::ProvisionedResourceId;
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_memory::Behaviour;
 use broker_ports::{ClaimRequest, ClaimTarget, PortName, Schedule, ScheduleEntry, WorkerId};
+use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{LEASE, NODE, World, declaration};
 use serde_json::json;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use broker_app::explain::Verdict;
 use broker_app::one_line;
 use broker_domain::{OnFailure, Phase, ProvisionedResource, ProvisionedResourceId, RequestId};
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_memory::Behaviour;
 use broker_ports::{AuditAction, ListQuery, PageSize, PortName, Repository};
+use broker_testkit::builders::id;
+use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::K;
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator, project};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use broker_domain::ClusterId;
-use broker_ports::memory::{Behaviour, KindScope, ManualClock, MemoryCluster, Standing};
+use broker_memory::{Behaviour, KindScope, ManualClock, MemoryCluster, Standing};
 use broker_render::catalog::ComposedKind;
 use broker_render::namespace;
 use broker_tests::crossplane::{Blueprint, Lifetime, PROVIDER, Requests};

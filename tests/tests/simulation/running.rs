@@ -5,10 +5,10 @@ use std::time::Duration;
 use broker_app::RunnerConfig;
 use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::memory::HintDelivery;
-use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_memory::HintDelivery;
 use broker_ports::{Due, ListQuery, PageSize, PortName, Schedule};
+use broker_testkit::builders::id;
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -118,7 +118,7 @@ async fn one_broken_resource_does_not_hold_up_the_others() {
         world.neighbours.withdraw(broker_tests::world::project(), id(4));
         world.let_time_pass().await;
         world.neighbours.assign(broker_tests::world::project(), id(4));
-        world.cluster.forbid(broker_ports::memory::Verb::Patch, "Bucket");
+        world.cluster.forbid(broker_memory::Verb::Patch, "Bucket");
         let stuck = world.declare(&declaration(STANDALONE)).await.unwrap().id();
         let mut ids = vec![broken];
         for _ in 0..10 {

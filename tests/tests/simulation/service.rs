@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use broker_app::step::Mode;
+use broker_app::decide::Mode;
 use broker_app::{BootError, Passed, RunnerConfig, Service, Waited, one_line};
 use broker_domain::EventType::{Deleting, Ready, Requested};
 use broker_domain::{
     Action, ClusterId, Declaration, Phase, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
-use broker_ports::memory::Verb;
-use broker_ports::testing::builders::id;
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_memory::Verb;
 use broker_ports::{
     Actor, AuditAction, CorrelationId, LeaseEpoch, ListQuery, PageSize, PortName, RequestContext,
     Resume, Schedule, Scope,
 };
+use broker_testkit::builders::id;
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{
     NODE, SIZED, STANDALONE, World, declaration, operator, project, runner_config,
 };

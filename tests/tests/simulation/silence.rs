@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use broker_app::{Probe, Reconciler, RunnerConfig, one_line};
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
+use broker_memory::Behaviour;
 use broker_ports::PortName;
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::faults::{Fault, FaultPlan, Late};
+use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{LEASE, NODE, World, declaration, operator, runner_config};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};

@@ -1,9 +1,9 @@
 //! Labels that become no tag: each is named with its reason, in the log once per change, and by plan and explain.
 
 use broker_domain::{Phase, ProvisionedResource};
+use broker_memory::Behaviour;
 use broker_ports::PortName;
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
 
 use crate::logs::logged;

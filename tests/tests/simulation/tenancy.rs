@@ -9,12 +9,12 @@ use std::time::Duration;
 use broker_app::explain::Verdict;
 use broker_app::{Error, Passed, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
-use broker_ports::testing::builders::id;
 use broker_ports::{
     Actor, AuditAction, Brake, CorrelationId, ListQuery, NamespaceObservation, PageSize,
     RequestContext, Resume, Schedule, Scope,
 };
 use broker_render::namespace;
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
 use time::OffsetDateTime;
 

@@ -10,8 +10,8 @@ const TIERS_PACKAGE: &str = "broker-tests";
 const UNIT: &str = "unit";
 /// The tier of the ports' contract suites, wherever they run.
 const CONTRACT: &str = "contract";
-/// A test target that asks for this feature runs contract suites.
-const CONTRACT_FEATURE: &str = "testing";
+/// The package whose test targets run contract suites.
+const CONTRACT_PACKAGE: &str = "broker-testkit";
 /// The tier of every target that runs on Crossplane.
 const CROSSPLANE: &str = "crossplane";
 /// The tier that has a task of its own for its big counts.
@@ -114,7 +114,7 @@ fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
         let needs_crossplane = features.iter().any(|feature| feature == CROSSPLANE_FEATURE);
         let name = if needs_crossplane { CROSSPLANE } else { &target.name };
         Some(Tier { name: name.to_owned(), needs_servers: !features.is_empty(), needs_crossplane })
-    } else if features.iter().any(|feature| feature == CONTRACT_FEATURE) {
+    } else if package == CONTRACT_PACKAGE {
         Some(Tier::alone(CONTRACT))
     } else {
         None

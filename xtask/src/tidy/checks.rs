@@ -14,12 +14,12 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("broker-pg", "broker-pg/src/"),
     ("broker-ports", "broker-ports/src/"),
     ("broker-render", "broker-render/src/"),
-    ("cluster", "broker-ports/tests/cluster/"),
-    ("mesh", "broker-ports/tests/mesh/"),
+    ("cluster", "broker-ports/testkit/tests/cluster/"),
+    ("mesh", "broker-ports/testkit/tests/mesh/"),
     ("provisioning-broker", "broker-app/cli/src/"),
     ("render", "broker-render/tests/render/"),
     ("secrets", "broker-ports/tests/secrets"),
-    ("store", "broker-ports/tests/store/"),
+    ("store", "broker-ports/testkit/tests/store/"),
 ];
 
 /// Paths that both the simulation and the real servers walk: they stand once, and a macro makes tests of them.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use tempfile::TempDir;
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use broker_pg::{PgMesh, PgNeighbours, PgStore, PgTokenIssuer};
-use broker_ports::{ChainedNodeDeregistrar, Cluster, ReconcilerPorts, ServicePorts};
+use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgNeighbours, PgStore, PgTokenIssuer};
+use broker_ports::{Cluster, ReconcilerPorts, ServicePorts};
 use sqlx::PgPool;
 
 use super::system::{SystemClock, SystemIds};

@@ -55,9 +55,7 @@ mod tests {
     use std::time::Duration;
 
     use async_trait::async_trait;
-    use broker_ports::testing::clock::{
-        ClockUnderTest, IdSourceUnderTest, clock_suite, id_source_suite,
-    };
+    use broker_testkit::clock::{ClockUnderTest, IdSourceUnderTest, clock_suite, id_source_suite};
 
     use super::*;
 

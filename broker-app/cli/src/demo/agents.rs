@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use broker_domain::ProvisionedResourceId;
-use broker_ports::memory::{EnrolError, JoinError, MemoryCluster, MemoryMesh};
+use broker_memory::{EnrolError, JoinError, MemoryCluster, MemoryMesh};
 use secrecy::ExposeSecret;
 
 /// Every agent of the demo.

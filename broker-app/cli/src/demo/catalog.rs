@@ -1,7 +1,7 @@
 //! The three blueprints of the demo, as a catalog would hold them.
 
 use broker_domain::MeshRole;
-use broker_ports::memory::BlueprintDocuments;
+use broker_memory::BlueprintDocuments;
 use broker_render::InjectionStrategy;
 use broker_render::catalog::ComposedKind;
 

@@ -3,7 +3,7 @@
 //! Everything here is drawn from the seed before the first round, so that a run can be repeated.
 
 use broker_domain::{EventType, OnFailure, Phase};
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use broker_app::explain::Explanation;
 use broker_domain::EventType;
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use secrecy::ExposeSecret;
 
 use super::*;

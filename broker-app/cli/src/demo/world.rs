@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::decide::Mode;
 use broker_app::explain::{Budgets, Explanation};
-use broker_app::step::Mode;
 use broker_app::{Error, Reconciler, ReconcilerConfig, Service, ServiceConfig, Sweeper};
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
     ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
-use broker_ports::memory::{
+use broker_memory::{
     KindScope, ManualClock, MemoryCluster, MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens,
     SequentialIds,
 };

@@ -1,6 +1,6 @@
 //! Command lines in a world of their own: what they print, what they refuse, and how they end.
 
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use serde_json::{Value, json};
 
 use crate::failure::Exit;
@@ -183,8 +183,8 @@ fn operators_steer_and_are_told_what_was_done() {
 #[test]
 fn counted_brake_of_a_project_is_shown_and_released() {
     use broker_domain::ClusterId;
-    use broker_ports::testing::builders::{project, second};
     use broker_ports::{Brake, Schedule};
+    use broker_testkit::builders::{project, second};
     const PROJECT: &str = "00000000-0000-0000-0000-000000000001";
     let world = world();
     let id = world.declare();
@@ -207,7 +207,7 @@ fn counted_brake_of_a_project_is_shown_and_released() {
         format!(
             "a brake holds project {PROJECT}: resources that were never applied go on; \
              8 of 9 composite resources were lost, since 2023-11-14T22:14:20Z\n\
-             1 composite resources are absent\n  \
+             1 composite resource is absent\n  \
              {id} of project {PROJECT}, Ready: {lost} is absent\n"
         )
     );
@@ -338,13 +338,13 @@ fn resume_events_of_all_or_a_project_names_each() {
 }
 
 fn id_of_another_project() -> broker_domain::ProjectId {
-    broker_ports::testing::builders::id(0x77)
+    broker_testkit::builders::id(0x77)
 }
 
 /// Sets the world's first event aside, as a relay would; answers its id.
 fn set_aside(world: &World) -> String {
-    use broker_ports::testing::builders::worker;
     use broker_ports::{ClaimEvents, Outbox, PageSize};
+    use broker_testkit::builders::worker;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let request =

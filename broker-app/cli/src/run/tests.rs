@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Bytes;
 use broker_domain::Phase;
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;

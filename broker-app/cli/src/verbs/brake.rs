@@ -45,7 +45,9 @@ async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
         let Absence { resource, project, phase, lost, .. } = absence;
         format!("  {resource} of project {project}, {phase}: {lost} is absent")
     };
-    lines.push(format!("{} composite resources are absent", status.losses.absent.len()));
+    let absent = status.losses.absent.len();
+    let noun = if absent == 1 { "composite resource is" } else { "composite resources are" };
+    lines.push(format!("{absent} {noun} absent"));
     lines.extend(status.losses.absent.iter().map(lost));
     lines.extend(status.losses.unread.iter().map(|it| format!("  {}", not_read(it))));
     Ok(desk.output.done(&lines.join("\n"), &object)?)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use clap::Parser;
 
 use super::*;

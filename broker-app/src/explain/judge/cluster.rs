@@ -117,8 +117,14 @@ impl Judge<'_> {
         found.about(object).saying(message)
     }
 
-    /// A right is missing. For a kind that the blueprint does not list, no generated role has it.
+    /// A right is missing. For a kind that the blueprint does not list, no generated role has it. A namespace that is
+    /// being deleted loses the broker's `RoleBinding` before its other objects.
     fn forbidden(&self, message: &str) -> Judgement {
+        if let Some(NamespaceState::Terminating) = self.facts.cluster.namespace.known() {
+            let name = namespace(self.facts.resource.project_id()).as_str().to_owned();
+            let remedy = Remedy::ReplaceNamespace(name);
+            return Judgement::new(Verdict::NamespaceTerminating, remedy).saying(message);
+        }
         let found = Judgement::new(Verdict::Forbidden, Remedy::GrantRight);
         let mut unlisted = self.facts.unlisted.iter();
         let Some(object) = unlisted.find(|it| message.contains(it.name())) else {

@@ -89,10 +89,7 @@ impl Judge<'_> {
 
     fn is_our_arming(&self, xr: &ObjectReport) -> bool {
         let resource = &self.facts.resource;
-        let own = match resource.mesh_role() {
-            MeshRole::Standalone => Some(Armed::Standalone),
-            MeshRole::Node => resource.bootstrap_token_id().map(Armed::Token),
-        };
+        let own = Armed::of(resource.mesh_role(), resource.bootstrap_token_id());
         own.is_some_and(|own| xr.armed.as_deref() == Some(own.to_string().as_str()))
     }
 
@@ -129,7 +126,7 @@ impl Judge<'_> {
     /// Others may agree with us; they are in the way only where what stands is not what we would send.
     fn rivals(&self, xr: &ObjectReport) -> Option<Judgement> {
         let facts = self.facts;
-        let Some(Ok(desired)) = &facts.desired else { return None };
+        let Some(Ok(Some(desired))) = &facts.desired else { return None };
         let drifted = xr.owned.as_ref() != Some(desired);
         if xr.rival_managers.is_empty() || !drifted || facts.resource.phase() == Phase::Ready {
             return None;

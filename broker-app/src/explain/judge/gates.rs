@@ -3,10 +3,10 @@
 use broker_domain::{OnFailure, Phase};
 
 use super::{Judge, Judgement};
+use crate::decide::Mode;
 use crate::explain::facts::{Reference, ReferenceKind};
 use crate::explain::remedy::Remedy;
 use crate::explain::verdict::Verdict;
-use crate::step::Mode;
 
 impl Judge<'_> {
     /// A resource that no pass takes up again.

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, Phase, ProvisionedResourceId};
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::rows;
+use broker_memory::Behaviour;
 use broker_ports::{
     ClusterEvent, Issue, IssueRequest, ListQuery, PortError, Repository, SweepQuery, TokenIssuer,
     TokenState, TtlWindow,
 };
+use broker_testkit::builders::rows;
 use broker_tests::world::{World, declaration, operator};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use broker_ports::PortName;
-use broker_ports::testing::faults::{Answered, Fault, Late};
+use broker_testkit::faults::{Answered, Fault, Late};
 
 use super::workflow::{Call, Made};
 

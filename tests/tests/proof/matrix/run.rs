@@ -10,10 +10,10 @@ use broker_app::{Error, Passed, Reconciler, Relay, Service};
 use broker_domain::{
     Declaration, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::rows;
-use broker_ports::testing::faults::{FaultPlan, Faults};
+use broker_memory::Behaviour;
 use broker_ports::{ListQuery, PortName, Repository};
+use broker_testkit::builders::rows;
+use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::K;
 use broker_tests::world::{NODE, World, declaration, decorated_service, operator};
 use tokio::time::timeout;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use broker_domain::Phase;
 use broker_ports::PortName;
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults, Late};
+use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
 
 use super::mishap::{AN_HOUR, Mishap};
 use super::run::Run;
@@ -59,7 +59,7 @@ impl Workflow {
 
     /// Which calls it makes once it has begun.
     pub(super) async fn calls(self) -> Vec<Made> {
-        let mut run = Run::begin(self, self.plan().remembering()).await;
+        let mut run = Box::pin(Run::begin(self, self.plan().remembering())).await;
         let before = run.faults().calls();
         run.go_on(Mishap::Before).await.expect("nothing goes wrong");
         let (after, stale) = (run.faults().calls(), run.faults().stale_calls());
@@ -81,7 +81,7 @@ impl Workflow {
     pub(super) async fn survive(self, call: &Call, nth: u64, mishap: Mishap) -> Result<(), String> {
         let Call { port, method, .. } = *call;
         let plan = self.plan().on(port, method, nth, mishap.fault());
-        let mut run = Run::begin(self, plan).await;
+        let mut run = Box::pin(Run::begin(self, plan)).await;
         run.go_on(mishap).await?;
         let log = run.faults().log();
         let fired = log

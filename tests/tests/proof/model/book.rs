@@ -7,18 +7,19 @@
 //! Versions and times are relative: every row is brought to one version, one event number and one moment, and
 //! whether somebody's copy of it is still the stored one is told beside it.
 
-use broker_app::step::{Answer, Effect, Mode, PassState, Seen, Verdict, step};
+use broker_app::decide::{Answer, Effect, Mode, PassState, Verdict, step};
+use broker_app::observe::Seen;
 use broker_domain::{
     Change, Declaration, Error, MeshRole, OnFailure, Parameters, Phase, ProvisionedResource, next,
 };
 use broker_ports::ObjectVersion;
-use broker_ports::testing::builders::{id, stamp};
 use broker_render::Precondition;
+use broker_testkit::builders::{id, stamp};
 
 use super::memo::{Asked, Listed, Numbered};
 use super::row::{at_rest_in_time, broken_promise};
 use super::rule::{Rule, Wrong};
-use super::sight::sight;
+use super::sight::{secrets_of, sight};
 use super::words::{
     Deed, MomentId, Plan, Reply, RowFacts, RowId, Said, SeenId, View, loss_number, token_id,
     token_number, uid,
@@ -35,6 +36,8 @@ struct Moment {
 /// Everything that was ever asked.
 pub(super) struct Book {
     without: Option<Rule>,
+    /// What is composed is a Secret, which the broker may not read.
+    pub(super) composes_secret: bool,
     rows: Numbered<ProvisionedResource>,
     seen: Numbered<Seen>,
     moments: Numbered<Moment>,
@@ -49,9 +52,10 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(without: Option<Rule>) -> Self {
+    pub(super) fn new(without: Option<Rule>, composes_secret: bool) -> Self {
         Self {
             without,
+            composes_secret,
             rows: Numbered::default(),
             seen: Numbered::default(),
             moments: Numbered::default(),
@@ -88,6 +92,7 @@ impl Book {
                 token: row.bootstrap_token_id().map(token_number),
                 closed: row.token_closed(),
                 at_rest: row.at_rest(),
+                secrets: secrets_of(&row),
             }
         })
     }
@@ -122,7 +127,7 @@ impl Book {
     pub(super) fn plan(&self, row: RowId, view: View) -> Plan {
         self.plans.ask((row, view), || {
             let resource = self.rows.get(row.0);
-            let seen = sight(self.without, &resource, view);
+            let seen = sight(self.without, self.composes_secret, &resource, view);
             let (action, to) = next(&seen.facts, resource.phase());
             let acting = PassState::act(
                 ProvisionedResource::clone(&resource),

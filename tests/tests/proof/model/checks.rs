@@ -77,6 +77,12 @@ fn lost_twice() -> Setting {
     Setting { adrift: 0, left, allowance: Some(1), ..alone }
 }
 
+/// It composes a Secret alone, and an operator deletes the composite resource, in the background or not.
+fn composes_a_secret() -> Setting {
+    let alone = Setting::one(Standalone, Retain);
+    Setting { left: SOMEBODY_DELETES, composes_secret: true, ..alone }
+}
+
 fn two_in_a_project() -> Setting {
     let resources = vec![(Standalone, Retain), (Standalone, Retain)];
     Setting { resources, adrift: 0, ..a_node() }
@@ -101,6 +107,7 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         ("something without a node that is lost twice", lost_twice(), 3_000),
         ("a node that fails and is retried", retried(), 10_000),
         ("something without a node whose ProviderConfig is deleted", without_config(), 3_000),
+        ("something without a node that composes a Secret", composes_a_secret(), 3_000),
     ];
     if is_nightly() {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
@@ -164,7 +171,7 @@ fn a_node_and_something_without_one_share_their_namespace_and_the_workers() {
 fn every_rule_has_its_history() {
     let late = a_node;
     let twice = || Setting { twice: true, ..a_node() };
-    let rows: [History; 18] = [
+    let rows: [History; 19] = [
         (Rule::Shell, late, &["nothing is armed with a dead token"]),
         (Rule::Shell, late, &["S9 no life after Deleted"]),
         (Rule::Touch, late, &["nothing is armed with a dead token"]),
@@ -190,6 +197,7 @@ fn every_rule_has_its_history() {
         (Rule::ActWithinLease, late, &["S7 nothing is left when Deleted is written"]),
         (Rule::ConfigRestored, without_config, &["L1, L2 everything is settled after K passes"]),
         (Rule::OrphansFound, late, &["L1, L2 everything is settled after K passes"]),
+        (Rule::ForegroundSeen, composes_a_secret, &["S7 nothing is left when Deleted is written"]),
         (Rule::Permit, lost_twice, &["S17 no more is created again than the budget allows"]),
     ];
     for (rule, setting, expected) in rows {

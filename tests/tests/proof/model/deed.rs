@@ -5,7 +5,7 @@ use broker_domain::Phase;
 use super::moves::Changed;
 use super::pass::{Law, Memory};
 use super::rule::{Rule, Wrong, Wrongs};
-use super::words::{Deed, Reply, RowId};
+use super::words::{Deed, Reply, RowFacts, RowId};
 use super::world::{Resource, With, Xr};
 
 impl Resource {
@@ -70,25 +70,32 @@ impl Resource {
             wrongs.add(Wrong::IllegalEdge);
         }
         let crossing = before.phase != after.phase;
-        if crossing && after.phase == Phase::Deleted && self.something_is_left(place) {
+        if crossing && after.phase == Phase::Deleted && self.something_is_left(law, place, after) {
             wrongs.add(Wrong::LeftBehind);
         }
         let mistaken = pass.mistaken.filter(|_| crossing && after.phase == Phase::Ready);
         for wrong in wrong.into_iter().chain(mistaken) {
             wrongs.add(wrong);
         }
+        self.world.recorded |= after.secrets;
         self.wrote(to, Some(place));
         Reply::Committed(to)
     }
 
     /// What a request left that arrived after the last look is an orphan, and found as such; anything else
     /// should have been seen.
-    fn something_is_left(&self, place: usize) -> bool {
+    fn something_is_left(&self, law: Law<'_>, place: usize, row: RowFacts) -> bool {
         let world = &self.world;
+        // A Secret that was on record may be left to the garbage collector if the row, and so the event, names it.
+        let composed = if law.book.composes_secret {
+            world.composed() & world.recorded & !row.secrets != 0
+        } else {
+            world.has_machine()
+        };
         let armed = world.xr.is_some_and(|xr| xr.armed.is_some());
         let stands = world.xr.is_some() || world.config;
         let in_the_mesh = world.issuer.has_live_node() || world.issuer.open.is_some();
-        world.has_machine() || armed || in_the_mesh || (stands && !self.passes[place].surprised)
+        composed || armed || in_the_mesh || (stands && !self.passes[place].surprised)
     }
 
     fn issue(&mut self, law: Law<'_>, place: usize, ordinal: u8) -> Option<Reply> {
@@ -231,7 +238,7 @@ impl Resource {
         if self.passes[place].xr == Memory::Gone {
             return Reply::LostRace;
         }
-        if xr.deleting {
+        if xr.foreground {
             return Reply::Done;
         }
         let issuer = &self.world.issuer;
@@ -241,7 +248,7 @@ impl Resource {
         if !law.book.facts(self.world.row).phase.is_teardown() {
             wrongs.add(Wrong::UnwantedDeletion);
         }
-        self.change_xr_by(place, |xr| xr.deleting = true);
+        self.change_xr_by(place, Xr::delete_in_foreground);
         Reply::Done
     }
 
@@ -253,7 +260,8 @@ impl Resource {
             return Reply::LostRace;
         }
         let armed = self.world.xr.is_some_and(|xr| xr.armed.is_some());
-        if self.world.has_machine() || armed {
+        let needed = self.world.has_machine() && !law.book.composes_secret;
+        if needed || armed {
             wrongs.add(Wrong::ConfigGoneFirst);
         }
         if !law.book.facts(self.world.row).phase.is_teardown() {
@@ -292,7 +300,8 @@ impl Resource {
         if law.allowance.is_some_and(|allowance| world.budget.armed > allowance + 1) {
             wrongs.add(Wrong::OverBudget);
         }
-        let alive = world.has_machine() || world.xr.is_some_and(|xr| xr.armed.is_some());
+        let machine = world.has_machine() && !law.book.composes_secret;
+        let alive = machine || world.xr.is_some_and(|xr| xr.armed.is_some());
         if row.phase == Phase::Deleted && alive {
             wrongs.add(Wrong::LifeAfterDeleted);
         }

@@ -103,8 +103,9 @@ impl World {
             }
             Move::Finalise(name) => {
                 self.machines[usize::from(name)]?;
-                // A provider needs its configuration to delete anything.
-                (self.owner_goes(name) && self.config).then_some(())?;
+                // A provider needs its configuration to delete anything; the garbage collector does not.
+                let able = self.config || book.composes_secret;
+                (self.owner_goes(name) && able).then_some(())?;
                 self.machines[usize::from(name)] = None;
                 Some(Changed::Elsewhere)
             }
@@ -121,13 +122,21 @@ impl World {
             Move::Vanish => {
                 // What is paused is not let go either.
                 let xr = self.xr.as_ref().filter(|xr| xr.deleting && !xr.paused)?;
-                let waits = xr.refers_to.is_some_and(|it| self.machines[usize::from(it)].is_some());
+                let owns = xr.refers_to.is_some_and(|it| self.machines[usize::from(it)].is_some());
+                let waits = owns && (xr.foreground || !book.composes_secret);
                 (!waits).then_some(())?;
                 self.xr = None;
                 Some(Changed::XrGone)
             }
             Move::RemoveOrphan if book.lacks(Rule::OrphansFound) => None,
             Move::RemoveOrphan => self.remove_orphan(over, wrongs),
+            Move::DeleteBackground if book.composes_secret => {
+                // Crossplane's finalizer keeps the composite resource for a while.
+                let xr = self.xr.as_mut().filter(|xr| !xr.deleting)?;
+                self.left.deletions = self.left.deletions.checked_sub(1)?;
+                xr.deleting = true;
+                Some(Changed::Xr)
+            }
             Move::DeleteBackground => {
                 self.xr?;
                 self.left.deletions = self.left.deletions.checked_sub(1)?;
@@ -196,7 +205,7 @@ impl World {
             }
             Move::DeleteForeground => {
                 left.deletions = left.deletions.checked_sub(1)?;
-                xr.deleting = true;
+                xr.delete_in_foreground();
             }
             Move::Compose
             | Move::Enrol(_)
@@ -227,7 +236,7 @@ impl World {
             if self.issuer.has_live_node() {
                 wrongs.add(Wrong::DeletedUnderNode);
             }
-            xr.deleting = true;
+            xr.delete_in_foreground();
             return Some(Changed::Xr);
         }
         (self.config && !self.has_machine()).then_some(())?;

@@ -113,7 +113,7 @@ impl Resource {
         let view = View {
             xr,
             config: self.world.config && !blind,
-            composed: if blind { 0 } else { self.world.composed() },
+            composed: if blind || law.book.composes_secret { 0 } else { self.world.composed() },
             registered: node.is_some_and(|node| !node.left),
             gate_open: law.gate_open,
         };

@@ -13,6 +13,7 @@ use super::world::{Left, Resource, World};
 
 /// What is checked.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct Setting {
     /// The resources, which share a Project.
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
@@ -27,6 +28,8 @@ pub(super) struct Setting {
     pub(super) reads_shell_again: bool,
     /// How many permits there are, where they are counted.
     pub(super) allowance: Option<u8>,
+    /// What is composed is a Secret, which the broker may not read.
+    pub(super) composes_secret: bool,
     pub(super) without: Option<Rule>,
 }
 
@@ -84,12 +87,13 @@ impl Setting {
             twice: false,
             reads_shell_again: false,
             allowance: None,
+            composes_secret: false,
             without: None,
         }
     }
 
     pub(super) fn check(self) -> Protocol {
-        let book = Book::new(self.without);
+        let book = Book::new(self.without, self.composes_secret);
         Protocol { setting: self, book, continuations: Continuations::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! Rows: brought to one version and one moment, and what every single change of one has to keep.
 
 use broker_domain::{Change, Phase, ProvisionedResource};
-use broker_ports::testing::builders::second;
+use broker_testkit::builders::second;
 
 use super::rule::Wrong;
 

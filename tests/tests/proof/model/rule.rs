@@ -43,6 +43,8 @@ pub(super) enum Rule {
     OrphansFound,
     /// What was lost is created again only with a permit, of which there are so many.
     Permit,
+    /// A Secret leaves the record only when a foreground deletion of its owner was seen.
+    ForegroundSeen,
 }
 
 /// What must never happen.

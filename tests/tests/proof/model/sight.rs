@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_app::step::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
+use broker_app::observe::{Around, ConfigSeen, Gate, Seen, Sight, XrSeen, XrSight};
 use broker_domain::{NodeObservation, ObjectReference, ProvisionedResource};
-use broker_ports::testing::builders::{cluster, composed};
 use broker_ports::{ConditionStatus, ObjectVersion, Standing, XrStatus};
 use broker_render::references_digest;
+use broker_testkit::builders::{cluster, composed};
 
 use super::rule::Rule;
 use super::words::{View, XrView, uid};
 use super::world::Readiness;
 
 /// What the product makes of a view; a rule that is switched off shows it something else.
-pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view: View) -> Seen {
+pub(super) fn sight(
+    without: Option<Rule>,
+    composes_secret: bool,
+    resource: &ProvisionedResource,
+    view: View,
+) -> Seen {
     let View { mut xr, config, composed: standing, registered, gate_open } = view;
     // A ProviderConfig is read by the name that is on record.
     let config = config && resource.substrate().provider_config().is_some();
@@ -22,28 +27,33 @@ pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view:
     {
         paused.armed = None;
     }
+    if without == Some(Rule::ForegroundSeen)
+        && let Some(xr) = xr.as_mut()
+    {
+        xr.foreground = xr.deleting;
+    }
+    let named = if composes_secret { secret } else { composed_name };
     let stands = |name: &u8| standing & (1 << *name) != 0;
     let recorded = resource.substrate().composed().iter().map(|reference| {
-        let stands = (0..8).any(|name| stands(&name) && composed_name(name) == *reference);
+        let stands = (0..8).any(|name| stands(&name) && named(name) == *reference);
         (reference.clone(), if stands { Standing::Present } else { Standing::Gone })
     });
     let looked_for = Sight::needs_composed(resource.phase());
     // A converging pass reads what its composite resource stopped referring to, once the references changed.
-    let referred: Option<BTreeSet<_>> =
-        xr.map(|xr| xr.refers_to.map(composed_name).into_iter().collect());
+    let referred: Option<BTreeSet<_>> = xr.map(|xr| xr.refers_to.map(named).into_iter().collect());
     let known = resource.substrate().references_digest();
     let dropped = |it: &ObjectReference| {
         referred
             .as_ref()
             .is_some_and(|all| known != Some(&references_digest(all)) && !all.contains(it))
     };
-    let recorded = recorded.filter(|(it, _)| looked_for || dropped(it));
+    let recorded = recorded.filter(|(it, _)| !composes_secret && (looked_for || dropped(it)));
     let looked_for = looked_for && without != Some(Rule::LabelList);
-    let labelled = (0..8).filter(|name| looked_for && stands(name)).map(composed_name).collect();
+    let labelled = (0..8).filter(|name| looked_for && stands(name)).map(named).collect();
     let registered = resource.bootstrap_token_id().map(|_| registered);
     let sight = Sight {
         cluster: cluster(1),
-        xr: xr.map(xr_sight),
+        xr: xr.map(|xr| xr_sight(xr, named)),
         config_stands: config,
         recorded: recorded.collect::<BTreeMap<_, _>>(),
         labelled,
@@ -70,16 +80,17 @@ pub(super) fn sight(without: Option<Rule>, resource: &ProvisionedResource, view:
     seen
 }
 
-fn xr_sight(view: XrView) -> XrSight {
+fn xr_sight(view: XrView, named: fn(u8) -> ObjectReference) -> XrSight {
     let mut status = XrStatus::new(2);
     status.deleting = view.deleting;
+    status.foreground = view.foreground;
     (status.ready, status.ready_generation) = match view.ready {
         Readiness::No => (None, None),
         Readiness::Stale => (Some(ConditionStatus::True), Some(1)),
         Readiness::Live => (Some(ConditionStatus::True), Some(2)),
     };
     status.provisioning_failed = view.failed.then(|| "out of quota".to_owned());
-    let references: BTreeSet<_> = view.refers_to.map(composed_name).into_iter().collect();
+    let references: BTreeSet<_> = view.refers_to.map(named).into_iter().collect();
     XrSight { status, references_digest: references_digest(&references), references }
 }
 
@@ -99,4 +110,15 @@ fn seen_version(number: u8) -> ObjectVersion {
 
 fn composed_name(name: u8) -> ObjectReference {
     composed(&format!("composed-{name}"))
+}
+
+/// One bit for each Secret that the row has on record.
+pub(super) fn secrets_of(resource: &ProvisionedResource) -> u8 {
+    let on_record = |name: &u8| resource.substrate().composed().contains(&secret(*name));
+    (0..8).filter(on_record).fold(0, |bits, name| bits | (1 << name))
+}
+
+fn secret(name: u8) -> ObjectReference {
+    let name = format!("secret-{name}");
+    ObjectReference::new("v1", "Secret", name, Some("team-a")).expect("a complete reference")
 }

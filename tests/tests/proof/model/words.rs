@@ -2,7 +2,7 @@
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
 use broker_ports::Lost;
-use broker_ports::testing::builders::id;
+use broker_testkit::builders::id;
 
 use super::rule::Wrong;
 use super::world::{Readiness, With};
@@ -28,6 +28,8 @@ pub(super) struct RowFacts {
     pub(super) token: Option<u8>,
     pub(super) closed: bool,
     pub(super) at_rest: bool,
+    /// One bit for each Secret on record, which may still stand.
+    pub(super) secrets: u8,
 }
 
 /// What a conversation asks for.
@@ -92,6 +94,7 @@ pub(super) struct XrView {
     pub(super) uid: u8,
     pub(super) armed: Option<With>,
     pub(super) deleting: bool,
+    pub(super) foreground: bool,
     pub(super) refers_to: Option<u8>,
     pub(super) ready: Readiness,
     pub(super) failed: bool,

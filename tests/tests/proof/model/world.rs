@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) machines: [Option<Machine>; MACHINES],
     /// How many of them were ever named.
     pub(super) named: u8,
+    /// One bit for each Secret that was ever on record.
+    pub(super) recorded: u8,
     pub(super) left: Left,
     pub(super) budget: Budget,
 }
@@ -135,6 +137,8 @@ pub(super) struct Xr {
     pub(super) uid: u8,
     pub(super) armed: Option<With>,
     pub(super) deleting: bool,
+    /// It is deleted in the foreground: what it owns goes first.
+    pub(super) foreground: bool,
     pub(super) refers_to: Option<u8>,
     pub(super) ready: Readiness,
     pub(super) failed: bool,
@@ -160,6 +164,7 @@ impl Xr {
             uid,
             armed: None,
             deleting: false,
+            foreground: false,
             refers_to: None,
             ready: Readiness::No,
             failed: false,
@@ -171,8 +176,25 @@ impl Xr {
     }
 
     pub(super) const fn view(&self) -> XrView {
-        let Self { uid, armed, deleting, refers_to, ready, failed, drifted, paused, .. } = *self;
-        XrView { uid, armed, deleting, refers_to, ready, failed, drifted, paused }
+        let Self {
+            uid,
+            armed,
+            deleting,
+            foreground,
+            refers_to,
+            ready,
+            failed,
+            drifted,
+            paused,
+            ..
+        } = *self;
+        XrView { uid, armed, deleting, foreground, refers_to, ready, failed, drifted, paused }
+    }
+
+    /// The API server accepts a foreground deletion, also of an object that is already being deleted.
+    pub(super) const fn delete_in_foreground(&mut self) {
+        self.deleting = true;
+        self.foreground = true;
     }
 
     /// A change of its spec is a new generation.
@@ -212,6 +234,7 @@ impl World {
             config: false,
             machines: [None; MACHINES],
             named: 0,
+            recorded: 0,
             left,
             budget: Budget::default(),
         }

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use broker_app::RunnerConfig;
-use broker_ports::testing::faults::{Answered, Fault, Late};
 use broker_ports::{Cluster, Schedule};
+use broker_testkit::faults::{Answered, Fault, Late};
 use broker_tests::world::{World, operator, runner_config};
 use tokio::runtime::Builder;
 use tokio::task::{AbortHandle, JoinSet};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use broker_domain::{MeshRole, ObjectReference, Phase, ProvisionedResource};
+use broker_memory::Verb;
 use broker_ports::Repository;
-use broker_ports::memory::Verb;
 use broker_render::ARMED_ANNOTATION;
 use broker_tests::world::World;
 

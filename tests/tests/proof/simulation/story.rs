@@ -3,7 +3,7 @@
 use std::fmt;
 
 use broker_ports::PortName;
-use broker_ports::testing::faults::{Fault, FaultPlan, Odds};
+use broker_testkit::faults::{Fault, FaultPlan, Odds};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::{Broker, BrokerConfig, LogEventSink, Reconciler, Runner};
-use broker_ports::testing::builders::worker;
 use broker_ports::{ReconcilerPorts, ServicePorts};
 use broker_render::ApiUrl;
+use broker_testkit::builders::worker;
 use broker_tests::real::{Adapters, LEASE, RealWorld, deadlines_of, reconciler_config};
 use broker_tests::{HttpProxy, PgProxy};
 use sqlx::postgres::PgPoolOptions;

@@ -6,11 +6,11 @@ use broker_kube::Cause;
 use broker_ports::{CachedXr, Cluster, DeleteRequest, Deleted, FailureClass, Standing, XrReading};
 use broker_render::{MANAGED_BY_LABEL, Precondition};
 use broker_tests::proxy::HttpAnswer;
-use broker_tests::{HttpProxy, TestCluster, crd, until};
+use broker_tests::{HttpProxy, crd, until};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, Subject, cause, claimed, document, done, spec};
+use super::fixture::{Fixture, Subject, UNKNOWN, VERSIONED, cause, claimed, document, done, spec};
 use super::world::fresh_id;
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_missing_namespace_and_a_missing_kind_are_told_apart() {
     let xr = fixture.port.read(&homeless.target()).await.unwrap().xr;
     assert!(matches!(xr, XrReading::NamespaceAbsent), "{xr:?}");
 
-    let unknown = Subject::new(fixture.project, claimed(("Unknown", "unknowns")));
+    let unknown = Subject::new(fixture.project, claimed(UNKNOWN));
     let reading = fixture.port.read(&unknown.target()).await.unwrap();
     assert!(matches!(reading.xr, XrReading::KindAbsent), "{:?}", reading.xr);
     let seen = fixture.port.observe_many(&[unknown.xr_target()]).await.unwrap();
@@ -47,11 +47,11 @@ async fn a_missing_namespace_and_a_missing_kind_are_told_apart() {
 #[tokio::test]
 async fn a_version_that_is_no_longer_served_hides_nothing() {
     let fixture = Fixture::new().await;
-    let kind = ("Versioned", "versioneds");
-    let both = document(kind, &[("v1", false), ("v2", true)], &spec(&json!({"type": "string"})));
+    let both =
+        document(VERSIONED, &[("v1", false), ("v2", true)], &spec(&json!({"type": "string"})));
     let mut definition = crd::from_xrd(&both);
     fixture.cluster.install_crd(definition.clone()).await;
-    let subject = Subject::new(fixture.project, claimed(kind));
+    let subject = Subject::new(fixture.project, claimed(VERSIONED));
     let version = fixture.shell(&subject).await;
 
     definition["spec"]["versions"][0]["served"] = json!(false);
@@ -81,9 +81,7 @@ async fn a_version_that_is_no_longer_served_hides_nothing() {
 
 /// The adapter behind a proxy, and a machine that stands.
 async fn proxied() -> (Fixture, HttpProxy, Subject) {
-    let cluster = TestCluster::shared().await;
-    let proxy = HttpProxy::to(cluster.admin().await).await;
-    let fixture = Fixture::over(cluster, &proxy.client().await).await;
+    let (fixture, proxy) = Fixture::proxied().await;
     let subject = fixture.machine();
     fixture.shell(&subject).await;
     (fixture, proxy, subject)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use broker_app::Passed;
 use broker_domain::{Action, BlueprintVersionId, Declaration, MeshRole, Phase};
 use broker_kube::cache::CacheOptions;
-use broker_ports::memory::BlueprintDocuments;
+use broker_memory::BlueprintDocuments;
 use broker_ports::{
     CachedXr, CloudView, Cluster, CredentialView, NamespaceObservation, OwnedKinds, OwnedObject,
     OwnedQuery, Reading, XrReading,
@@ -17,7 +17,8 @@ use broker_tests::{TestCluster, until};
 use futures::{StreamExt, stream};
 use kube::api::{DynamicObject, ListParams, ObjectMeta, PostParams};
 
-use super::cache::world::{Resource, World, adapter, done, fresh, plain_crd, run, xrd_document};
+use super::adapter::adapter;
+use super::cache::world::{Resource, World, done, fresh, plain_crd, run, xrd_document};
 
 /// As many as the figure in the documentation says.
 const MANY: usize = 10_000;
@@ -38,13 +39,12 @@ async fn ten_thousand_resources_cost_pages_when_cold_and_nothing_when_warm() {
     let resources: Vec<_> = (0..MANY).map(|_| world.resource()).collect();
     stream::iter(&resources).for_each_concurrent(32, |resource| create(&world, resource)).await;
     let targets: Vec<_> = resources.iter().map(Resource::xr_target).collect();
-    let counted = world.cluster.identity_in("counted", "system:masters").await;
-    let (cluster, cache) = adapter(&counted, CacheOptions::default());
+    let (cluster, cache) = adapter(&*world.broker, CacheOptions::default());
     let log = world.cluster.audit_log();
 
     let mark = log.mark();
     let cold = cluster.observe_many(&targets).await.unwrap();
-    let requests = log.since(mark, "counted").await;
+    let requests = log.since(mark, &world.broker.user).await;
     assert_eq!(requests.len(), MANY.div_ceil(PAGE), "one list for each page");
     assert!(requests.iter().all(|request| request.verb == "list"));
 
@@ -52,7 +52,7 @@ async fn ten_thousand_resources_cost_pages_when_cold_and_nothing_when_warm() {
     until("the kind to be warm", || async { cache.warm(&world.xrd).map(drop) }).await;
     let mark = log.mark();
     let warm = cluster.observe_many(&targets).await.unwrap();
-    assert_eq!(log.since(mark, "counted").await, [], "a warm cache asks nobody");
+    assert_eq!(log.since(mark, &world.broker.user).await, [], "a warm cache asks nobody");
 
     for (cold, warm) in cold.into_iter().zip(warm) {
         let warm = warm.unwrap();
@@ -80,9 +80,7 @@ async fn owned(cluster: &dyn Cluster, world: &World) -> Vec<OwnedObject> {
 async fn what_is_ours_costs_lists_when_cold_and_nothing_when_warm() {
     let world = World::alone(&TestCluster::shared().await).await;
     world.install_neighbours().await;
-    let name = format!("counted-{}", world.group);
-    let counted = world.cluster.identity_in(&name, "system:masters").await;
-    let (cluster, cache) = adapter(&counted, CacheOptions::default());
+    let (cluster, cache) = adapter(&*world.broker, CacheOptions::default());
     for _ in 0..7 {
         let resource = world.resource();
         resource.start(&cluster).await;
@@ -100,7 +98,7 @@ async fn what_is_ours_costs_lists_when_cold_and_nothing_when_warm() {
     let log = world.cluster.audit_log();
     let mark = log.mark();
     let cold = owned(&*cluster, &world).await;
-    let requests = log.since(mark, &name).await;
+    let requests = log.since(mark, &world.broker.user).await;
     assert_eq!(requests.iter().filter(|request| request.verb == "list").count(), 2);
     assert_eq!(cold.len(), 15, "seven of each, and one with another name");
 
@@ -109,7 +107,7 @@ async fn what_is_ours_costs_lists_when_cold_and_nothing_when_warm() {
     let mark = log.mark();
     let warm = owned(&*cluster, &world).await;
     let identity = cluster.identity().await.unwrap();
-    assert_eq!(log.since(mark, &name).await, [], "a warm cache asks nobody");
+    assert_eq!(log.since(mark, &world.broker.user).await, [], "a warm cache asks nobody");
     assert_eq!(warm, cold, "the cache and the lists differ");
     let read = cluster.read(&world.resource().target(&[])).await.unwrap();
     assert_eq!(identity, read.cluster);
@@ -136,9 +134,7 @@ async fn read(cluster: &dyn Cluster, resource: &Resource) -> Reading {
 async fn from_nothing_to_armed_are_three_writes_and_then_none() {
     let world = World::alone(&TestCluster::shared().await).await;
     world.install_neighbours().await;
-    let name = format!("counted-{}", world.group);
-    let counted = world.cluster.identity_in(&name, "system:masters").await;
-    let (cluster, _) = adapter(&counted, CacheOptions::default());
+    let (cluster, _) = adapter(&*world.broker, CacheOptions::default());
     let resource = world.resource();
     let log = world.cluster.audit_log();
     let mark = log.mark();
@@ -150,7 +146,7 @@ async fn from_nothing_to_armed_are_three_writes_and_then_none() {
     let shell = resource.start(&cluster).await;
     done(cluster.apply(&resource.request(resource.armed(), shell.unchanged())).await);
 
-    assert_eq!(writes(log.since(mark, &name).await), from_nothing_to_armed());
+    assert_eq!(writes(log.since(mark, &world.broker.user).await), from_nothing_to_armed());
 
     // What the next pass reads is what it would send, so it sends nothing.
     let mark = log.mark();
@@ -159,7 +155,7 @@ async fn from_nothing_to_armed_are_three_writes_and_then_none() {
     let config = reading.provider_config.unwrap();
     assert!(is_applied(live.object.expose(), &resource.armed()));
     assert!(is_applied(config.expose(), &resource.provider_config()));
-    assert_eq!(writes(log.since(mark, &name).await), []);
+    assert_eq!(writes(log.since(mark, &world.broker.user).await), []);
 }
 
 /// A broker in memory over a real cluster, and a declaration of a Node that it accepts.
@@ -167,6 +163,7 @@ async fn broker_over(world: &World, cluster: Arc<dyn Cluster>) -> (Broker, Decla
     let mut broker = Broker::new();
     broker.rewire(|ports| ports.cluster = cluster);
     let (provider, _) = world.group.split_once('.').unwrap();
+    world.learn("node", provider, &xrd_document(&world.group, Scope::Namespaced)).await;
     let configs = format!("{provider}.crossplane.io");
     let configs = plain_crd(&configs, "v1beta1", "ProviderConfig", "providerconfigs");
     world.cluster.install_crd(configs).await;
@@ -195,9 +192,7 @@ async fn broker_over(world: &World, cluster: Arc<dyn Cluster>) -> (Broker, Decla
 async fn a_pass_from_nothing_to_armed_are_three_writes_and_the_next_pass_none() {
     let world = World::alone(&TestCluster::shared().await).await;
     world.install_neighbours().await;
-    let name = format!("broker-{}", world.group);
-    let counted = world.cluster.identity_in(&name, "system:masters").await;
-    let (cluster, _) = adapter(&counted, CacheOptions::default());
+    let (cluster, _) = adapter(&*world.broker, CacheOptions::default());
     let (broker, declaration) = broker_over(&world, cluster).await;
     let resource = broker.declare(&declaration).await.unwrap();
     let log = world.cluster.audit_log();
@@ -207,7 +202,7 @@ async fn a_pass_from_nothing_to_armed_are_three_writes_and_the_next_pass_none() 
     let created =
         Passed::Through { action: Action::Apply, from: Phase::Pending, to: Phase::Pending };
     assert_eq!(passed, created);
-    assert_eq!(writes(log.since(mark, &name).await), from_nothing_to_armed());
+    assert_eq!(writes(log.since(mark, &world.broker.user).await), from_nothing_to_armed());
     let live = world.machines().get(resource.xr_name().as_str()).await.unwrap();
     assert!(live.metadata.annotations.unwrap().contains_key("plexsphere.io/armed"));
 
@@ -216,7 +211,7 @@ async fn a_pass_from_nothing_to_armed_are_three_writes_and_the_next_pass_none() 
         let passed = broker.reconciler.reconcile(resource.id()).await.unwrap();
         let waits = Passed::Through { action: Action::Apply, from, to: Phase::Provisioning };
         assert_eq!(passed, waits);
-        let requests = log.since(mark, &name).await;
+        let requests = log.since(mark, &world.broker.user).await;
         assert!(!requests.is_empty(), "a pass looks");
         assert_eq!(writes(requests), []);
     }

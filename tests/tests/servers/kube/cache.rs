@@ -17,7 +17,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use world::{Resource, World, adapter, done, observed, run, version_of, xrd_document};
+use super::adapter::{adapter, proxied};
+use world::{Resource, World, done, observed, run, version_of, xrd_document};
 
 /// Waits that no test has to sit out.
 fn quick() -> CacheOptions {
@@ -59,7 +60,7 @@ fn count(proxy: &HttpProxy, wanted: fn(&Request) -> bool) -> usize {
 #[tokio::test]
 async fn a_warm_cache_follows_what_happens() {
     let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&world.admin, quick());
+    let (cluster, cache) = adapter(&*world.broker, quick());
     let before = world.resource();
     before.start(&cluster).await;
     let _running = run(&cache);
@@ -90,7 +91,7 @@ async fn a_warm_cache_follows_what_happens() {
 #[tokio::test]
 async fn what_loses_our_label_leaves_the_cache_with_a_hint_and_stands() {
     let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&world.admin, quick());
+    let (cluster, cache) = adapter(&*world.broker, quick());
     let _running = run(&cache);
     let resource = world.resource();
     resource.start(&cluster).await;
@@ -107,9 +108,9 @@ async fn what_loses_our_label_leaves_the_cache_with_a_hint_and_stands() {
 /// A world whose cache runs behind a proxy that does something to the first watch.
 async fn disturbed(disturb: impl FnOnce(&HttpProxy), options: CacheOptions) -> Disturbed {
     let world = World::alone(&TestCluster::shared().await).await;
-    let proxy = HttpProxy::to(world.admin.clone()).await;
+    let (proxy, client) = proxied(&world.broker).await;
     disturb(&proxy);
-    let (cluster, cache) = adapter(&proxy.client().await, options);
+    let (cluster, cache) = adapter(&client, options);
     let running = run(&cache);
     cache.track(&world.xrd);
     Disturbed { world, proxy, cluster, cache, _running: running }
@@ -226,7 +227,7 @@ async fn watch_that_ends_on_time_is_resumed_without_a_list() {
 async fn restored_store_is_noticed_when_the_watch_is_established() {
     let dedicated = TestCluster::dedicated().await;
     let world = World::alone(&dedicated).await;
-    let (cluster, cache) = adapter(&world.admin, quick());
+    let (cluster, cache) = adapter(&*world.broker, quick());
     let _running = run(&cache);
     let (stays, lost) = (world.resource(), world.resource());
     stays.start(&cluster).await;
@@ -286,8 +287,8 @@ async fn read_identity(world: &World) -> String {
 async fn the_identity_is_that_of_the_watches() {
     let world = World::alone(&TestCluster::shared().await).await;
     world.install_neighbours().await;
-    let proxy = HttpProxy::to(world.admin.clone()).await;
-    let (cluster, cache) = adapter(&proxy.client().await, quick());
+    let (proxy, client) = proxied(&world.broker).await;
+    let (cluster, cache) = adapter(&client, quick());
     assert_eq!(cache.identity(), None, "nothing is followed");
     let _running = run(&cache);
     until_warm(&cache, &world).await;
@@ -311,14 +312,14 @@ async fn the_identity_is_that_of_the_watches() {
 #[tokio::test]
 async fn a_list_that_breaks_off_is_not_half_believed() {
     let world = World::alone(&TestCluster::shared().await).await;
-    let (direct, _) = adapter(&world.admin, quick());
+    let (direct, _) = adapter(&*world.broker, quick());
     let resource = world.resource();
     resource.start(&direct).await;
-    let proxy = HttpProxy::to(world.admin.clone()).await;
+    let (proxy, client) = proxied(&world.broker).await;
     // As much as says that there is nothing.
     let mut held = proxy.script().first(is_watch).before_forward().hold();
     proxy.script().first(is_list).before_answer().answer(HttpAnswer::servers().cut_after(60));
-    let (_, cache) = adapter(&proxy.client().await, quick());
+    let (_, cache) = adapter(&client, quick());
     let _running = run(&cache);
     cache.track(&world.xrd);
     held.reached().await;
@@ -341,7 +342,7 @@ async fn a_kind_that_is_throttled_is_asked_again() {
 #[tokio::test]
 async fn late_and_doubled_events_do_not_change_the_cache() {
     let world = World::alone(&TestCluster::shared().await).await;
-    let (direct, _) = adapter(&world.admin, quick());
+    let (direct, _) = adapter(&*world.broker, quick());
     let (stands, gone) = (world.resource(), world.resource());
     for resource in [&stands, &gone] {
         resource.start(&direct).await;
@@ -360,9 +361,9 @@ async fn late_and_doubled_events_do_not_change_the_cache() {
         of("DELETED", &stale),
     ];
 
-    let proxy = HttpProxy::to(world.admin.clone()).await;
+    let (proxy, client) = proxied(&world.broker).await;
     proxy.script().first(is_watch).before_forward().answer(HttpAnswer::ok(events.concat()));
-    let (_, cache) = adapter(&proxy.client().await, quick());
+    let (_, cache) = adapter(&client, quick());
     let _running = run(&cache);
     cache.track(&world.xrd);
     // A late event ends the first watch: no API server sends one, unless its store was restored.
@@ -376,7 +377,7 @@ async fn late_and_doubled_events_do_not_change_the_cache() {
 #[tokio::test]
 async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
     let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&world.admin, quick());
+    let (cluster, cache) = adapter(&*world.broker, quick());
     let _running = run(&cache);
     let old = world.resource();
     old.start(&cluster).await;
@@ -405,7 +406,7 @@ async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
 async fn a_kind_is_dropped_on_request_and_when_nobody_asks() {
     let world = World::alone(&TestCluster::shared().await).await;
     let unused_after = Duration::from_millis(200);
-    let (_, cache) = adapter(&world.admin, quick().with_unused_after(unused_after));
+    let (_, cache) = adapter(&*world.broker, quick().with_unused_after(unused_after));
     let _running = run(&cache);
     until_warm(&cache, &world).await;
     cache.untrack(&world.xrd);
@@ -424,7 +425,7 @@ async fn a_kind_is_dropped_on_request_and_when_nobody_asks() {
 async fn hints_are_of_provider_configs_too_and_end_with_the_run() {
     let world = World::alone(&TestCluster::shared().await).await;
     world.install_neighbours().await;
-    let (cluster, cache) = adapter(&world.admin, quick());
+    let (cluster, cache) = adapter(&*world.broker, quick());
     let mut running = run(&cache);
     cache.track_provider_configs(&format!("{}/v1beta1", world.group), "providerconfigs");
     let (mut hints, mut others) = (cache.hints(), cache.hints());

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use broker_ports::testing::cluster::suite;
 use broker_render::ProviderProfiles;
+use broker_testkit::cluster::suite;
 use broker_tests::TestCluster;
 use broker_tests::rights::Right;
 
 use super::roles::{Holder, used};
 use super::world::World;
 
-/// Cases that write to a namespace which does not exist. Nobody is bound there, so that an API server forbids
-/// before it looks; only somebody who may write everywhere is told what is missing.
+/// Cases that write to a namespace which does not exist. No role can be bound there, so the API server forbids before
+/// it looks for the namespace. These cases run with the writer role bound to the whole cluster.
 const NOWHERE: &[&str] = &[
     "a_deletion_in_an_absent_namespace_says_gone",
     "an_apply_into_an_absent_namespace_is_rejected",
@@ -32,6 +32,7 @@ fn sort((group, resource, verb): Right) -> Right {
 async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     let cluster = TestCluster::shared().await;
     let broker = Arc::new(Holder::new(&cluster, ProviderProfiles::default()).await);
+    let everywhere = Arc::new(Holder::everywhere(&cluster, ProviderProfiles::default()).await);
     let log = cluster.audit_log();
     let mark = log.mark();
     let suite = suite();
@@ -43,8 +44,8 @@ async fn the_kubernetes_adapter_keeps_the_contract_of_its_port() {
     // A world is made for each case, in their order.
     let fresh = || {
         let name = names[next.fetch_add(1, Ordering::Relaxed)];
-        let broker = (!NOWHERE.contains(&name)).then(|| Arc::clone(&broker));
-        World::new(&cluster, broker)
+        let broker = if NOWHERE.contains(&name) { &everywhere } else { &broker };
+        World::new(&cluster, Arc::clone(broker))
     };
     let report = suite.run(fresh).await;
     assert!(report.ran() >= 101, "only {} cases", report.ran());

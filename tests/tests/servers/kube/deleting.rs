@@ -2,7 +2,7 @@
 
 use broker_ports::{Cluster, DeleteRequest, Deleted, Standing, XrReading};
 use broker_render::Precondition;
-use broker_tests::{TestCluster, until};
+use broker_tests::until;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, Subject, done};
@@ -102,11 +102,9 @@ async fn a_usage_vetoes_in_its_own_words() {
 
 #[tokio::test]
 async fn a_life_from_shell_to_gone_asks_for_nothing_that_is_not_ours() {
-    let cluster = TestCluster::shared().await;
-    let user = "facts-of-a-whole-life";
-    let client = cluster.identity_in(user, "system:masters").await;
-    let (log, mark) = (cluster.audit_log(), cluster.audit_log().mark());
-    let fixture = Fixture::over(cluster, &client).await;
+    let fixture = Fixture::new().await;
+    let log = fixture.cluster.audit_log();
+    let mark = log.mark();
     let subject = fixture.machine();
     let config = done(fixture.apply(subject.provider_config(), Precondition::Absent).await);
     let version = fixture.armed(&subject).await;
@@ -123,7 +121,7 @@ async fn a_life_from_shell_to_gone_asks_for_nothing_that_is_not_ours() {
     })
     .await;
 
-    let requests = log.since(mark, user).await;
+    let requests = log.since(mark, &fixture.broker.user).await;
     let writes: Vec<_> = requests
         .iter()
         .filter(|request| !["get", "list"].contains(&request.verb.as_str()))

@@ -11,17 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_kube::cache::CacheOptions;
-use broker_kube::{Cause, KubeCluster, client_config};
+use broker_kube::{Cause, KubeCluster};
 use broker_ports::{Applied, Cluster, DeleteRequest, Deleted, FailureClass, PortError, XrReading};
 use broker_render::{Precondition, Scope};
 use broker_tests::proxy::{Held, HttpAnswer, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 
-use super::cache::world::{Resource, World, adapter, adapter_within, observed};
+use super::adapter::{AdapterClient, adapter, adapter_within, build, proxied};
+use super::cache::world::{Resource, World, observed};
 
 /// Nothing is answered within it, because nothing ever is.
 const SHORT: Duration = Duration::from_secs(3);
@@ -100,17 +99,10 @@ impl Told {
 struct Faulty {
     world: World,
     proxy: HttpProxy,
+    client: AdapterClient,
     cluster: Arc<KubeCluster>,
     /// The same past the proxy.
     direct: Arc<KubeCluster>,
-}
-
-/// A client as a composition root makes it.
-async fn client(kubeconfig: &str) -> Client {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    Client::try_from(client_config(config, "broker-tests").unwrap()).unwrap()
 }
 
 impl Faulty {
@@ -118,11 +110,11 @@ impl Faulty {
         let cluster = TestCluster::shared().await;
         let world = World::of(&cluster, "faults.example.org", Scope::Namespaced).await;
         world.install_neighbours().await;
-        let proxy = HttpProxy::to(world.admin.clone()).await;
-        let client = client(&proxy.kubeconfig()).await;
+        let (proxy, _) = proxied(&world.broker).await;
+        let client = AdapterClient::from_kubeconfig(&proxy.kubeconfig()).await;
         let (cluster, _) = adapter_within(&client, CacheOptions::default(), deadline);
-        let (direct, _) = adapter(&world.admin, CacheOptions::default());
-        let faulty = Self { world, proxy, cluster, direct };
+        let (direct, _) = adapter(&*world.broker, CacheOptions::default());
+        let faulty = Self { world, proxy, client, cluster, direct };
         // So that the adapter knows its kinds, and the next request is the one that matters.
         let any = faulty.world.resource();
         until("the kinds to be known", || async {
@@ -332,9 +324,7 @@ async fn list_whose_second_page_fails() {
     let second = |request: &Request| request.target.contains("continue=");
     faulty.proxy.script().each(second).before_forward().answer(bare(503));
     let pages = broker_kube::KubeOptions::new(LONG, LONG).with_page_size(2.try_into().unwrap());
-    let client = faulty.proxy.client().await;
-    let cache = broker_kube::cache::Cache::new(client.clone(), CacheOptions::default());
-    let cluster = KubeCluster::new(client, pages, Arc::new(cache));
+    let (cluster, _) = build(&faulty.client, pages, CacheOptions::default());
     let targets: Vec<_> = resources.iter().map(Resource::xr_target).collect();
     for seen in cluster.observe_many(&targets).await.unwrap() {
         transient(Cause::Unwell(503)).check(&seen.unwrap_err());

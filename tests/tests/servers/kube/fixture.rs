@@ -5,24 +5,27 @@ use std::sync::Arc;
 
 use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
 use broker_kube::KubeCluster;
-use broker_ports::testing::cluster::PlainKind;
 use broker_ports::{
     Applied, ApplyRequest, Cluster, LiveXr, ObjectVersion, PortError, Target, XrReading, XrTarget,
 };
-use broker_render::catalog::ComposedKind;
+use broker_render::catalog::{Blueprint, ComposedKind};
 use broker_render::{
     Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest,
-    Precondition, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
-    inject_bootstrap, namespace, provider_config, xr,
+    Precondition, Provider, ProviderConfigInput, ProviderProfile, ProviderProfiles, SealedManifest,
+    Xr, XrInput, Xrd, inject_bootstrap, namespace, provider_config, xr,
 };
-use broker_tests::{TestCluster, TestNamespace, crd};
+use broker_testkit::cluster::PlainKind;
+use broker_tests::rights::blueprint;
+use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd};
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::world::{api, fresh_id, plain_definition, uncached};
+use super::adapter::{proxied, uncached};
+use super::roles::Holder;
+use super::world::{api, fresh_id, plain_definition};
 
 /// Must never show anywhere.
 pub(crate) const CANARY: &str = "canary-9c41e7-bootstrap-token";
@@ -32,11 +35,19 @@ pub(crate) const FINALIZER: &str = "facts.plexsphere.io/held";
 
 const GROUP: &str = "facts.plexsphere.io";
 
+const PROVIDER: &str = "facts";
+
 /// The kinds of composite resources: what the platform installed for each differs in the type of its user
 /// data.
 pub(crate) const MACHINE: (&str, &str) = ("Machine", "machines");
 pub(crate) const PICKY: (&str, &str) = ("Picky", "pickies");
 pub(crate) const COUNTING: (&str, &str) = ("Counting", "countings");
+
+/// A kind whose versions come and go; its test installs it.
+pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
+
+/// A kind of the catalog that no test installs.
+pub(crate) const UNKNOWN: (&str, &str) = ("Unknown", "unknowns");
 
 /// An XRD of a kind in some versions, all with the same schema.
 pub(crate) fn document(
@@ -111,10 +122,22 @@ async fn install(cluster: &TestCluster) {
     INSTALLED.get_or_init(install).await;
 }
 
-/// A Project on the shared cluster, and the adapter.
+/// The blueprints of every kind above, as a catalog has them.
+fn blueprints() -> [Blueprint; 5] {
+    let PlainKind { api_version, kind, .. } = part_kind();
+    let part = json!({"apiVersion": api_version, "kind": kind});
+    let spec = spec(&json!({"type": "string"}));
+    [MACHINE, PICKY, COUNTING, VERSIONED, UNKNOWN].map(|kind| {
+        let document = document(kind, &[("v1", true)], &spec);
+        blueprint(kind.1, PROVIDER, &document, std::slice::from_ref(&part))
+    })
+}
+
+/// A Project on the shared cluster, and the adapter with the rights of a broker.
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
     pub(crate) admin: Client,
+    pub(crate) broker: Holder,
     pub(crate) port: KubeCluster,
     pub(crate) project: ProjectId,
     _namespace: TestNamespace,
@@ -123,17 +146,30 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) async fn new() -> Self {
         let cluster = TestCluster::shared().await;
-        let admin = cluster.admin().await;
-        Self::over(cluster, &admin).await
-    }
-
-    /// With the adapter over a client of the test's own.
-    pub(crate) async fn over(cluster: TestCluster, client: &Client) -> Self {
         install(&cluster).await;
         let project = ProjectId::new(fresh_id()).unwrap();
         let home = cluster.namespace_named(namespace(project).as_str()).await;
-        let (admin, port) = (cluster.admin().await, uncached(client));
-        Self { cluster, admin, port, project, _namespace: home }
+        let admin = cluster.admin().await;
+        let broker = Holder::new(&cluster, ProviderProfiles::default()).await;
+        broker.learn(blueprints()).await;
+        broker.admit_to(home.name()).await;
+        let port = uncached(&*broker);
+        Self { cluster, admin, broker, port, project, _namespace: home }
+    }
+
+    /// The same with a proxy before the adapter.
+    pub(crate) async fn proxied() -> (Self, HttpProxy) {
+        let mut fixture = Self::new().await;
+        let (proxy, client) = proxied(&fixture.broker).await;
+        fixture.port = uncached(&client);
+        (fixture, proxy)
+    }
+
+    /// An adapter that may write in every namespace, also where the broker's writer role is not bound.
+    pub(crate) async fn port_everywhere(&self) -> KubeCluster {
+        let broker = Holder::everywhere(&self.cluster, ProviderProfiles::default()).await;
+        broker.learn(blueprints()).await;
+        uncached(&*broker)
     }
 
     pub(crate) fn machine(&self) -> Subject {
@@ -299,7 +335,7 @@ impl Subject {
 
     pub(crate) fn provider_config(&self) -> Manifest {
         provider_config(&ProviderConfigInput {
-            profile: &ProviderProfile::of(&Provider::new("facts").unwrap()),
+            profile: &ProviderProfile::of(&Provider::new(PROVIDER).unwrap()),
             identity: self.identity,
             endpoint: r#"{"region":"here"}"#,
             secret_name: "cloud-credentials-0000000000000000",

@@ -9,24 +9,21 @@ use broker_kube::{Cause, KubeCluster};
 use broker_ports::{
     Cluster, DeleteRequest, Deleted, FailureClass, OwnedKinds, OwnedQuery, XrReading,
 };
-use broker_render::{Precondition, Provider, ProviderProfile, ProviderProfiles, Scope, namespace};
+use broker_render::{Precondition, Scope, namespace};
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::rights::blueprint;
 use broker_tests::{TestCluster, until};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::json;
 
-use super::cache::world::{Resource, World, adapter, done, run, xrd_document};
-use super::roles::{Holder, used};
+use super::adapter::adapter;
+use super::cache::world::{Resource, World, done, run, xrd_document};
+use super::roles::used;
 
-/// Two kinds of machines, one in namespaces and one in none, and somebody who has the roles for both in one
-/// Project.
+/// Two kinds of machines, one in namespaces and one in none. The broker of the first world has the roles for both.
 struct Bound {
     machines: World,
     estates: World,
-    broker: Holder,
 }
 
 impl Bound {
@@ -35,20 +32,8 @@ impl Bound {
         let machines = World::alone(&cluster).await;
         machines.install_neighbours().await;
         let estates = World::of(&cluster, &format!("c{}", machines.group), Scope::Cluster).await;
-        let any = Provider::new("any").unwrap();
-        let profile = ProviderProfile::of(&any).with_group(machines.group.clone()).unwrap();
-        let profiles = ProviderProfiles::default().with(any, profile);
-        let broker = Holder::new(&cluster, profiles).await;
-        let part = machines.part();
-        let part = json!({"apiVersion": part.api_version, "kind": part.kind});
-        for (world, slug, composed) in
-            [(&machines, "machine", vec![part]), (&estates, "estate", vec![])]
-        {
-            let document = xrd_document(&world.group, world.xrd.scope());
-            broker.learn(blueprint(slug, "any", &document, &composed)).await;
-        }
-        broker.admit_to(namespace(machines.project).as_str()).await;
-        Self { machines, estates, broker }
+        machines.learn("estate", "any", &xrd_document(&estates.group, Scope::Cluster)).await;
+        Self { machines, estates }
     }
 }
 
@@ -102,7 +87,7 @@ async fn live_and_die(cluster: &KubeCluster, world: &World, resource: &Resource)
 #[tokio::test]
 async fn the_adapter_uses_every_right_that_it_is_given_and_no_other() {
     let bound = Bound::new().await;
-    let (cluster, cache) = adapter(&bound.broker.client, CacheOptions::default());
+    let (cluster, cache) = adapter(&*bound.machines.broker, CacheOptions::default());
     let log = bound.machines.cluster.audit_log();
     let mark = log.mark();
     let _running = run(&cache);
@@ -114,22 +99,22 @@ async fn the_adapter_uses_every_right_that_it_is_given_and_no_other() {
     let is_config_watch =
         |request: &AuditedRequest| request.verb == "watch" && request.resource == "providerconfigs";
     let requests = until("the ProviderConfigs to be watched", || async {
-        let requests = log.since(mark, &bound.broker.user).await;
+        let requests = log.since(mark, &bound.machines.broker.user).await;
         requests.iter().any(is_config_watch).then_some(requests)
     })
     .await;
 
     let used = used(&requests);
-    assert_eq!(used, bound.broker.granted());
+    assert_eq!(used, bound.machines.broker.granted());
     assert!(used.iter().all(|(_, resource, _)| resource != "secrets"));
 }
 
 #[tokio::test]
 async fn another_projects_namespace_cannot_be_written() {
     let bound = Bound::new().await;
-    let (cluster, _) = adapter(&bound.broker.client, CacheOptions::default());
+    let (cluster, _) = adapter(&*bound.machines.broker, CacheOptions::default());
     let other = World::of(&bound.machines.cluster, &bound.machines.group, Scope::Namespaced).await;
-    let (direct, _) = adapter(&other.admin, CacheOptions::default());
+    let (direct, _) = adapter(&*other.broker, CacheOptions::default());
     let (stands, wanted) = (other.resource(), other.resource());
     let version = stands.start(&direct).await;
 

@@ -14,7 +14,7 @@ use broker_tests::rights::{BrokerIdentity, Right};
 use super::world::fresh_id;
 
 /// The broker's identity, whose catalog may grow.
-pub(super) struct Holder {
+pub(crate) struct Holder {
     identity: BrokerIdentity,
     profiles: ProviderProfiles,
     blueprints: Mutex<Vec<Blueprint>>,
@@ -23,18 +23,31 @@ pub(super) struct Holder {
 impl Holder {
     /// An identity without any right.
     pub(super) async fn new(cluster: &TestCluster, profiles: ProviderProfiles) -> Self {
-        let identity = BrokerIdentity::new(cluster, format!("broker-{}", fresh_id())).await;
+        Self::of(BrokerIdentity::new(cluster, fresh_user()).await, profiles)
+    }
+
+    /// An identity without any right, which may write in every namespace what it learns of.
+    pub(super) async fn everywhere(cluster: &TestCluster, profiles: ProviderProfiles) -> Self {
+        Self::of(BrokerIdentity::everywhere(cluster, fresh_user()).await, profiles)
+    }
+
+    fn of(identity: BrokerIdentity, profiles: ProviderProfiles) -> Self {
         Self { identity, profiles, blueprints: Mutex::default() }
     }
 
-    /// Gives it the roles for one blueprint more.
-    pub(super) async fn learn(&self, blueprint: Blueprint) {
+    /// Gives it the roles for more blueprints.
+    pub(super) async fn learn(&self, blueprints: impl IntoIterator<Item = Blueprint>) {
         let roles = {
             let mut known = self.blueprints.lock().unwrap();
-            if known.iter().any(|known| known.slug == blueprint.slug) {
+            let before = known.len();
+            for blueprint in blueprints {
+                if known.iter().all(|known| known.slug != blueprint.slug) {
+                    known.push(blueprint);
+                }
+            }
+            if known.len() == before {
                 return;
             }
-            known.push(blueprint);
             rbac(&*known, &self.profiles)
         };
         self.identity.grant(&roles, &self.identity.user).await;
@@ -47,6 +60,11 @@ impl Deref for Holder {
     fn deref(&self) -> &BrokerIdentity {
         &self.identity
     }
+}
+
+/// The name of an identity that no other test has.
+fn fresh_user() -> String {
+    format!("broker-{}", fresh_id())
 }
 
 /// The rights that requests took. What is no object, such as discovery, takes none of ours.

@@ -9,13 +9,13 @@ use broker_kube::Cause;
 use broker_ports::{Applied, Cluster, PortError};
 use broker_tests::cluster::say;
 use broker_tests::proxy::HttpAnswer;
-use broker_tests::{HttpProxy, TestCluster};
+use broker_tests::rights::BrokerIdentity;
 use http::StatusCode;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::adapter::uncached;
 use super::fixture::{CANARY, COUNTING, Fixture, MACHINE, PICKY, Subject, claimed};
-use super::world::{limited_client, uncached};
 
 /// Whatever is logged while it stands.
 #[derive(Clone, Default)]
@@ -74,9 +74,7 @@ async fn no_refusal_repeats_a_token() {
     // for all of them, ours included.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _logging = tracing::subscriber::set_default(subscriber);
-    let cluster = TestCluster::shared().await;
-    let proxy = HttpProxy::to(cluster.admin().await).await;
-    let fixture = Fixture::over(cluster, &proxy.client().await).await;
+    let (fixture, proxy) = Fixture::proxied().await;
 
     let mut tried = Vec::new();
     let mut refuse =
@@ -105,8 +103,10 @@ async fn no_refusal_repeats_a_token() {
         Cause::Indigestible,
     )
     .await;
-    let nobody = uncached(&limited_client(&fixture.cluster, &[]).await);
-    refuse("a lack of rights", &nobody, &of(MACHINE), Cause::Forbidden).await;
+    // Without roles, because the lack of every right is the case.
+    let without_roles = BrokerIdentity::new(&fixture.cluster, "without-roles").await;
+    let without_roles = uncached(&without_roles);
+    refuse("a lack of rights", &without_roles, &of(MACHINE), Cause::Forbidden).await;
 
     // What somebody in between would say who has seen the request: a server of another make.
     let document = format!("I read #cloud-config\n{CANARY} and did not like it");

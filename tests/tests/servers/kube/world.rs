@@ -8,12 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::ObjectReference;
 use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
-use broker_ports::testing::cluster::{ClusterUnderTest, PlainKind, ServedKind};
 use broker_ports::{Cluster, PortError};
 use broker_render::Xrd;
+use broker_testkit::cluster::{ClusterUnderTest, PlainKind, ServedKind};
 use broker_tests::proxy::Request;
-use broker_tests::rights::blueprint;
+use broker_tests::rights::{BrokerIdentity, blueprint};
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -25,6 +24,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use super::adapter::{build, options, proxied, uncached};
 use super::roles::Holder;
 use super::usage::{IN_USE, Usage};
 
@@ -34,23 +34,6 @@ const USER_DATA: &str =
 
 /// Whose ProviderConfigs the suite applies.
 const PROVIDER: &str = "contract";
-
-/// Small pages, so that there are several.
-const PAGE_SIZE: u32 = 5;
-
-/// How long the API server may take on a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(30);
-
-/// How the adapter is set up in tests.
-pub(super) fn options() -> KubeOptions {
-    KubeOptions::new(DEADLINE, DEADLINE).with_page_size(PAGE_SIZE.try_into().unwrap())
-}
-
-/// The adapter with a cache that nobody runs.
-pub(super) fn uncached(client: &Client) -> KubeCluster {
-    let cache = Cache::new(client.clone(), CacheOptions::default());
-    KubeCluster::new(client.clone(), options(), Arc::new(cache))
-}
 
 /// An id that nobody used before.
 pub(super) fn fresh_id() -> Uuid {
@@ -90,8 +73,9 @@ pub(super) fn plain_definition(kind: &PlainKind) -> Value {
     })
 }
 
-/// A client for an identity that may do everything with objects of some kinds and nothing else.
-pub(super) async fn limited_client(cluster: &TestCluster, kinds: &[PlainKind]) -> Client {
+/// An identity that may do everything with objects of some kinds, and nothing else: the suite asks what a broker is
+/// told that lacks the rights on another kind.
+async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
     let name = format!("limited-{}", fresh_id());
     let rights = |kind: &PlainKind| {
         let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -111,24 +95,24 @@ pub(super) async fn limited_client(cluster: &TestCluster, kinds: &[PlainKind]) -
     roles.create(&parameters, &serde_json::from_value(role).unwrap()).await.unwrap();
     let bindings = Api::<ClusterRoleBinding>::all(admin);
     bindings.create(&parameters, &serde_json::from_value(binding).unwrap()).await.unwrap();
-    let client = cluster.identity(&name).await;
+    let identity = BrokerIdentity::new(cluster, &*name).await;
     // The API server learns of a role a moment after it was stored.
     if let Some(kind) = kinds.first() {
         let root = if kind.api_version.contains('/') { "apis" } else { "api" };
         let path = format!("/{root}/{}/{}?limit=1", kind.api_version, kind.plural);
         until(format!("{name} to be known"), || async {
             let request = http::Request::get(&path).body(Vec::new()).unwrap();
-            client.request::<Value>(request).await.ok()
+            identity.client.request::<Value>(request).await.ok()
         })
         .await;
     }
-    client
+    identity
 }
 
 /// One case's view of the shared cluster.
 pub(super) struct World {
     cluster: TestCluster,
-    broker: Option<Arc<Holder>>,
+    broker: Arc<Holder>,
     admin: Client,
     proxy: Mutex<Option<HttpProxy>>,
     port: Arc<dyn Cluster>,
@@ -139,22 +123,19 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A world whose port has the rights of a broker, or else every right.
-    pub(super) async fn new(cluster: &TestCluster, broker: Option<Arc<Holder>>) -> Self {
-        let admin = cluster.admin().await;
-        let upstream = broker.as_ref().map_or(&admin, |broker| &broker.client);
-        let proxy = HttpProxy::to(upstream.clone()).await;
-        let client = proxy.client().await;
-        let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
+    /// A world whose port has the rights of a broker.
+    pub(super) async fn new(cluster: &TestCluster, broker: Arc<Holder>) -> Self {
+        let (proxy, client) = proxied(&broker).await;
+        let (port, cache) = build(&client, options(), CacheOptions::default());
         let mut running = JoinSet::new();
         let run = Arc::clone(&cache);
         running.spawn(async move { run.run(std::future::pending()).await });
         Self {
             cluster: cluster.clone(),
             broker,
-            admin,
+            admin: cluster.admin().await,
             proxy: Mutex::new(Some(proxy)),
-            port: Arc::new(KubeCluster::new(client, options(), Arc::clone(&cache))),
+            port: Arc::new(port),
             cache,
             namespaces: Mutex::default(),
             usages: Mutex::default(),
@@ -209,7 +190,7 @@ impl ClusterUnderTest for World {
     }
 
     async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
-        Ok(Arc::new(uncached(&limited_client(&self.cluster, kinds).await)))
+        Ok(Arc::new(uncached(&limited(&self.cluster, kinds).await)))
     }
 
     fn fresh_id(&self) -> Uuid {
@@ -234,12 +215,10 @@ impl ClusterUnderTest for World {
                 let xrd = Xrd::parse(document.as_bytes())?;
                 let mut document: Value = serde_json::from_str(document).unwrap();
                 self.define(crd::from_xrd(&document)).await;
-                if let Some(broker) = &self.broker {
-                    // A kind that takes no user data is none that a catalog would take.
-                    *document.pointer_mut(USER_DATA).unwrap() = json!({"type": "string"});
-                    let slug = xrd.kind().to_lowercase();
-                    broker.learn(blueprint(&slug, PROVIDER, &document, &[part()])).await;
-                }
+                // A kind that takes no user data is none that a catalog would take.
+                *document.pointer_mut(USER_DATA).unwrap() = json!({"type": "string"});
+                let slug = xrd.kind().to_lowercase();
+                self.broker.learn([blueprint(&slug, PROVIDER, &document, &[part()])]).await;
                 // A hint is for whoever listened before; the cache hears of nothing older than itself.
                 until(format!("the cache to follow {}", xrd.kind()), || async {
                     self.cache.warm(&xrd)
@@ -262,9 +241,7 @@ impl ClusterUnderTest for World {
     async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
         let namespace = self.cluster.namespace_named(name).await;
         self.namespaces.lock().unwrap().push(namespace);
-        if let Some(broker) = &self.broker {
-            broker.admit_to(name).await;
-        }
+        self.broker.admit_to(name).await;
         Ok(())
     }
 

@@ -10,17 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResource, Snapshot, Stamp};
-use broker_ports::testing::builders::{
-    ResourceBuilder, attribution, declaration, id, resource, rows, second, stamp,
-};
-use broker_ports::testing::store::{InMemory, StoreUnderTest};
 use broker_ports::{
     AuditAction, AuditEntry, ClaimTarget, EventClaim, Lane, Lease, ListQuery, PortError,
     PurgeRequest, SweepQuery,
 };
+use broker_testkit::builders::{
+    ResourceBuilder, attribution, declaration, id, resource, rows, second, stamp,
+};
+use broker_testkit::store::StoreUnderTest;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use time::OffsetDateTime;
+
+#[path = "../../../../broker-ports/testkit/tests/common/in_memory.rs"]
+mod in_memory;
+
+use in_memory::InMemory;
 
 use super::{compare, histories};
 use crate::servers::pg::{self, fresh_database};

@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 
 use broker_domain::{ProvisionedResourceId, TokenOrdinal};
 use broker_pg::{PgMesh, PgStore, PgTokenIssuer};
-use broker_ports::testing::builders::{attribution, id};
 use broker_ports::{
     AuditAction, AuditEntry, AuditSink, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError,
     TokenIssuer,
 };
+use broker_testkit::builders::{attribution, id};
 use broker_tests::is_nightly;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::{Executor, PgPool};

@@ -7,8 +7,8 @@ mod history;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use broker_ports::testing::builders::{project, resource};
-use broker_ports::testing::store::StoreUnderTest;
+use broker_testkit::builders::{project, resource};
+use broker_testkit::store::StoreUnderTest;
 use broker_tests::{TestDatabase, TestPostgres, until};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

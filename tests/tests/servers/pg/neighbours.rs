@@ -8,7 +8,7 @@ pub(crate) mod world;
 
 use std::sync::Arc;
 
-use broker_ports::testing::{Suite, node_deregistrar, resolvers, token_issuer};
+use broker_testkit::{Suite, node_deregistrar, resolvers, token_issuer};
 
 use super::fresh_database;
 use world::World;

@@ -7,7 +7,7 @@ pub(crate) mod world;
 
 use std::sync::Arc;
 
-use broker_ports::testing::{Suite, store};
+use broker_testkit::{Suite, store};
 
 use super::fresh_database;
 use world::World;

@@ -2,9 +2,9 @@
 
 use broker_app::explain::{Explanation, Verdict};
 use broker_domain::{Phase, ProvisionedResourceId};
+use broker_memory::{Behaviour, Verb};
 use broker_ports::PageSize;
-use broker_ports::memory::{Behaviour, Verb};
-use broker_ports::testing::faults::FaultPlan;
+use broker_testkit::faults::FaultPlan;
 use broker_tests::world::{STANDALONE, World, declaration, operator, xrd_of};
 
 const RESOURCES: usize = 1_000;

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use broker_app::explain::Remedy;
 use broker_domain::{ClusterId, MeshRole, ProvisionedResourceId};
-use broker_ports::memory::{Behaviour, Part};
-use broker_ports::testing::builders::id;
+use broker_memory::{Behaviour, Part};
 use broker_ports::{CloudView, CredentialView, NodeDeregistrar, Resume};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
+use broker_testkit::builders::id;
 use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
 use serde_json::json;
 

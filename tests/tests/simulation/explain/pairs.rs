@@ -5,10 +5,10 @@
 
 use broker_app::explain::Verdict;
 use broker_domain::{ClusterId, OnFailure, Phase};
-use broker_ports::memory::{Behaviour, Verb};
-use broker_ports::testing::builders::id;
+use broker_memory::{Behaviour, Verb};
 use broker_ports::{BrakeRelease, CloudView, Resume, Schedule};
 use broker_render::{Provider, namespace};
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, World, declaration, operator, project};
 
 use super::scene::Scene;

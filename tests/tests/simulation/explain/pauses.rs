@@ -2,10 +2,10 @@
 
 use broker_app::explain::Verdict;
 use broker_domain::Phase;
+use broker_memory::{Behaviour, Part, Verb};
 use broker_ports::PortName;
-use broker_ports::memory::{Behaviour, Part};
-use broker_ports::testing::faults::{Fault, FaultPlan};
-use broker_tests::world::{NODE, World, declaration};
+use broker_testkit::faults::{Fault, FaultPlan};
+use broker_tests::world::{NODE, World, declaration, operator};
 use serde_json::json;
 
 use super::scene::Scene;
@@ -48,4 +48,18 @@ async fn a_pause_is_told_until_it_is_over() {
         let told = scene.explain().await;
         assert_eq!(told.verdict, calm, "{told}");
     }
+}
+
+/// A namespace that is being deleted loses the broker's `RoleBinding` first. That is no missing role.
+#[tokio::test]
+async fn forbidden_read_in_an_ending_namespace_names_the_namespace() {
+    let scene = scenes::of(Verdict::Ready).await;
+    let (world, xr) = (&scene.world, scene.xr().await);
+    world.service.deprovision(&operator(), scene.id).await.unwrap();
+    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.terminate_namespace(xr.namespace().unwrap());
+    world.cluster.forbid(Verb::Get, xr.kind());
+    while world.round(scene.id).await.is_ok() {}
+    let told = scene.explain().await;
+    assert_eq!(told.verdict, Verdict::NamespaceTerminating, "{told}");
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use broker_app::plan::{ApplyPurpose, Plan, PlannedAnswer, PlannedStep};
 use broker_domain::{Action, MeshRole, Phase};
+use broker_memory::{Behaviour, BlueprintDocuments, Verb};
 use broker_ports::Repository;
-use broker_ports::memory::{Behaviour, BlueprintDocuments, Verb};
-use broker_ports::testing::builders::id;
 use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, Xrd};
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use broker_app::explain::Explanation;
 use broker_app::{Reconciler, Service, ServiceConfig};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::ServicePorts;
-use broker_ports::testing::faults::{FaultPlan, Faults};
+use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::world::{World, operator};
 use serde_json::Value;
 

@@ -17,7 +17,7 @@ use std::pin::Pin;
 
 use broker_app::explain::Verdict;
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use broker_tests::world::{NODE, World, declaration, operator};
 
 pub(super) use broker::{poison, pull_brake};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use broker_app::explain::{Explanation, Standing, Verdict};
+use broker_memory::Verb;
 use broker_ports::PortName;
-use broker_ports::memory::Verb;
-use broker_ports::testing::faults::{Fault, FaultPlan};
+use broker_testkit::faults::{Fault, FaultPlan};
 
 use super::scene::Scene;
 use super::scenes;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use broker_app::explain::{Explanation, Verdict};
 use broker_domain::Phase;
+use broker_memory::Behaviour;
 use broker_ports::ClusterEvent;
-use broker_ports::memory::Behaviour;
 use broker_tests::world::{NODE, World, declaration};
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -75,7 +75,7 @@ async fn a_token_that_a_provider_repeats_appears_nowhere() {
     hides(&explained, &plaintext);
 
     // Without the composite resource nobody knows what to take out of the words of others.
-    world.cluster.forbid(broker_ports::memory::Verb::Get, "Machine");
+    world.cluster.forbid(broker_memory::Verb::Get, "Machine");
     let blind = world.explain(resource.id()).await;
     assert!(blind.to_string().contains("withheld"), "{blind}");
     hides(&blind, &plaintext);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use broker_ports::memory::Behaviour;
+use broker_memory::Behaviour;
 use serde_json::Value;
 
 use super::*;

@@ -3,8 +3,8 @@
 
 use broker_app::{Error, Service};
 use broker_domain::{ClusterId, Phase, ProvisionedResource};
-use broker_ports::testing::builders::rows;
 use broker_ports::{EventsOf, FailureClass, Outbox, Resume, Schedule};
+use broker_testkit::builders::rows;
 use broker_tests::world::{STANDALONE, declaration, operator};
 use tokio::time::timeout;
 

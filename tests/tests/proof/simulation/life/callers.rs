@@ -10,9 +10,9 @@ use broker_app::{Error, Service};
 use broker_domain::{
     Declaration, OnFailure, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
-use broker_ports::memory::Behaviour;
-use broker_ports::testing::builders::rows;
+use broker_memory::Behaviour;
 use broker_ports::{ListQuery, Repository};
+use broker_testkit::builders::rows;
 use broker_tests::world::{NODE, STANDALONE, World, declaration, decorated_service, operator};
 use tokio::time::timeout;
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::decide::Mode;
 use broker_app::explain::{Budgets, Party, Verdict};
-use broker_app::step::Mode;
 use broker_app::{Reconciler, Service};
 use broker_domain::Phase;
-use broker_ports::testing::builders::{rows, worker};
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
 use broker_ports::{
     BlueprintResolver, Brake, ClaimEvents, ClaimRequest, ClaimTarget, PortName, ReconcilerPorts,
     Repository, Resume, TokenIssuer,
 };
+use broker_testkit::builders::{rows, worker};
+use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::real::{LEASE, RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use broker_app::Reconciler;
 use broker_app::explain::{Budgets, Party, Verdict};
 use broker_domain::{BootstrapTokenId, Phase};
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
 use broker_ports::{NodeDeregistrar, PortError, PortName, ReconcilerPorts};
+use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::real::{RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
 

@@ -4,20 +4,20 @@
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use broker_domain::{MeshRole, ObjectReference, Parameters, ProjectId};
-use broker_kube::cache::{Cache, CacheOptions};
-use broker_kube::{KubeCluster, KubeOptions};
+use broker_kube::KubeCluster;
+use broker_kube::cache::Cache;
 use broker_ports::{
     Applied, ApplyRequest, CachedXr, Cluster, ObjectVersion, PortError, Target, XrTarget,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{
     Armed, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest, Precondition,
-    Provider, ProviderConfigInput, ProviderProfile, Scope, XrInput, Xrd, namespace,
-    provider_config, xr,
+    Provider, ProviderConfigInput, ProviderProfile, ProviderProfiles, Scope, XrInput, Xrd,
+    namespace, provider_config, xr,
 };
+use broker_tests::rights::blueprint;
 use broker_tests::{TestCluster, TestNamespace, crd};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -25,8 +25,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Longer than any answer takes on a busy machine; only bounds a failure.
-const PATIENCE: Duration = Duration::from_mins(1);
+use super::super::roles::Holder;
 
 /// A random id, which nobody has.
 pub(crate) fn fresh<T: FromStr<Err: std::fmt::Debug>>() -> T {
@@ -68,6 +67,16 @@ pub(crate) fn xrd_document(group: &str, scope: Scope) -> Value {
     })
 }
 
+/// The provider of every world.
+fn provider() -> Provider {
+    Provider::new("any").unwrap()
+}
+
+/// Its ProviderConfigs are of the world's own group.
+fn profile(group: &str) -> ProviderProfile {
+    ProviderProfile::of(&provider()).with_group(group).unwrap()
+}
+
 /// The definition of a kind whose objects may hold anything.
 pub(crate) fn plain_crd(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     json!({
@@ -91,7 +100,10 @@ pub(crate) struct World {
     pub(crate) cluster: TestCluster,
     pub(crate) project: ProjectId,
     pub(crate) xrd: Arc<Xrd>,
+    /// What the test itself and other parties do.
     pub(crate) admin: Client,
+    /// What the adapter does: it has the roles for the kinds of this world, in its Project.
+    pub(crate) broker: Holder,
     /// The group of everything that was installed for this world.
     pub(crate) group: String,
     _namespace: TestNamespace,
@@ -109,14 +121,27 @@ impl World {
         let document = xrd_document(group, scope);
         cluster.install_crd(crd::from_xrd(&document)).await;
         let project: ProjectId = fresh();
-        Self {
+        let home = cluster.namespace_named(namespace(project).as_str()).await;
+        let profiles = ProviderProfiles::default().with(provider(), profile(group));
+        let world = Self {
             cluster: cluster.clone(),
             project,
             xrd: Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap()),
             admin: cluster.admin().await,
+            broker: Holder::new(cluster, profiles).await,
             group: group.to_owned(),
-            _namespace: cluster.namespace_named(namespace(project).as_str()).await,
-        }
+            _namespace: home,
+        };
+        world.learn("machine", provider().as_str(), &document).await;
+        world
+    }
+
+    /// Gives the broker the roles for a blueprint of this provider, which composes this world's parts.
+    pub(crate) async fn learn(&self, slug: &str, provider: &str, xrd: &Value) {
+        let ComposedKind { api_version, kind } = self.part();
+        let part = json!({"apiVersion": api_version, "kind": kind});
+        self.broker.learn([blueprint(slug, provider, xrd, &[part])]).await;
+        self.broker.admit_to(namespace(self.project).as_str()).await;
     }
 
     /// The kind of ProviderConfigs, and a kind to be composed, both in this world's group.
@@ -226,9 +251,8 @@ impl Resource {
     }
 
     pub(crate) fn provider_config(&self) -> Manifest {
-        let profile = ProviderProfile::of(&Provider::new("any").unwrap());
         provider_config(&ProviderConfigInput {
-            profile: &profile.with_group(self.group.clone()).unwrap(),
+            profile: &profile(&self.group),
             identity: self.identity,
             endpoint: r#"{"region":"here"}"#,
             secret_name: "cloud-credentials-0000000000000000",
@@ -253,23 +277,6 @@ pub(crate) fn done(applied: Result<Applied, PortError>) -> ObjectVersion {
         Ok(Applied::Done(version)) => version,
         other => panic!("not applied: {other:?}"),
     }
-}
-
-/// An adapter with deadlines that nothing reaches, and a cache that somebody may run.
-pub(crate) fn adapter(client: &Client, options: CacheOptions) -> (Arc<KubeCluster>, Arc<Cache>) {
-    adapter_within(client, options, PATIENCE)
-}
-
-/// An adapter with one deadline for everything.
-pub(crate) fn adapter_within(
-    client: &Client,
-    options: CacheOptions,
-    deadline: Duration,
-) -> (Arc<KubeCluster>, Arc<Cache>) {
-    let cache = Arc::new(Cache::new(client.clone(), options));
-    let deadlines = KubeOptions::new(deadline, deadline);
-    let cluster = KubeCluster::new(client.clone(), deadlines, Arc::clone(&cache));
-    (Arc::new(cluster), cache)
 }
 
 /// What a cluster says of one resource in a batch.

@@ -9,18 +9,21 @@ use broker_render::{Precondition, Scope};
 use broker_tests::{TestCluster, until};
 use serde_json::{Value, json};
 
-use super::super::cache::world::{Resource, World, adapter, adapter_within, done, run, version_of};
-use super::{client, transient};
+use super::super::adapter::{AdapterClient, adapter, adapter_within};
+use super::super::cache::world::{Resource, World, done, run, version_of};
+use super::transient;
 
 /// Everything that a cluster can be asked for about a resource that stands fails as told, and the resource
 /// goes on standing.
 async fn knows_nothing(tampered: &Value, cause: Cause) {
     let cluster = TestCluster::shared().await;
     let world = World::of(&cluster, "faults.example.org", Scope::Namespaced).await;
-    let (direct, _) = adapter(&world.admin, CacheOptions::default());
+    let (direct, _) = adapter(&*world.broker, CacheOptions::default());
     let (stands, missing) = (world.resource(), world.resource());
     let version = stands.start(&direct).await;
-    let (stranger, _) = adapter(&client(&tampered.to_string()).await, CacheOptions::default());
+    // Not a broker, because the lack of an identity is the case.
+    let stranger = AdapterClient::from_kubeconfig(&tampered.to_string()).await;
+    let (stranger, _) = adapter(&stranger, CacheOptions::default());
     let told = transient(cause);
     told.check(&stranger.identity().await.unwrap_err());
     for resource in [&stands, &missing] {
@@ -79,7 +82,7 @@ async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
     // A kind is cold because its watch broke, long before silence would make it so.
     let options =
         CacheOptions::default().with_waits(waits.0, waits.1).with_silence(Duration::from_hours(1));
-    let (cluster, cache) = adapter_within(&world.admin, options, Duration::from_secs(10));
+    let (cluster, cache) = adapter_within(&*world.broker, options, Duration::from_secs(10));
     let _running = run(&cache);
     let (stands, wanted) = (world.resource(), world.resource());
     let version = stands.start(&cluster).await;
@@ -122,9 +125,8 @@ async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
 async fn a_server_that_has_forgotten_the_watched_version_is_listed_anew() {
     let servers = TestCluster::dedicated().await;
     let world = World::alone(&servers).await;
-    let watcher = world.cluster.identity_in("watcher", "system:masters").await;
-    let (_, cache) = adapter(&watcher, CacheOptions::default());
-    let (direct, _) = adapter(&world.admin, CacheOptions::default());
+    let (_, cache) = adapter(&*world.broker, CacheOptions::default());
+    let (direct, _) = adapter(&*world.broker, CacheOptions::default());
     let (goes, stays) = (world.resource(), world.resource());
     goes.start(&direct).await;
     let until_warm = || until("the kind to be warm", || async { cache.warm(&world.xrd) });
@@ -146,7 +148,7 @@ async fn a_server_that_has_forgotten_the_watched_version_is_listed_anew() {
     })
     .await;
     assert_eq!(warm.observe(&goes.xr_target()), CachedXr::Absent, "it went while nobody watched");
-    let requests = log.since(mark, "watcher").await;
+    let requests = log.since(mark, &world.broker.user).await;
     let mut verbs: Vec<_> = requests.iter().map(|request| request.verb.as_str()).collect();
     // Before each of them the cluster is asked who it is, and a server that has just started may not be able to
     // watch yet.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, ObjectReference};
+use broker_memory::{KindScope, ManualClock, MemoryCluster, Part};
 use broker_ports::Cluster;
-use broker_ports::memory::{KindScope, ManualClock, MemoryCluster, Part};
-use broker_ports::testing::builders::second;
 use broker_render::{Xrd, namespace};
+use broker_testkit::builders::second;
 use broker_tests::until;
 use serde_json::{Value, json};
 

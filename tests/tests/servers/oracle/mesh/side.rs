@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_ports::memory::{ManualClock, MemoryMesh, MemoryTokens};
-use broker_ports::testing::builders::second;
-use broker_ports::testing::node_deregistrar::NodeDeregistrarUnderTest;
-use broker_ports::testing::token_issuer::TokenIssuerUnderTest;
-use broker_ports::{ChainedNodeDeregistrar, NodeDeregistrar, NodeId, TokenIssuer};
+use broker_memory::{ManualClock, MemoryMesh, MemoryTokens};
+use broker_ports::{NodeDeregistrar, NodeId, TokenIssuer};
+use broker_testkit::builders::second;
+use broker_testkit::node_deregistrar::NodeDeregistrarUnderTest;
+use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::SecretString;
 
 use crate::servers::pg::neighbours::world::World;
@@ -34,7 +34,6 @@ pub(super) struct Memory {
     clock: ManualClock,
     tokens: MemoryTokens,
     mesh: MemoryMesh,
-    deregistrar: ChainedNodeDeregistrar,
 }
 
 impl Memory {
@@ -42,8 +41,7 @@ impl Memory {
         let clock = ManualClock::at(second(0));
         let tokens = MemoryTokens::seeded(7, Arc::new(clock.clone()));
         let mesh = MemoryMesh::of(&tokens);
-        let deregistrar = mesh.deregistrar();
-        Self { clock, tokens, mesh, deregistrar }
+        Self { clock, tokens, mesh }
     }
 }
 
@@ -54,7 +52,7 @@ impl Side for Memory {
     }
 
     fn nodes(&self) -> &dyn NodeDeregistrar {
-        &self.deregistrar
+        &self.mesh
     }
 
     async fn enrol(&self, plaintext: &str) -> Result<NodeId, String> {

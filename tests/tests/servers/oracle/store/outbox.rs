@@ -1,7 +1,7 @@
 //! The outbox: relays claim, acknowledge, delay and set aside, people resume.
 
-use broker_ports::testing::builders::{attribution, id, rows, worker};
 use broker_ports::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
+use broker_testkit::builders::{attribution, id, rows, worker};
 use rand::RngExt;
 
 use super::{LEASE, Player};

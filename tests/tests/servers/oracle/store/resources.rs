@@ -3,8 +3,8 @@
 use broker_domain::{
     Change, FailureReason, Phase, ProvisionedResource, ReferencesDigest, TokenOrdinal,
 };
-use broker_ports::testing::builders::{attribution, cluster, composed, id};
 use broker_ports::{Created, Replaced, Replacement, Write, WriteKind, Written};
+use broker_testkit::builders::{attribution, cluster, composed, id};
 use rand::RngExt;
 
 use super::{Player, RESOURCES, declared, words};
@@ -68,14 +68,7 @@ impl Player<'_> {
             None => Write::by_caller(&change, &by),
         };
         let repository = self.world.repository();
-        let written = match kind {
-            WriteKind::Phase => repository.update_phase(&write).await,
-            WriteKind::Token => repository.record_token(&write).await,
-            WriteKind::Closed => repository.record_closed(&write).await,
-            WriteKind::Substrate => repository.record_substrate(&write).await,
-            WriteKind::DeletionIntent => repository.record_deletion_intent(&write).await,
-            WriteKind::Retry => repository.record_retry(&write).await,
-        };
+        let written = repository.write(kind, &write).await;
         if matches!(written, Ok(Written::Committed)) && self.random.random_range(0..4) > 0 {
             self.known.insert(number, change.into_resource());
         }

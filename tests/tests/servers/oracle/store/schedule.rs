@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use broker_ports::testing::builders::{attribution, cluster, id, second, worker, xr_uid};
 use broker_ports::{
     Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lease, Loss, Lost, PassOutcome,
 };
+use broker_testkit::builders::{attribution, cluster, id, second, worker, xr_uid};
 use rand::RngExt;
 
 use super::{LEASE, LEFT_ALONE, Player};

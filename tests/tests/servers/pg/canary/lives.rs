@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use broker_domain::{Change, FailureReason, Phase, ProvisionedResource, TokenOrdinal};
 use broker_pg::PgStore;
-use broker_ports::testing::builders::{
-    attribution, cluster, resource, rows, second, stamp, worker, xr_uid,
-};
-use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{
     Acknowledged, Brake, BrakeRelease, ClaimEvents, ClaimRequest, ClaimTarget, Created,
     IssuedToken, Lane, Loss, Lost, Outbox, PassOutcome, Released, Repository, Schedule, Write,
-    Written,
+    WriteKind, Written,
 };
 use broker_render::scrub;
+use broker_testkit::builders::{
+    attribution, cluster, resource, rows, second, stamp, worker, xr_uid,
+};
+use broker_testkit::store::StoreUnderTest;
 use secrecy::ExposeSecret;
 use sqlx::PgPool;
 
@@ -73,7 +73,8 @@ impl Teller {
         assert_eq!(created, Created::Stored);
         let (declared, by) = (builder.build(), attribution());
         let armed = declared.record_token(token.id, TokenOrdinal::FIRST, second(1)).unwrap();
-        let written = self.store.record_token(&Write::by_caller(&armed, &by)).await.unwrap();
+        let written =
+            self.store.write(WriteKind::Token, &Write::by_caller(&armed, &by)).await.unwrap();
         assert_eq!(written, Written::Committed);
         let sent = stamp(number * 1_000 + 500, 2);
         let sent = armed.resource().advance(Phase::Provisioning, sent).unwrap().unwrap();
@@ -82,7 +83,8 @@ impl Teller {
 
     async fn change_phase(&self, change: Change) -> ProvisionedResource {
         let by = attribution();
-        let written = self.store.update_phase(&Write::by_caller(&change, &by)).await.unwrap();
+        let written =
+            self.store.write(WriteKind::Phase, &Write::by_caller(&change, &by)).await.unwrap();
         assert_eq!(written, Written::Committed);
         change.into_resource()
     }

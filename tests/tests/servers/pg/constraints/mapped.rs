@@ -2,8 +2,8 @@
 
 use broker_domain::{Declaration, Error};
 use broker_pg::PgStore;
-use broker_ports::testing::builders::{attribution, declaration, resource, stamp};
-use broker_ports::{Created, FailureClass, PortError, Repository, Write, Written};
+use broker_ports::{Created, FailureClass, PortError, Repository, Write, WriteKind, Written};
+use broker_testkit::builders::{attribution, declaration, resource, stamp};
 use broker_tests::TestDatabase;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -145,7 +145,7 @@ async fn an_event_id_that_is_taken_is_named() {
     foreign_event(database.pool(), deleting.as_uuid(), elsewhere, 1).await;
     let by = attribution();
     let write = Write::by_caller(&deletion, &by);
-    let (_, words) = refusal(store.record_deletion_intent(&write).await);
+    let (_, words) = refusal(store.write(WriteKind::DeletionIntent, &write).await);
     assert_eq!(words, format!("event_id: {deleting} is taken; use a new one"));
 }
 
@@ -173,5 +173,5 @@ async fn a_write_that_breaks_nothing_is_committed() {
     let deletion = resource().build().request_deletion(stamp(0x00de, 9)).unwrap();
     let by = attribution();
     let write = Write::by_caller(&deletion, &by);
-    assert_eq!(store.record_deletion_intent(&write).await.unwrap(), Written::Committed);
+    assert_eq!(store.write(WriteKind::DeletionIntent, &write).await.unwrap(), Written::Committed);
 }

@@ -2,8 +2,8 @@
 
 use broker_domain::CloudId;
 use broker_pg::{DatabaseError, PgNeighbours, PgTokenIssuer};
-use broker_ports::testing::builders::resource;
 use broker_ports::{CloudResolver, FailureClass, PortError, TokenIssuer};
+use broker_testkit::builders::resource;
 use broker_tests::TestDatabase;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, Executor, PgConnection, PgPool};

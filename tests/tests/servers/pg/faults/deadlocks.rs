@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResourceId, Version};
 use broker_pg::{PgStore, create_in};
-use broker_ports::testing::builders::{attribution, resource, rows, stamp, worker};
-use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{
     ClaimRequest, ClaimTarget, Created, FailureClass, Lane, Lease, PassOutcome, Released,
-    Repository, Schedule, Write, Written,
+    Repository, Schedule, Write, WriteKind, Written,
 };
+use broker_testkit::builders::{attribution, resource, rows, stamp, worker};
+use broker_testkit::store::StoreUnderTest;
 use broker_tests::until;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
@@ -74,7 +74,7 @@ async fn a_guarded_write_and_an_update_by_hand_never_deadlock() {
     let change = row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap();
     let by = attribution();
     let write = Write::by_worker(&change, lease.epoch, &by);
-    let (written, ()) = tokio::join!(world.store.update_phase(&write), async {
+    let (written, ()) = tokio::join!(world.store.write(WriteKind::Phase, &write), async {
         somebody_waits(world.pool()).await;
         other.deletes(id).await;
     });
@@ -164,7 +164,7 @@ async fn a_real_deadlock_is_transient_and_changes_nothing() {
     let change = row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap();
     let by = attribution();
     let write = Write::by_worker(&change, lease.epoch, &by);
-    let (written, locked) = tokio::join!(store.update_phase(&write), async {
+    let (written, locked) = tokio::join!(store.write(WriteKind::Phase, &write), async {
         somebody_waits(world.pool()).await;
         lock(&mut stranger, "provisioned_resources WHERE id", id).await
     });
@@ -174,7 +174,7 @@ async fn a_real_deadlock_is_transient_and_changes_nothing() {
             assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40P01")));
             assert_eq!(world.store.get_by_id(id).await.unwrap().unwrap(), row);
             assert_eq!(world.store.history(id).await.unwrap().len(), 1);
-            assert_eq!(store.update_phase(&write).await.unwrap(), Written::Committed);
+            assert_eq!(store.write(WriteKind::Phase, &write).await.unwrap(), Written::Committed);
         }
         // On a machine so slow that the store had looked before the stranger came.
         (Ok(written), Err(_)) => assert_eq!(written, Written::Committed),
@@ -204,13 +204,13 @@ async fn a_stricter_isolation_level_loses_nothing_but_races() {
     let change = row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap();
     let by = attribution();
     let write = Write::by_worker(&change, lease.epoch, &by);
-    let (written, ()) = tokio::join!(strict.update_phase(&write), async {
+    let (written, ()) = tokio::join!(strict.write(WriteKind::Phase, &write), async {
         somebody_waits(world.pool()).await;
         other.deletes(id).await;
     });
     let error = written.unwrap_err();
     assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40001")));
-    assert_eq!(strict.update_phase(&write).await.unwrap(), Written::Stale);
+    assert_eq!(strict.write(WriteKind::Phase, &write).await.unwrap(), Written::Stale);
     let released = strict.release(&lease, Version::FIRST, &PassOutcome::Succeeded { due_in: None });
     assert_eq!(released.await.unwrap(), Released::Done);
 }

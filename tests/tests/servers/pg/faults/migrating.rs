@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use broker_pg::PgStore;
 use broker_pg::migrate::{self, MIGRATIONS, MigrateError};
-use broker_ports::testing::builders::resource;
 use broker_ports::{FailureClass, Repository};
+use broker_testkit::builders::resource;
 use broker_tests::proxy::Request;
 use broker_tests::{PgProxy, TestDatabase, TestPostgres};
 use sqlx::PgPool;

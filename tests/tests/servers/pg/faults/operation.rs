@@ -6,15 +6,15 @@ use broker_domain::{
     Change, Phase, ProvisionedResourceId, ReferencesDigest, TokenOrdinal, Version,
 };
 use broker_pg::{PgMesh, PgStore, PgTokenIssuer, create_in};
-use broker_ports::testing::builders::{
-    ResourceBuilder, attribution, cluster, composed, id, resource, rows, second, stamp, worker,
-    xr_uid,
-};
 use broker_ports::{
     Allowance, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimEvents, ClaimRequest,
     ClaimTarget, Created, DeliveryFailure, Due, EventClaim, Issue, IssueRequest, Lane, Lease,
     LeaseEpoch, Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest,
     Replaced, Replacement, Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
+};
+use broker_testkit::builders::{
+    ResourceBuilder, attribution, cluster, composed, id, resource, rows, second, stamp, worker,
+    xr_uid,
 };
 use sqlx::PgPool;
 
@@ -305,14 +305,7 @@ async fn write(kind: WriteKind, store: &PgStore) -> Result<String, PortError> {
         Some(epoch) => Write::by_worker(&change, epoch, &by),
         None => Write::by_caller(&change, &by),
     };
-    let written = match kind {
-        WriteKind::Phase => store.update_phase(&write).await,
-        WriteKind::Token => store.record_token(&write).await,
-        WriteKind::Closed => store.record_closed(&write).await,
-        WriteKind::Substrate => store.record_substrate(&write).await,
-        WriteKind::DeletionIntent => store.record_deletion_intent(&write).await,
-        WriteKind::Retry => store.record_retry(&write).await,
-    };
+    let written = store.write(kind, &write).await;
     written.map(debug)
 }
 

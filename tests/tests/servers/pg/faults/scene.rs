@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use broker_domain::ProvisionedResourceId;
 use broker_pg::{DatabaseError, PgMesh, PgStore, PgTokenIssuer};
-use broker_ports::testing::builders::{
-    ResourceBuilder, attribution, cluster, resource, rows, second, worker,
-};
-use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{
     Acknowledged, Brake, ClaimEvents, ClaimRequest, ClaimTarget, ClaimedEvent, Created, Issue,
     IssueRequest, LeaseEpoch, NodeId, Outbox, PassOutcome, PeerId, PortError, Released, Repository,
-    Schedule, TokenIssuer, Write, WriteKind, Written,
+    Schedule, TokenIssuer, Write, Written,
 };
+use broker_testkit::builders::{
+    ResourceBuilder, attribution, cluster, resource, rows, second, worker,
+};
+use broker_testkit::store::StoreUnderTest;
 use broker_tests::{TestDatabase, TestPostgres};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -30,7 +30,7 @@ pub(super) const HOUR: Duration = Duration::from_hours(1);
 /// Who is who: the things that the operations work on.
 pub(super) mod cast {
     use super::{ProvisionedResourceId, ResourceBuilder, resource};
-    use broker_ports::testing::builders::id;
+    use broker_testkit::builders::id;
 
     /// Not stored yet.
     pub(crate) fn new() -> ResourceBuilder {
@@ -237,14 +237,7 @@ async fn store(world: &World, resources: &[ResourceBuilder]) {
         assert_eq!(created, Created::Stored);
         for (kind, change) in &builder.life().then {
             let write = Write::by_caller(change, &by);
-            let written = match kind {
-                WriteKind::Phase => world.store.update_phase(&write).await,
-                WriteKind::Token => world.store.record_token(&write).await,
-                WriteKind::Closed => world.store.record_closed(&write).await,
-                WriteKind::Substrate => world.store.record_substrate(&write).await,
-                WriteKind::DeletionIntent => world.store.record_deletion_intent(&write).await,
-                WriteKind::Retry => world.store.record_retry(&write).await,
-            };
+            let written = world.store.write(*kind, &write).await;
             assert_eq!(written.unwrap(), Written::Committed);
         }
     }

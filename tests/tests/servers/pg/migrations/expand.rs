@@ -4,8 +4,8 @@
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_pg::{PgStore, migrate};
 use broker_ports::Repository;
-use broker_ports::testing::builders::{declaration, id, resource};
-use broker_ports::testing::store::StoreUnderTest;
+use broker_testkit::builders::{declaration, id, resource};
+use broker_testkit::store::StoreUnderTest;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgPool, Postgres, Row};

@@ -2,11 +2,11 @@
 
 use broker_domain::{BlueprintVersionId, CloudId};
 use broker_pg::{EnrolError, JoinError};
-use broker_ports::testing::token_issuer::TokenIssuerUnderTest;
 use broker_ports::{
     BlueprintResolver, CloudResolver, FailureClass, LabelTagResolver, NodeId, PeerCommander,
     ResourceView, Retired, TokenIssuer,
 };
+use broker_testkit::token_issuer::TokenIssuerUnderTest;
 use secrecy::SecretString;
 use uuid::Uuid;
 

@@ -7,10 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker_domain::{ProvisionedResourceId, TokenOrdinal};
-use broker_pg::{PgMesh, PgNeighbours, PgTokenIssuer};
-use broker_ports::{
-    ChainedNodeDeregistrar, Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError, TokenIssuer,
-};
+use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgNeighbours, PgTokenIssuer};
+use broker_ports::{Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError, TokenIssuer};
 use broker_tests::TestDatabase;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;

@@ -3,9 +3,9 @@
 
 use broker_domain::Phase;
 use broker_pg::create_in;
-use broker_ports::testing::builders::{declaration, id, resource, rows};
-use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{Created, FailureClass, ListQuery, Outbox, Repository, Schedule};
+use broker_testkit::builders::{declaration, id, resource, rows};
+use broker_testkit::store::StoreUnderTest;
 use futures::StreamExt;
 use sqlx::{Connection, Executor, PgConnection};
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker_domain::ProvisionedResourceId;
 use broker_pg::{PgStore, create_in};
-use broker_ports::testing::builders::{id, resource, rows};
-use broker_ports::testing::store::StoreUnderTest;
 use broker_ports::{Created, ListQuery, Repository, Watermark};
+use broker_testkit::builders::{id, resource, rows};
+use broker_testkit::store::StoreUnderTest;
 use futures::future::join_all;
 use sqlx::postgres::PgPoolOptions;
 

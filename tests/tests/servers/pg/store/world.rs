@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::{Declaration, ProvisionedResourceId};
 use broker_pg::{PgStore, create_in};
-use broker_ports::testing::store::{OpenTransaction, StoreUnderTest};
 use broker_ports::{
     Admitted, AuditRecord, AuditSink, Backoff, Created, Outbox, PortError, Repository, Schedule,
 };
+use broker_testkit::store::{OpenTransaction, StoreUnderTest};
 use broker_tests::{TestDatabase, TestPostgres};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 

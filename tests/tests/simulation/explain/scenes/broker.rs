@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::step::Mode;
+use broker_app::decide::Mode;
 use broker_domain::Phase;
-use broker_ports::memory::Verb;
-use broker_ports::testing::builders::{id, rows, worker};
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
+use broker_memory::Verb;
 use broker_ports::{
     Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, Outbox, PortName, Schedule, TokenIssuer,
 };
+use broker_testkit::builders::{id, rows, worker};
+use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{LEASE, NODE, World, declaration, operator};
 
 use super::super::scene::Scene;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use broker_domain::{ClusterId, ObjectReference, Phase};
-use broker_ports::memory::{Behaviour, Verb};
+use broker_memory::{Behaviour, Verb};
 use broker_render::{Xrd, namespace};
 use broker_tests::world::{SIZED, World, declaration, project};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! Scenes in which something that a resource refers to is the matter.
 
 use broker_domain::Phase;
-use broker_ports::memory::BlueprintDocuments;
-use broker_ports::testing::builders::id;
+use broker_memory::BlueprintDocuments;
 use broker_render::InjectionStrategy;
+use broker_testkit::builders::id;
 use broker_tests::world::{NODE, SIZED, World, declaration, project};
 
 use super::super::scene::Scene;

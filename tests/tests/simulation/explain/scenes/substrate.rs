@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use broker_domain::{ObjectReference, Phase};
-use broker_ports::memory::{Behaviour, Part};
+use broker_memory::{Behaviour, Part};
 use broker_render::{BLUEPRINT_VERSION_LABEL, namespace};
 use broker_tests::world::{NODE, World, declaration, project};
 use serde_json::json;

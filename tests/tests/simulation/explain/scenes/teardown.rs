@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, Phase};
-use broker_ports::memory::{Behaviour, Part};
-use broker_ports::testing::faults::{Fault, FaultPlan, Faults};
+use broker_memory::{Behaviour, Part};
 use broker_ports::{NodeDeregistrar, PortError, PortName};
+use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{World, operator};
 
 use super::super::scene::Scene;

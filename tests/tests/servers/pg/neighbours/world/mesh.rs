@@ -5,14 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, ProvisionedResourceId};
 use broker_pg::{EnrolError, JoinError};
-use broker_ports::testing::node_deregistrar::{
-    MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest,
-};
-use broker_ports::testing::token_issuer::TokenIssuerUnderTest;
 use broker_ports::{
     BootstrapToken, NodeDeregistrar, NodeId, PeerCommander, PeerResolver, PortError, TokenIssuer,
     TokenReader,
 };
+use broker_testkit::node_deregistrar::{MeshAgents, NodeDeregistrarUnderTest, SeamsUnderTest};
+use broker_testkit::token_issuer::TokenIssuerUnderTest;
 
 use super::{World, in_the_world};
 

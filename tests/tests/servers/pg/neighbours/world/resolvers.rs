@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, ProjectId, ResourceId,
 };
-use broker_ports::testing::resolvers::{
-    AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
-    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
-};
 use broker_ports::{
     AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
     CredentialView, LabelTagResolver, NamespaceObservation, PortError,
 };
 use broker_render::Provider;
+use broker_testkit::resolvers::{
+    AssignmentReaderUnderTest, BlueprintResolverUnderTest, CloudResolverUnderTest,
+    CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
+};
 
 use super::{World, in_the_world};
 

@@ -1,0 +1,93 @@
+//! The applies of the act stage, rendered: a pass sends what these functions return, and a plan shows it.
+
+use broker_domain::{Error as DomainError, ProvisionedResource};
+use broker_ports::{ApplyRequest, LiveObject, ObjectVersion};
+use broker_render::{
+    Agent, ApiUrl, Armed, Bootstrap, Precondition, ProviderProfiles, inject_bootstrap,
+    preserve_injection,
+};
+use secrecy::SecretString;
+
+use crate::declare::Views;
+
+/// What the applies of one resource are rendered from.
+#[derive(Clone, Copy)]
+pub(crate) struct Requests<'a> {
+    pub(crate) resource: &'a ProvisionedResource,
+    pub(crate) views: &'a Views,
+    pub(crate) profiles: &'a ProviderProfiles,
+}
+
+/// A token, and what its agent enrols with.
+#[derive(Clone, Copy)]
+pub(crate) struct Enrolment<'a> {
+    pub(crate) token: &'a SecretString,
+    pub(crate) api_url: &'a ApiUrl,
+    pub(crate) agent: &'a Agent,
+}
+
+impl Requests<'_> {
+    pub(crate) fn provider_config(
+        self,
+        precondition: Precondition,
+    ) -> Result<ApplyRequest, DomainError> {
+        let manifest = self.views.provider_config(self.resource, self.profiles)?;
+        Ok(ApplyRequest::open(self.resource.project_id(), manifest, precondition))
+    }
+
+    pub(crate) fn shell(
+        self,
+        epoch: u64,
+        precondition: Precondition,
+    ) -> Result<ApplyRequest, DomainError> {
+        let shell = self.views.xr(self.resource)?.shell(epoch);
+        Ok(ApplyRequest::open(self.resource.project_id(), shell, precondition))
+    }
+
+    /// # Errors
+    ///
+    /// [`DomainError::InvalidInput`] when the XR is armed with a token and there is none, or when the XRD
+    /// refuses what would be injected.
+    pub(crate) fn arm(
+        self,
+        with: Armed,
+        enrolment: Option<Enrolment<'_>>,
+        precondition: Precondition,
+    ) -> Result<ApplyRequest, DomainError> {
+        let project = self.resource.project_id();
+        let xr = self.views.xr(self.resource)?;
+        match (with, enrolment) {
+            (Armed::Standalone, _) => {
+                Ok(ApplyRequest::open(project, xr.armed(&with), precondition))
+            }
+            (Armed::Token(token_id), Some(Enrolment { token, api_url, agent })) => {
+                let bootstrap = Bootstrap { token_id, token, api_url, agent };
+                let sealed = inject_bootstrap(&xr, &bootstrap)?;
+                Ok(ApplyRequest::sealed(project, sealed, precondition))
+            }
+            (Armed::Token(_), None) => {
+                Err(DomainError::invalid("bootstrap_token_id", "was not issued in this pass"))
+            }
+        }
+    }
+
+    /// The armed XR once more, with the injection and the Composition of the live one.
+    pub(crate) fn reapply(
+        self,
+        with: Armed,
+        live: &LiveObject,
+        at: &ObjectVersion,
+    ) -> Result<ApplyRequest, DomainError> {
+        let project = self.resource.project_id();
+        let xr = self.views.xr(self.resource)?;
+        Ok(match with {
+            Armed::Token(token) => {
+                let kept = preserve_injection(live.expose(), &xr, token)?;
+                ApplyRequest::sealed(project, kept, at.unchanged())
+            }
+            Armed::Standalone => {
+                ApplyRequest::open(project, xr.kept(live.expose(), &with), at.unchanged())
+            }
+        })
+    }
+}

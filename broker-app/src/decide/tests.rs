@@ -1,0 +1,506 @@
+//! Conversations: what a pass does, effect by effect, in each situation that a rule exists for.
+
+mod permits;
+
+use std::collections::BTreeSet;
+
+use broker_domain::{
+    Action, BootstrapTokenId, ClusterId, Declaration, EventId, FailureReason, MeshRole,
+    NodeObservation, ObjectReference, ObservedXr, OnFailure, Parameters, Phase,
+    ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid, next,
+};
+use broker_ports::{Brake, Lost, ObjectVersion};
+use broker_render::{Armed, Precondition};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{Answer, Effect, Ending, Mode, PassState, Verdict, step};
+use crate::observe::{ConfigSeen, Gate, Seen, XrSeen};
+
+fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
+    T::try_from(Uuid::from_u128(number)).unwrap()
+}
+
+fn stamp(second: i64) -> Stamp {
+    let at = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
+    Stamp::new(id::<EventId>(99), at + Duration::seconds(second))
+}
+
+fn declared(mesh_role: MeshRole, on_failure: OnFailure) -> ProvisionedResource {
+    let declaration = Declaration::new(id(1), id(2), id(3), id(4)).on_failure(on_failure);
+    ProvisionedResource::new(id(5), &declaration, mesh_role, Parameters::default(), stamp(0))
+        .unwrap()
+        .into_resource()
+}
+
+fn node() -> ProvisionedResource {
+    declared(MeshRole::Node, OnFailure::Retain)
+}
+
+fn standalone() -> ProvisionedResource {
+    declared(MeshRole::Standalone, OnFailure::Retain)
+}
+
+const TOKEN: u128 = 60;
+
+fn with_token(resource: &ProvisionedResource) -> ProvisionedResource {
+    let change = resource.record_token(id(TOKEN), TokenOrdinal::FIRST, stamp(1).at).unwrap();
+    change.into_resource()
+}
+
+fn ready_node() -> ProvisionedResource {
+    with_token(&node()).advance(Phase::Ready, stamp(2)).unwrap().unwrap().into_resource()
+}
+
+/// In teardown, tokens closed, with a ProviderConfig on record.
+fn leaving_node() -> ProvisionedResource {
+    let applied = ready_node();
+    let substrate = applied.substrate().clone().about_to_apply(cluster(), config_reference());
+    let applied = applied.record_substrate(substrate, stamp(3).at).unwrap().unwrap();
+    let leaving = applied.resource().request_deletion(stamp(4)).unwrap();
+    leaving.resource().record_closed(stamp(5).at).unwrap().unwrap().into_resource()
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::new("here").unwrap()
+}
+
+fn config_reference() -> ObjectReference {
+    ObjectReference::new("x.crossplane.io/v1beta1", "ProviderConfig", "pr", Some("home")).unwrap()
+}
+
+fn version(number: u32) -> ObjectVersion {
+    ObjectVersion::new("uid", number.to_string())
+}
+
+fn shell(number: u32) -> XrSeen {
+    XrSeen::Shell { at: version(number), deleting: false }
+}
+
+fn armed(with: Armed, applied: bool) -> XrSeen {
+    XrSeen::Armed { at: version(7), with: Some(with), deleting: false, applied }
+}
+
+fn standing_config() -> ConfigSeen {
+    ConfigSeen::Stands { at: version(3), deleting: false, applied: true }
+}
+
+/// The brake of the whole cluster.
+fn brake() -> Brake {
+    Brake::new(8, 8, stamp(1).at)
+}
+
+/// Nothing stands, the namespace is ready, the row is as it should be.
+fn nothing(resource: &ProvisionedResource) -> Seen {
+    let node = match resource.mesh_role() {
+        MeshRole::Node => NodeObservation::Unregistered,
+        MeshRole::Standalone => NodeObservation::NotExpected,
+    };
+    Seen {
+        facts: ObservedXr {
+            xr_exists: false,
+            crossplane_ready: false,
+            terminal_failure: false,
+            node,
+            residue: false,
+        },
+        cluster: cluster(),
+        xr: XrSeen::Absent,
+        config: ConfigSeen::Absent,
+        config_reference: Some(config_reference()),
+        misses_config: false,
+        composed_left: false,
+        plain_data: BTreeSet::new(),
+        substrate: resource.substrate().clone(),
+        gate: Gate::Open,
+        brakes: Vec::new(),
+        failure: None,
+    }
+}
+
+/// The ProviderConfig and this composite resource stand.
+fn standing(resource: &ProvisionedResource, xr: XrSeen) -> Seen {
+    let nothing = nothing(resource);
+    let facts = ObservedXr { xr_exists: true, residue: true, ..nothing.facts };
+    Seen { facts, xr, config: standing_config(), ..nothing }
+}
+
+/// The other side of the conversation: answers every effect as a world without faults would.
+struct World {
+    version: u32,
+    /// The token of this ordinal was consumed.
+    consumed: Option<(TokenOrdinal, BootstrapTokenId)>,
+}
+
+impl World {
+    fn answer(&mut self, resource: &ProvisionedResource, effect: &Effect) -> Answer {
+        let committed = |change: broker_domain::Change| {
+            assert_eq!(change.expected_version(), resource.version());
+            Answer::Committed(Box::new(change.into_resource()))
+        };
+        let now = stamp(10);
+        match effect {
+            Effect::RequestDeletion => committed(resource.request_deletion(now).unwrap()),
+            Effect::RecordClosed => committed(resource.record_closed(now.at).unwrap().unwrap()),
+            Effect::RecordSubstrate(substrate) => {
+                committed(resource.record_substrate(substrate.clone(), now.at).unwrap().unwrap())
+            }
+            Effect::RecordToken(token, ordinal, xr) => {
+                let xr = xr.clone().unwrap();
+                committed(resource.record_token_for(xr, *token, *ordinal, now.at).unwrap())
+            }
+            Effect::UpdatePhase(to) => committed(resource.advance(*to, now).unwrap().unwrap()),
+            Effect::Fail(reason) => committed(resource.fail(reason.clone(), now).unwrap().unwrap()),
+            Effect::CheckBrake | Effect::TakePermit(_) => Answer::Permitted,
+            Effect::CloseTokens
+            | Effect::DeregisterNode(_)
+            | Effect::DeleteXr(_)
+            | Effect::DeleteProviderConfig(_) => Answer::Done,
+            Effect::ApplyProviderConfig(_)
+            | Effect::ApplyShell(_)
+            | Effect::Arm(..)
+            | Effect::Reapply(..) => {
+                self.version += 1;
+                Answer::Applied(version(100 + self.version))
+            }
+            Effect::IssueToken(ordinal) => match self.consumed {
+                Some((spent, token)) if spent == *ordinal => Answer::Consumed(token),
+                Some(_) | None => Answer::Issued(id(TOKEN + u128::from(ordinal.get()))),
+            },
+        }
+    }
+}
+
+/// Holds a stage's conversation to its end.
+fn converse(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, Verdict) {
+    let mut effects = Vec::new();
+    let (mut state, mut verdict) = step(state, Answer::Begin);
+    while let Verdict::Perform(effect) = &verdict {
+        assert!(effects.len() < 12, "a stage does not talk for ever: {effects:?}");
+        let answer = world.answer(state.resource(), effect);
+        effects.push(effect.clone());
+        (state, verdict) = step(&state, answer);
+    }
+    (effects, state, verdict)
+}
+
+fn calm() -> World {
+    World { version: 0, consumed: None }
+}
+
+fn act(resource: &ProvisionedResource, seen: &Seen, action: Action) -> (Vec<Effect>, Verdict) {
+    let state = PassState::act(resource.clone(), Mode::Live, seen.clone(), action);
+    let (effects, _, verdict) = converse(&state, &mut calm());
+    (effects, verdict)
+}
+
+fn recorded(resource: &ProvisionedResource) -> Effect {
+    let substrate = resource.substrate().clone();
+    Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
+}
+
+/// The uid of every composite resource here.
+fn uid() -> XrUid {
+    XrUid::new("uid").unwrap()
+}
+
+/// The composite resource that is about to be armed is on record.
+fn stands(resource: &ProvisionedResource) -> Effect {
+    let substrate = resource.substrate().clone().armed(uid());
+    Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
+}
+
+#[test]
+fn a_node_is_applied_in_two_steps_around_its_token() {
+    let resource = node();
+    let (effects, verdict) = act(&resource, &nothing(&resource), Action::Apply);
+    let token: BootstrapTokenId = id(TOKEN + 1);
+    assert_eq!(
+        effects,
+        [
+            recorded(&resource),
+            Effect::ApplyProviderConfig(Precondition::Absent),
+            Effect::ApplyShell(Precondition::Absent),
+            Effect::IssueToken(TokenOrdinal::FIRST),
+            Effect::RecordToken(token, TokenOrdinal::FIRST, Some(uid())),
+            Effect::Arm(Armed::Token(token), version(102)),
+        ]
+    );
+    assert_eq!(verdict, Verdict::Continue);
+}
+
+#[test]
+fn a_standalone_resource_gets_no_token() {
+    let resource = standalone();
+    let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
+    assert_eq!(
+        effects[2..],
+        [
+            Effect::ApplyShell(Precondition::Absent),
+            stands(&resource),
+            Effect::Arm(Armed::Standalone, version(102)),
+        ]
+    );
+}
+
+#[test]
+fn a_shell_that_was_left_is_touched_before_anything_builds_on_it() {
+    let resource = node();
+    let (effects, _) = act(&resource, &standing(&resource, shell(7)), Action::Apply);
+    assert_eq!(effects[1], Effect::ApplyShell(version(7).unchanged()));
+    assert!(matches!(&effects[4], Effect::Arm(_, at) if *at == version(101)), "{effects:?}");
+}
+
+#[test]
+fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
+    let resource = ready_node();
+    let mut world = World { version: 0, consumed: Some((TokenOrdinal::FIRST, id(TOKEN))) };
+    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
+    let (effects, state, verdict) = converse(&state, &mut world);
+    let second = TokenOrdinal::FIRST.next();
+    let token: BootstrapTokenId = id(TOKEN + 2);
+    assert_eq!(
+        effects[3..],
+        [
+            Effect::IssueToken(TokenOrdinal::FIRST),
+            Effect::TakePermit(Lost::Node(id(TOKEN))),
+            Effect::DeregisterNode(id(TOKEN)),
+            Effect::IssueToken(second),
+            Effect::RecordToken(token, second, Some(uid())),
+            Effect::Arm(Armed::Token(token), version(102)),
+        ]
+    );
+    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(state.resource().token_ordinal(), second);
+}
+
+#[test]
+fn a_token_that_was_consumed_under_the_next_ordinal_ends_the_pass() {
+    let resource = ready_node();
+    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
+    let (state, _) = step(&state, Answer::Begin);
+    let shell_done = [
+        Answer::Committed(Box::new(
+            resource
+                .record_substrate(nothing(&resource).about_to_apply(), stamp(6).at)
+                .unwrap()
+                .unwrap()
+                .into_resource(),
+        )),
+        Answer::Applied(version(1)),
+        Answer::Applied(version(2)),
+        Answer::Consumed(id(TOKEN)),
+        Answer::Done,
+        Answer::Consumed(id(TOKEN + 1)),
+    ];
+    let mut at = (state, Verdict::Continue);
+    for answer in shell_done {
+        at = step(&at.0, answer);
+    }
+    assert_eq!(at.1, Verdict::End(Ending::TokenConsumedAgain));
+}
+
+#[test]
+fn an_armed_resource_is_kept_and_never_gets_another_token() {
+    let resource = with_token(&node());
+    let own = Armed::Token(id(TOKEN));
+    let (effects, _) = act(&resource, &standing(&resource, armed(own, true)), Action::Apply);
+    assert_eq!(effects, [recorded(&resource)]);
+
+    let (effects, _) = act(&resource, &standing(&resource, armed(own, false)), Action::Apply);
+    assert_eq!(effects[1..], [Effect::Reapply(own, version(7))]);
+}
+
+#[test]
+fn a_resource_armed_with_another_token_means_that_the_row_is_old() {
+    for resource in [node(), with_token(&node()), standalone()] {
+        let other = Armed::Token(id(TOKEN + 9));
+        let (effects, verdict) =
+            act(&resource, &standing(&resource, armed(other, false)), Action::Apply);
+        assert_eq!(effects, [recorded(&resource)]);
+        assert_eq!(verdict, Verdict::End(Ending::StaleRow));
+
+        let unreadable =
+            XrSeen::Armed { at: version(7), with: None, deleting: false, applied: true };
+        let (_, verdict) = act(&resource, &standing(&resource, unreadable), Action::Apply);
+        assert_eq!(verdict, Verdict::End(Ending::StaleRow));
+    }
+}
+
+#[test]
+fn nothing_is_applied_where_nothing_may_be() {
+    let resource = node();
+    let leaving = XrSeen::Shell { at: version(7), deleting: true };
+    let config_leaving = ConfigSeen::Stands { at: version(3), deleting: true, applied: true };
+    let cases = [
+        ("the namespace is not ready", Seen { gate: Gate::Closed, ..nothing(&resource) }),
+        ("the cluster's brake is set", Seen { brakes: vec![brake()], ..nothing(&resource) }),
+        ("the composite resource is being deleted", standing(&resource, leaving)),
+        ("the ProviderConfig is", Seen { config: config_leaving, ..nothing(&resource) }),
+    ];
+    for (why, seen) in cases {
+        let (effects, verdict) = act(&resource, &seen, Action::Apply);
+        assert_eq!((effects, verdict), (vec![], Verdict::Continue), "{why}");
+    }
+}
+
+#[test]
+fn what_was_seen_is_on_record_before_anything_is_done() {
+    let resource = leaving_node();
+    let vm = ObjectReference::new("nop/v1", "NopResource", "vm", Some("home")).unwrap();
+    let seen = Seen {
+        substrate: resource.substrate().clone().observed([vm], ReferencesDigest::new([1; 32])),
+        ..standing(&resource, armed(Armed::Token(id(TOKEN)), true))
+    };
+    for action in Action::ALL {
+        let (effects, _) = act(&resource, &seen, action);
+        assert!(matches!(effects[0], Effect::RecordSubstrate(_)), "{action}: {effects:?}");
+    }
+}
+
+#[test]
+fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
+    let resource = leaving_node();
+    let live = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let leaving = XrSeen::Armed {
+        at: version(7),
+        with: Some(Armed::Token(id(TOKEN))),
+        deleting: true,
+        applied: true,
+    };
+    let config_only = Seen { xr: XrSeen::Absent, ..live.clone() };
+    let config_leaving = ConfigSeen::Stands { at: version(3), deleting: true, applied: true };
+    let delete_config = Effect::DeleteProviderConfig("uid".to_owned());
+    let rows = [
+        ("it stands", live.clone(), vec![Effect::DeleteXr("uid".to_owned())]),
+        ("it is going already", Seen { xr: leaving, ..live.clone() }, vec![]),
+        (
+            "a shell goes the same way",
+            Seen { xr: shell(7), ..live.clone() },
+            vec![Effect::DeleteXr("uid".to_owned())],
+        ),
+        (
+            "it is gone, what it composed is not",
+            Seen { composed_left: true, ..config_only.clone() },
+            vec![],
+        ),
+        ("only the ProviderConfig is left", config_only.clone(), vec![delete_config]),
+        ("that is going, too", Seen { config: config_leaving, ..config_only }, vec![]),
+    ];
+    for (why, seen, expected) in rows {
+        let (effects, verdict) = act(&resource, &seen, Action::DeleteSubstrate);
+        assert_eq!((effects, verdict), (expected, Verdict::Continue), "{why}");
+    }
+}
+
+#[test]
+fn substrate_is_not_deleted_while_tokens_are_open() {
+    let resource = ready_node().request_deletion(stamp(4)).unwrap().into_resource();
+    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let (effects, verdict) = act(&resource, &seen, Action::DeleteSubstrate);
+    assert_eq!((effects, verdict), (vec![], Verdict::End(Ending::TokensOpen)));
+}
+
+#[test]
+fn the_node_of_the_row_is_drained() {
+    let resource = leaving_node();
+    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let (effects, verdict) = act(&resource, &seen, Action::DeregisterNode);
+    assert_eq!(effects, [Effect::DeregisterNode(id(TOKEN))]);
+    assert_eq!(verdict, Verdict::Continue);
+}
+
+#[test]
+fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_first() {
+    let resource = declared(MeshRole::Node, OnFailure::Rollback);
+    let reason = FailureReason::from_message("quota");
+    let failed = resource.fail(reason, stamp(3)).unwrap().unwrap().into_resource();
+    let state = PassState::prepare(failed, Mode::Live);
+    let (effects, state, verdict) = converse(&state, &mut calm());
+    let checked = Effect::CheckBrake;
+    let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
+    assert_eq!(effects, [vec![checked], deleted.to_vec()].concat());
+    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(state.resource().phase(), Phase::Deregistering);
+    assert!(state.resource().token_closed());
+}
+
+#[test]
+fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
+    let retained = node().fail(FailureReason::from_message("x"), stamp(3)).unwrap().unwrap();
+    for resource in [node(), ready_node(), leaving_node(), retained.into_resource()] {
+        let (effects, _, verdict) =
+            converse(&PassState::prepare(resource, Mode::Live), &mut calm());
+        assert_eq!((effects, verdict), (vec![], Verdict::Continue));
+    }
+}
+
+#[test]
+fn persisting_writes_what_changed_and_nothing_else() {
+    let resource = with_token(&node());
+    let seen = nothing(&resource);
+    let reason = FailureReason::from_message("quota");
+    let failed = Seen { failure: Some(reason.clone()), ..seen.clone() };
+    let rows = [
+        ("it stays", seen.clone(), Phase::Pending, vec![]),
+        ("it moves", seen.clone(), Phase::Enrolling, vec![Effect::UpdatePhase(Phase::Enrolling)]),
+        ("it fails with a reason", failed, Phase::Failed, vec![Effect::Fail(reason)]),
+        (
+            "it fails in silence",
+            seen,
+            Phase::Failed,
+            vec![Effect::Fail(FailureReason::from_message(""))],
+        ),
+    ];
+    for (why, seen, to, expected) in rows {
+        let state = PassState::persist(resource.clone(), Mode::Live, seen, to);
+        let (effects, _, verdict) = converse(&state, &mut calm());
+        assert_eq!((effects, verdict), (expected, Verdict::Continue), "{why}");
+    }
+}
+
+#[test]
+fn under_the_brake_a_vanished_resource_stays_where_it_is() {
+    let resource = ready_node();
+    let seen = Seen { brakes: vec![brake()], ..nothing(&resource) };
+    let (action, to) = next(&seen.facts, resource.phase());
+    assert_eq!((action, to), (Action::Apply, Phase::Pending));
+    let state = PassState::persist(resource, Mode::Live, seen, to);
+    assert_eq!(converse(&state, &mut calm()).0, []);
+}
+
+#[test]
+fn a_lost_race_ends_the_pass_wherever_it_happens() {
+    let resource = node();
+    let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
+    let (mut state, mut verdict) = step(&state, Answer::Begin);
+    let mut world = calm();
+    let mut asked = 0;
+    while let Verdict::Perform(effect) = &verdict {
+        asked += 1;
+        let (_, lost) = step(&state, Answer::LostRace);
+        assert_eq!(lost, Verdict::End(Ending::LostRace), "{effect:?}");
+        let answer = world.answer(state.resource(), effect);
+        (state, verdict) = step(&state, answer);
+    }
+    assert_eq!(asked, 6);
+}
+
+#[test]
+fn a_dry_run_performs_nothing() {
+    let failed = declared(MeshRole::Node, OnFailure::Rollback)
+        .fail(FailureReason::from_message("x"), stamp(3))
+        .unwrap()
+        .unwrap()
+        .into_resource();
+    let resource = leaving_node();
+    let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
+    let states = [
+        PassState::prepare(failed, Mode::DryRun),
+        PassState::act(resource.clone(), Mode::DryRun, seen.clone(), Action::DeleteSubstrate),
+        PassState::persist(resource, Mode::DryRun, seen, Phase::Deprovisioning),
+    ];
+    for state in states {
+        assert_eq!(converse(&state, &mut calm()).0, []);
+    }
+}

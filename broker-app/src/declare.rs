@@ -1,0 +1,183 @@
+//! Declare: everything is resolved and validated before anything is written.
+
+mod views;
+
+use broker_domain::{
+    Declaration, Error as DomainError, NotFound, ProjectId, ProvisionedResource, RequestId,
+};
+use broker_ports::{
+    Admitted, AuditAction, AuditEntry, Created, NamespaceObservation, PortName, ReconcilerPorts,
+    RequestContext, RequestHash,
+};
+
+use crate::call::{Kind, call};
+use crate::error::Error;
+use crate::service::Service;
+
+pub(crate) use views::{References, Resolvers, Views, expect_here};
+
+impl Service {
+    /// Accepts a declaration and answers the resource at Pending; the reconciler takes it from there.
+    ///
+    /// With a request id a retry is free: the same declaration answers the first resource, before anything
+    /// else is looked at.
+    ///
+    /// # Errors
+    ///
+    /// `blueprint_not_found`, `credential_not_found`, `cloud_not_found`, `resource_not_found` (also for a Resource of
+    /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
+    /// `idempotency_conflict`; a port's own. Nothing is stored then. A refusal is in the audit, unless the Project
+    /// lies outside of the scope.
+    pub async fn provision(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<ProvisionedResource, Error> {
+        let provisioned = self.accept(context, declaration).await;
+        self.audited(context, declaration, provisioned).await
+    }
+
+    /// Resolves and validates a declaration, and writes nothing: for an embedder that stores what comes out
+    /// in a transaction of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`provision`](Self::provision).
+    pub async fn admit(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<Admitted, Error> {
+        let examined = self.examine(context, declaration).await;
+        self.audited(context, declaration, examined).await
+    }
+
+    async fn accept(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<ProvisionedResource, Error> {
+        if let Some(first) = self.replay(context, declaration).await? {
+            return Ok(first);
+        }
+        let admitted = self.examine(context, declaration).await?;
+        let created = self.ports().repository.create(&admitted);
+        let patience = self.config().deadlines.store;
+        match call(PortName::Repository, Kind::Write, patience, created).await? {
+            Created::Stored => Ok(admitted.change().resource().clone()),
+            Created::Replayed(first) => Ok(*first),
+            Created::Conflict => Err(conflict(declaration, declaration.request_id.as_ref())),
+        }
+    }
+
+    /// Records a refusal before the caller is told. One that lies outside of the scope leaves no line: it would stand
+    /// in the audit of a Project that has nothing to do with it.
+    pub(crate) async fn audited<T>(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        let within = context.scope().covers(declaration.project_id);
+        if within && outcome.as_ref().is_err_and(Error::is_refusal) {
+            self.record_refusal(context, declaration).await?;
+        }
+        outcome
+    }
+
+    pub(crate) async fn examine(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<Admitted, Error> {
+        let project = declaration.project_id;
+        if !context.scope().covers(project) {
+            return Err(project.not_found().into());
+        }
+        let ports = ReconcilerPorts::from(self.ports());
+        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
+        let blueprint = resolvers.blueprint(declaration.blueprint_version_id).await?;
+        // Whether the namespace is ready is the reconciler's business; that there is one is admission's.
+        let assignment = resolvers.assignment(project).await?;
+        self.expect_assigned_here(project, &assignment).await?;
+        let parameters = blueprint.parameter_schema.validate(&declaration.parameters)?;
+        let mesh_role = blueprint.mesh_role;
+        let views = resolvers.views(References::in_declaration(declaration), blueprint).await?;
+
+        let id = self.ports().ids.provisioned_resource_id();
+        let by = context.attribution().clone();
+        let mut admitted = Admitted::new(id, declaration, mesh_role, parameters, self.stamp(), by)?;
+        if let Some(cluster) = assignment.cluster {
+            admitted = admitted.on_cluster(cluster);
+        }
+        // What cannot be rendered now could never be applied: its author should hear of it at once.
+        let resource = admitted.change().resource();
+        views.xr(resource)?;
+        views.provider_config(resource, &self.config().profiles)?;
+        Ok(admitted)
+    }
+
+    /// Refuses a Project that is assigned to another cluster.
+    ///
+    /// A service whose cluster does not answer accepts the declaration: the resource is bound to the cluster that the
+    /// assignment names, so only that cluster's replicas take it up.
+    async fn expect_assigned_here(
+        &self,
+        project: ProjectId,
+        assignment: &NamespaceObservation,
+    ) -> Result<(), Error> {
+        if assignment.cluster.is_none() {
+            return Ok(());
+        }
+        let identity = self.ports().cluster.identity();
+        let timeout = self.config().deadlines.cluster_read;
+        match call(PortName::Cluster, Kind::Read, timeout, identity).await {
+            Ok(here) => Ok(expect_here(project, assignment, &here)?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn replay(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<Option<ProvisionedResource>, Error> {
+        let project = declaration.project_id;
+        let Some(request) = &declaration.request_id else { return Ok(None) };
+        if !context.scope().covers(project) {
+            return Err(project.not_found().into());
+        }
+        let found = self.ports().repository.get_by_request(project, request);
+        let patience = self.config().deadlines.store;
+        match call(PortName::Repository, Kind::Read, patience, found).await? {
+            None => Ok(None),
+            Some(stored) if stored.hash == RequestHash::of(declaration) => {
+                Ok(Some(stored.resource))
+            }
+            Some(_) => Err(conflict(declaration, Some(request))),
+        }
+    }
+
+    async fn record_refusal(
+        &self,
+        context: &RequestContext,
+        declaration: &Declaration,
+    ) -> Result<(), Error> {
+        let entry = AuditEntry::new(AuditAction::DeclarationRefused, context.attribution().clone())
+            .in_project(declaration.project_id);
+        let recorded = self.ports().audit.record(&entry);
+        call(PortName::AuditSink, Kind::Write, self.config().deadlines.store, recorded).await
+    }
+}
+
+pub(crate) fn conflict(declaration: &Declaration, request: Option<&RequestId>) -> Error {
+    match request {
+        Some(request) => DomainError::IdempotencyConflict {
+            project: declaration.project_id,
+            request: request.clone(),
+        },
+        // A store cannot find a conflict where there is no request id.
+        None => DomainError::invalid("request_id", "is missing, and yet it is in conflict"),
+    }
+    .into()
+}

@@ -1,0 +1,248 @@
+//! Declare, and again in every pass: what a resource is rendered from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
+    MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
+};
+use broker_ports::{
+    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortName,
+    ReconcilerPorts, ResourceView,
+};
+use broker_render::{
+    CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
+    assigned_namespace, cloud_tags, provider_config, secret_name, xr,
+};
+
+use crate::call::{Kind, call};
+use crate::error::Error;
+
+/// Who knows what a resource is rendered from, and how long to wait for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Resolvers<'a> {
+    blueprints: &'a dyn BlueprintResolver,
+    clouds: &'a dyn CloudResolver,
+    credentials: &'a dyn CredentialResolver,
+    labels: &'a dyn LabelTagResolver,
+    assignments: &'a dyn AssignmentReader,
+    patience: Duration,
+}
+
+/// What a resource, stored or only declared, refers to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct References {
+    pub(crate) project: ProjectId,
+    pub(crate) resource: ResourceId,
+    pub(crate) credential: CloudCredentialId,
+}
+
+/// Everything that a resource's objects are rendered from, resolved.
+#[derive(Debug)]
+pub(crate) struct Views {
+    pub(crate) blueprint: Arc<BlueprintVersionView>,
+    credential: CredentialView,
+    cloud: CloudView,
+    tags: CloudTags,
+}
+
+impl<'a> Resolvers<'a> {
+    pub(crate) fn of(ports: &'a ReconcilerPorts, patience: Duration) -> Self {
+        Self {
+            blueprints: &*ports.blueprints,
+            clouds: &*ports.clouds,
+            credentials: &*ports.credentials,
+            labels: &*ports.labels,
+            assignments: &*ports.assignments,
+            patience,
+        }
+    }
+
+    /// The blueprint version of that id.
+    pub(crate) async fn blueprint(
+        self,
+        id: BlueprintVersionId,
+    ) -> Result<Arc<BlueprintVersionView>, Error> {
+        let found = self.blueprints.resolve(id);
+        let found = call(PortName::BlueprintResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// Where the Project lives: always in its own namespace.
+    pub(crate) async fn assignment(
+        self,
+        project: ProjectId,
+    ) -> Result<NamespaceObservation, Error> {
+        let found = self.assignments.read(project);
+        let found = call(PortName::AssignmentReader, Kind::Read, self.patience, found).await?;
+        let assignment = found.ok_or_else(|| project.not_found())?;
+        assigned_namespace(project, &assignment.namespace)?;
+        Ok(assignment)
+    }
+
+    /// Whether the Project's namespace takes objects, on whichever cluster it is.
+    pub(crate) async fn namespace_is_ready(self, project: ProjectId) -> Result<bool, Error> {
+        Ok(self.assignment(project).await?.ready)
+    }
+
+    /// Whether the Project's namespace takes objects on this cluster.
+    pub(crate) async fn namespace_is_ready_on(
+        self,
+        project: ProjectId,
+        cluster: &ClusterId,
+    ) -> Result<bool, Error> {
+        let assignment = self.assignment(project).await?;
+        expect_here(project, &assignment, cluster)?;
+        Ok(assignment.ready)
+    }
+
+    /// A credential that the Project was assigned.
+    pub(crate) async fn credential(
+        self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Result<CredentialView, Error> {
+        let found = self.credentials.resolve(project, id);
+        let found = call(PortName::CredentialResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// The cloud of that id.
+    pub(crate) async fn cloud(self, id: CloudId) -> Result<CloudView, Error> {
+        let found = self.clouds.resolve(id);
+        let found = call(PortName::CloudResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| id.not_found())?)
+    }
+
+    /// The labels of a Project's Resource that become tags.
+    pub(crate) async fn labels(
+        self,
+        project: ProjectId,
+        resource: ResourceId,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let found = self.labels.resolve(project, resource);
+        let found = call(PortName::LabelTagResolver, Kind::Read, self.patience, found).await?;
+        Ok(found.ok_or_else(|| resource.not_found())?.labels)
+    }
+
+    /// The labels of many, in their order.
+    pub(crate) async fn labels_of_many(
+        self,
+        resources: &[(ProjectId, ResourceId)],
+    ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
+        let port = PortName::LabelTagResolver;
+        let answers = self.labels.resolve_many(resources);
+        let answers = call(port, Kind::Read, self.patience, answers).await?;
+        let named =
+            |(answer, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
+                let found = answer.map_err(|source| Error::Port { port, source })?;
+                Ok(found.ok_or_else(|| resource.not_found())?.labels)
+            };
+        Ok(answers.into_iter().zip(resources).map(named).collect())
+    }
+
+    /// Everything else: the credential, its cloud, and the labels that become tags.
+    pub(crate) async fn views(
+        self,
+        references: References,
+        blueprint: Arc<BlueprintVersionView>,
+    ) -> Result<Views, Error> {
+        let credential = self.credential(references.project, references.credential).await?;
+        let cloud = self.cloud(credential.cloud_id).await?;
+        let labels = self.labels(references.project, references.resource).await?;
+        Ok(Views::new(blueprint, credential, cloud, &labels))
+    }
+}
+
+/// Refuses a Project that is assigned to another cluster. A platform that names no cluster has only one.
+pub(crate) fn expect_here(
+    project: ProjectId,
+    assignment: &NamespaceObservation,
+    here: &ClusterId,
+) -> Result<(), DomainError> {
+    match &assignment.cluster {
+        Some(assigned) if assigned != here => Err(DomainError::ClusterMismatch(project)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+impl References {
+    pub(crate) const fn of(resource: &ProvisionedResource) -> Self {
+        Self {
+            project: resource.project_id(),
+            resource: resource.resource_id(),
+            credential: resource.cloud_credential_id(),
+        }
+    }
+
+    pub(crate) const fn in_declaration(declaration: &Declaration) -> Self {
+        Self {
+            project: declaration.project_id,
+            resource: declaration.resource_id,
+            credential: declaration.cloud_credential_id,
+        }
+    }
+}
+
+impl Views {
+    pub(crate) fn new(
+        blueprint: Arc<BlueprintVersionView>,
+        credential: CredentialView,
+        cloud: CloudView,
+        labels: &BTreeMap<String, String>,
+    ) -> Self {
+        let tags = cloud_tags(&cloud.provider, labels);
+        Self { blueprint, credential, cloud, tags }
+    }
+
+    /// The composite resource, before it becomes a shell or armed.
+    pub(crate) fn xr<'a>(
+        &'a self,
+        resource: &'a ProvisionedResource,
+    ) -> Result<Xr<'a>, DomainError> {
+        self.render(identity(resource), resource.mesh_role(), resource.parameters())
+    }
+
+    /// The same, from the parts of a compact row.
+    pub(crate) fn render<'a>(
+        &'a self,
+        identity: Identity,
+        mesh_role: MeshRole,
+        parameters: &'a Parameters,
+    ) -> Result<Xr<'a>, DomainError> {
+        xr(&XrInput {
+            xrd: &self.blueprint.xrd,
+            composition: self.blueprint.composition.clone(),
+            injection_strategy: self.blueprint.injection_strategy,
+            mesh_role,
+            identity,
+            parameters,
+            tags: &self.tags,
+        })
+    }
+
+    /// The ProviderConfig.
+    pub(crate) fn provider_config(
+        &self,
+        resource: &ProvisionedResource,
+        profiles: &ProviderProfiles,
+    ) -> Result<Manifest, DomainError> {
+        provider_config(&ProviderConfigInput {
+            profile: &profiles.of(&self.cloud.provider),
+            identity: identity(resource),
+            endpoint: &self.cloud.endpoint,
+            secret_name: &secret_name(&self.credential.kv_mount, &self.credential.kv_path),
+        })
+    }
+}
+
+fn identity(resource: &ProvisionedResource) -> Identity {
+    Identity {
+        resource: resource.id(),
+        project: resource.project_id(),
+        blueprint_version: resource.blueprint_version_id(),
+    }
+}

@@ -1,0 +1,268 @@
+//! Emit: takes committed events out of the outbox and hands them to the sink, in CloudEvents envelopes.
+//!
+//! # Guarantees
+//!
+//! At least once, and in order per resource. Events of different resources are delivered concurrently.
+//!
+//! A claim covers one delivery: an event is claimed only for a free delivery slot, and the claim lasts longer than the
+//! claim's answer, the delivery and its acknowledgement may take together. So no other replica sends an event
+//! while this one delivers it.
+//!
+//! # Failures
+//!
+//! Only a rejection of the event itself counts as an attempt; after too many the event is set aside and holds up
+//! its resource only. Every other failure delays the resource's events, however long it takes. Failures of several
+//! resources in a row are an outage: the whole relay waits, and probes with one event at a time.
+
+mod backoff;
+mod envelope;
+mod log_sink;
+mod run;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_ports::{
+    Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, FailureClass, Outbox, PageSize,
+    PortError, PortName, RelayPorts, WorkerId,
+};
+use futures_util::future::join_all;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+pub use log_sink::LogEventSink;
+
+use crate::call::{Kind, call};
+use crate::error::{Error, in_words};
+use crate::runner::ConfigError;
+use crate::sweep::Trouble;
+use crate::telemetry;
+use backoff::event_wait;
+use envelope::envelope;
+
+/// Configuration of the relay.
+#[derive(Debug, Clone)]
+pub struct RelayConfig {
+    /// This replica's name for itself.
+    pub worker: WorkerId,
+    /// How many deliveries run at once. No more events than that are claimed.
+    pub concurrency: PageSize,
+    /// How long a claim lasts: at least `deliver_deadline` and twice `store_deadline`. The events of a replica that
+    /// died wait this long.
+    pub claim_for: Duration,
+    /// How long the store may take.
+    pub store_deadline: Duration,
+    /// How long one delivery may take.
+    pub deliver_deadline: Duration,
+    /// After how many rejections an event is set aside.
+    pub most_attempts: u32,
+    /// What the envelopes name as their source: a URI reference of the embedding service.
+    pub source: String,
+}
+
+/// Delivers events.
+#[derive(Clone)]
+pub struct Relay {
+    ports: RelayPorts,
+    config: RelayConfig,
+}
+
+/// What one round of the relay did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelayReport {
+    /// Delivered and acknowledged.
+    pub delivered: usize,
+    /// The claim was over before the outcome could be stored: another replica delivers the event, possibly again.
+    pub lost_claims: usize,
+    /// Not delivered, and not because of the event: it waits.
+    pub delayed: usize,
+    /// Rejected by the receiver: one more attempt, and the event waits.
+    pub rejected: usize,
+    /// Rejected too often.
+    pub set_aside: usize,
+    /// Why the last one that was not delivered was not.
+    pub last_failure: Option<Trouble>,
+}
+
+/// What became of one claimed event.
+enum Settled {
+    Delivered,
+    ClaimLost,
+    Delayed { trouble: Trouble, asked_for: Option<Duration> },
+    Rejected(Trouble),
+    SetAside(Trouble),
+}
+
+/// Events under a claim.
+struct Claimed {
+    events: Vec<ClaimedEvent>,
+    /// How many were asked for.
+    limit: PageSize,
+    /// When the claim was sent, which is before the store began to count its time.
+    at: Instant,
+}
+
+impl RelayReport {
+    /// There was something to do.
+    pub const fn was_busy(&self) -> bool {
+        self.delivered + self.lost_claims + self.delayed + self.rejected + self.set_aside > 0
+    }
+
+    fn add(&mut self, settled: Settled) {
+        match settled {
+            Settled::Delivered => self.delivered += 1,
+            Settled::ClaimLost => self.lost_claims += 1,
+            Settled::Delayed { trouble, .. } => {
+                self.delayed += 1;
+                self.last_failure = Some(trouble);
+            }
+            Settled::Rejected(trouble) => {
+                self.rejected += 1;
+                self.last_failure = Some(trouble);
+            }
+            Settled::SetAside(trouble) => {
+                self.set_aside += 1;
+                self.last_failure = Some(trouble);
+            }
+        }
+    }
+}
+
+impl RelayConfig {
+    /// The shortest claim that covers its own answer, one delivery and its acknowledgement.
+    pub const fn shortest_claim(deliver_deadline: Duration, store_deadline: Duration) -> Duration {
+        deliver_deadline.saturating_add(store_deadline.saturating_mul(2))
+    }
+}
+
+impl Relay {
+    /// A relay over its ports.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::ClaimTooShort`] when a claim can end while its event is being delivered.
+    pub fn new(ports: RelayPorts, config: RelayConfig) -> Result<Self, ConfigError> {
+        let RelayConfig { claim_for, store_deadline, deliver_deadline, .. } = config;
+        let shortest = RelayConfig::shortest_claim(deliver_deadline, store_deadline);
+        if claim_for < shortest {
+            return Err(ConfigError::ClaimTooShort { claim_for, shortest });
+        }
+        Ok(Self { ports, config })
+    }
+
+    /// Claims as many events as are delivered at once, and delivers them. One event that fails does not stop the
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// When the outbox does not answer. What was delivered and not acknowledged is delivered again.
+    #[tracing::instrument(name = "broker.relay", skip_all)]
+    pub async fn deliver_batch(&self) -> Result<RelayReport, Error> {
+        let Claimed { events, at, .. } = self.claim(self.config.concurrency).await?;
+        let all = join_all(events.iter().map(|event| self.settle(event, at))).await;
+        let (mut report, mut failed) = (RelayReport::default(), None);
+        for settled in all {
+            match settled {
+                Ok(settled) => report.add(settled),
+                Err(error) => failed = Some(error),
+            }
+        }
+        telemetry::relayed(&report);
+        failed.map_or(Ok(report), Err)
+    }
+
+    /// Measures how much waits. `now` is the moment that the oldest event's age is taken at.
+    pub(crate) async fn measure(&self, now: OffsetDateTime) -> Result<(), Error> {
+        let backlog = self.ports.outbox.backlog();
+        let patience = self.config.store_deadline;
+        let backlog = call(PortName::Outbox, Kind::Read, patience, backlog).await?;
+        telemetry::backlog(&backlog, now);
+        Ok(())
+    }
+
+    pub(crate) fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::clone(&self.ports.outbox)
+    }
+
+    async fn claim(&self, limit: PageSize) -> Result<Claimed, Error> {
+        let at = Instant::now();
+        let request = ClaimEvents::new(self.config.worker.clone(), limit, self.config.claim_for);
+        let events = self.ports.outbox.claim_events(&request);
+        let events =
+            call(PortName::Outbox, Kind::Write, self.config.store_deadline, events).await?;
+        Ok(Claimed { events, limit, at })
+    }
+
+    /// Delivers one event and stores what became of it.
+    async fn settle(&self, event: &ClaimedEvent, claimed_at: Instant) -> Result<Settled, Error> {
+        let RelayConfig { claim_for, store_deadline, deliver_deadline, .. } = self.config;
+        // Invariant: nothing is sent under a claim that can end meanwhile. The constructor sees to that, unless this
+        // process stood still after the store answered.
+        if claimed_at.elapsed() + deliver_deadline + store_deadline > claim_for {
+            tracing::warn!(resource = %event.resource, "a claim is almost over: its event is not sent");
+            return Ok(Settled::ClaimLost);
+        }
+        match self.deliver(event).await {
+            Ok(()) => {
+                let acknowledged = self.ports.outbox.acknowledge_event(&event.claim);
+                self.stored(acknowledged, Settled::Delivered).await
+            }
+            Err(error) => self.failed(event, &error).await,
+        }
+    }
+
+    async fn deliver(&self, event: &ClaimedEvent) -> Result<(), Error> {
+        let envelope = envelope(&self.config.source, event)?;
+        let delivered = self.ports.sink.deliver(&envelope);
+        call(PortName::EventSink, Kind::Write, self.config.deliver_deadline, delivered).await
+    }
+
+    async fn failed(&self, event: &ClaimedEvent, error: &Error) -> Result<Settled, Error> {
+        let (outbox, claim) = (&self.ports.outbox, &event.claim);
+        let (trouble, asked_for) = (Trouble::of(error), error.retry_after());
+        let wait = event_wait(claim.number, asked_for);
+        let attempts = event.attempts.saturating_add(u32::from(is_rejection(error)));
+        tracing::warn!(
+            resource = %event.resource,
+            event = %claim.event_id,
+            attempts,
+            error = in_words(error),
+            "an event was not delivered"
+        );
+        if !is_rejection(error) {
+            let delayed = outbox.delay_event(claim, wait, DeliveryFailure::Unavailable);
+            return self.stored(delayed, Settled::Delayed { trouble, asked_for }).await;
+        }
+        if attempts < self.config.most_attempts {
+            let delayed = outbox.delay_event(claim, wait, DeliveryFailure::Rejected);
+            return self.stored(delayed, Settled::Rejected(trouble)).await;
+        }
+        let reason = in_words(error);
+        self.stored(outbox.set_aside_event(claim, &reason), Settled::SetAside(trouble)).await
+    }
+
+    /// What an event is, once that is stored.
+    async fn stored(
+        &self,
+        answer: impl Future<Output = Result<Acknowledged, PortError>>,
+        settled: Settled,
+    ) -> Result<Settled, Error> {
+        let patience = self.config.store_deadline;
+        Ok(match call(PortName::Outbox, Kind::Write, patience, answer).await? {
+            Acknowledged::Done => settled,
+            Acknowledged::ClaimLost => Settled::ClaimLost,
+        })
+    }
+}
+
+/// The receiver refuses this event. Everything else is about the receiver.
+const fn is_rejection(error: &Error) -> bool {
+    match error {
+        Error::Port { source, .. } => match source.class() {
+            FailureClass::Rejected => true,
+            FailureClass::Transient | FailureClass::Unknown => false,
+        },
+        Error::Domain(_) | Error::LeaseRanOut => false,
+    }
+}

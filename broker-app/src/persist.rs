@@ -1,0 +1,92 @@
+//! Persist: writes the row, with its event and its audit line, in one transaction.
+
+use broker_domain::{Change, Error as DomainError, Stamp};
+use broker_ports::{Brake, Lost, Permit, PermitRequest, PortName, Write, WriteKind, Written};
+
+use crate::act::Hand;
+use crate::call::{Kind, call};
+use crate::decide::Answer;
+use crate::error::Error;
+use crate::observe::brakes;
+use crate::reconcile::Pass;
+use crate::telemetry;
+
+/// Writes of the row: one transaction each, guarded by version and epoch.
+impl Hand<'_> {
+    pub(crate) fn stamp(&self) -> Stamp {
+        let ports = self.pass.ports;
+        Stamp::new(ports.ids.event_id(), ports.clock.now())
+    }
+
+    /// Commits a change; one that there is nothing to in is committed already.
+    pub(crate) async fn write(
+        &self,
+        kind: WriteKind,
+        change: Option<Change>,
+    ) -> Result<Answer, Error> {
+        let Some(change) = change else {
+            return Ok(Answer::Committed(Box::new(self.resource.clone())));
+        };
+        let write = Write::by_worker(&change, self.pass.lease.epoch, &self.pass.by);
+        let sent = self.pass.ports.repository.write(kind, &write);
+        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
+        let written = call(PortName::Repository, Kind::Write, patience, sent).await?;
+        Ok(match written {
+            Written::Committed => {
+                self.pass.committed(self.resource, &change);
+                Answer::Committed(Box::new(change.into_resource()))
+            }
+            Written::Stale | Written::LeaseLost => Answer::LostRace,
+        })
+    }
+
+    /// Under a brake nothing is rolled back. A resource that stands on no cluster yet is held by none.
+    pub(crate) async fn check_brake(&self) -> Result<Answer, Error> {
+        let Some(cluster) = self.resource.substrate().cluster() else {
+            return Ok(Answer::Permitted);
+        };
+        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
+        let brakes = brakes(self.pass.ports, patience, cluster).await?;
+        let was_applied = self.resource.substrate().applied().is_some();
+        let holds = |brake: &Brake| brake.holds(self.resource.project_id(), was_applied);
+        Ok(if brakes.iter().any(holds) { Answer::Braked } else { Answer::Permitted })
+    }
+
+    /// Charges the budget for automatic destruction, guarded by version and epoch like any write.
+    pub(crate) async fn take_permit(&self, lost: Lost) -> Result<Answer, Error> {
+        let Pass { lease, config, by, .. } = self.pass;
+        let Some(cluster) = self.resource.substrate().cluster().cloned() else {
+            return Err(DomainError::invalid("cluster_id", "is missing for a permit").into());
+        };
+        let (id, version) = (self.resource.id(), self.resource.version());
+        let request =
+            PermitRequest::new(lease.clone(), version, cluster, lost, config.allowance, by.clone());
+        let patience = self.pass.patience(config.deadlines.store)?;
+        let permit = self.pass.ports.schedule.permit(&request);
+        let permit = call(PortName::Schedule, Kind::Write, patience, permit).await?;
+        telemetry::permit(permit);
+        Ok(match permit {
+            Permit::Granted => Answer::Permitted,
+            Permit::Braked => Answer::Braked,
+            Permit::OverBudget => {
+                let lost = &request.lost;
+                tracing::warn!(resource = %id, %lost, "the budget for automatic destruction is spent");
+                Answer::OverBudget
+            }
+            Permit::Stale | Permit::LeaseLost => Answer::LostRace,
+        })
+    }
+
+    /// A failure that is rolled back is the one thing a person has to hear about at once.
+    pub(crate) async fn roll_back(&self, stamp: Stamp) -> Result<Answer, Error> {
+        if let Some(failure) = self.resource.failure() {
+            tracing::error!(
+                resource = %self.resource.id(),
+                step = %failure.step(),
+                reason = %failure.reason(),
+                "a failed resource is rolled back"
+            );
+        }
+        self.write(WriteKind::DeletionIntent, self.resource.request_deletion(stamp)).await
+    }
+}

@@ -1,0 +1,295 @@
+//! Orphans: objects with our labels that no living row wants.
+//!
+//! Of a worker that was cut off a request may still arrive: a shell, which composes nothing, or a
+//! ProviderConfig. If its resource is Deleted by then, nobody's teardown will ever meet it. So whatever belongs
+//! to a row that is Deleted is removed: the composite resource first, the ProviderConfig only when a direct read
+//! shows that no composite resource and no composed object is left. What belongs to a row that was given up, to
+//! no row, or to another cluster is named, and never touched.
+//!
+//! No lease is needed. Deleted is for ever, so no pass can be at work on such a row, and a deletion carries the
+//! uid of the very object: two replicas that find the same orphan do once what each of them does.
+
+use broker_domain::{
+    ClusterId, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
+};
+use broker_ports::{
+    Actor, Attribution, AuditAction, AuditEntry, BlueprintVersionView, CorrelationId,
+    DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Reading, ReconcilerPorts,
+    Standing, Target, XrReading,
+};
+
+use crate::call::{Kind, call};
+use crate::config::ReconcilerConfig;
+use crate::decide::Mode;
+use crate::declare::Resolvers;
+use crate::error::Error;
+use crate::observe::target;
+
+/// An object with our labels that no living row wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Orphan {
+    /// The object.
+    pub reference: ObjectReference,
+    /// The resource that its name stands for; `None` if the name is not one of ours.
+    pub resource: Option<ProvisionedResourceId>,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of an orphan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Fate {
+    /// Its resource is Deleted, and so its deletion was asked for, now or before.
+    Leaving,
+    /// A ProviderConfig whose resource is Deleted; it goes when nothing that needs it is left.
+    GoesLast,
+    /// Its resource is Deleted, but in a dry run nothing is removed.
+    Spared,
+    /// Its resource was given up: a person has to see to it.
+    Abandoned,
+    /// There is no row for it: somebody else's, or its row was purged. A person has to see to it.
+    Unknown,
+    /// Its row's objects stand on another cluster: a person has to see to it.
+    Elsewhere,
+}
+
+impl Fate {
+    /// Every fate.
+    pub const ALL: &[Self] = &[
+        Self::Leaving,
+        Self::GoesLast,
+        Self::Spared,
+        Self::Abandoned,
+        Self::Unknown,
+        Self::Elsewhere,
+    ];
+
+    /// The fate's name in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Leaving => "leaving",
+            Self::GoesLast => "goes_last",
+            Self::Spared => "spared",
+            Self::Abandoned => "abandoned",
+            Self::Unknown => "unknown",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
+/// Whose an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Belongs {
+    /// A living row wants it: it is no orphan.
+    Wanted,
+    /// Nobody wants it, and we may not touch it.
+    Left(Fate),
+    /// Nobody wants it, and it is ours to remove.
+    Ours,
+}
+
+/// Decides whose an object is, by its row as it is stored now.
+fn belongs(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -> Belongs {
+    let Some(row) = row else { return Belongs::Left(Fate::Unknown) };
+    if row.phase() != Phase::Deleted {
+        return Belongs::Wanted;
+    }
+    let elsewhere = row.substrate().cluster().is_some_and(|own| own != cluster);
+    match (row.abandoned(), elsewhere, mode) {
+        (true, _, _) => Belongs::Left(Fate::Abandoned),
+        (false, true, _) => Belongs::Left(Fate::Elsewhere),
+        (false, false, Mode::DryRun) => Belongs::Left(Fate::Spared),
+        (false, false, Mode::Live) => Belongs::Ours,
+    }
+}
+
+/// Looks after orphans.
+pub(crate) struct Orphans<'a> {
+    ports: &'a ReconcilerPorts,
+    config: &'a ReconcilerConfig,
+}
+
+impl<'a> Orphans<'a> {
+    pub(crate) const fn new(ports: &'a ReconcilerPorts, config: &'a ReconcilerConfig) -> Self {
+        Self { ports, config }
+    }
+
+    /// Follows a hint that no pass could be made for: perhaps something arrived for a row that is Deleted.
+    pub(crate) async fn hinted(&self, id: ProvisionedResourceId) -> Result<Vec<Orphan>, Error> {
+        // Of what is in no row not even the kind is known here; the sweep finds and names it.
+        let Some(row) = self.row(id).await? else { return Ok(Vec::new()) };
+        if row.phase() != Phase::Deleted {
+            return Ok(Vec::new());
+        }
+        let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
+        let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
+        let reading = self.read(target(&row, &blueprint)).await?;
+        let found = standing(&row, &blueprint, &reading)?;
+        self.judge(Some(id), Some(&row), found, &reading.cluster).await
+    }
+
+    /// Decides about the objects of one resource that a sweep found and met no row for on its way.
+    pub(crate) async fn found(
+        &self,
+        id: Option<ProvisionedResourceId>,
+        objects: Vec<OwnedObject>,
+        cluster: &ClusterId,
+    ) -> Result<Vec<Orphan>, Error> {
+        let row = match id {
+            Some(id) => self.row(id).await?,
+            None => None,
+        };
+        self.judge(id, row.as_ref(), objects, cluster).await
+    }
+
+    async fn judge(
+        &self,
+        id: Option<ProvisionedResourceId>,
+        row: Option<&ProvisionedResource>,
+        objects: Vec<OwnedObject>,
+        cluster: &ClusterId,
+    ) -> Result<Vec<Orphan>, Error> {
+        let named =
+            |object: OwnedObject, fate| Orphan { reference: object.reference, resource: id, fate };
+        match (belongs(row, cluster, self.config.mode), row) {
+            (Belongs::Wanted, _) | (Belongs::Ours, None) => Ok(Vec::new()),
+            (Belongs::Left(fate), _) => {
+                Ok(objects.into_iter().map(|object| named(object, fate)).collect())
+            }
+            (Belongs::Ours, Some(row)) => {
+                let mut orphans = Vec::with_capacity(objects.len());
+                let xr_stands = objects.iter().any(|object| object.role == OwnedRole::Xr);
+                for object in objects {
+                    let fate = match object.role {
+                        OwnedRole::ProviderConfig if xr_stands => Fate::GoesLast,
+                        OwnedRole::ProviderConfig => self.remove_config(row, &object).await?,
+                        OwnedRole::Xr => self.remove(row, &object).await?,
+                    };
+                    orphans.push(named(object, fate));
+                }
+                Ok(orphans)
+            }
+        }
+    }
+
+    /// A list may have missed something, so that nothing but a direct read decides that a ProviderConfig can go.
+    async fn remove_config(
+        &self,
+        row: &ProvisionedResource,
+        object: &OwnedObject,
+    ) -> Result<Fate, Error> {
+        let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
+        let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
+        let mut target = target(row, &blueprint);
+        target.provider_config = Some(object.reference.clone());
+        let reading = self.read(target).await?;
+        let xr_stands = matches!(reading.xr, XrReading::Present(_));
+        let recorded = reading.recorded.values().any(|standing| *standing == Standing::Present);
+        if xr_stands || recorded || !reading.labelled.is_empty() {
+            return Ok(Fate::GoesLast);
+        }
+        self.remove(row, object).await
+    }
+
+    async fn remove(&self, row: &ProvisionedResource, object: &OwnedObject) -> Result<Fate, Error> {
+        if object.deleting {
+            return Ok(Fate::Leaving);
+        }
+        let target = &object.reference;
+        tracing::warn!(resource = %row.id(), object = %target, "an orphan of a deleted resource is removed");
+        self.audit(row).await?;
+        let request = DeleteRequest::new(row.project_id(), target, &object.uid);
+        let deleted = self.ports.cluster.delete(&request);
+        let patience = self.config.deadlines.cluster_write;
+        match call(PortName::Cluster, Kind::Write, patience, deleted).await? {
+            // Whatever took the name meanwhile is looked at when it is found.
+            Deleted::Accepted | Deleted::Gone | Deleted::Replaced => Ok(Fate::Leaving),
+            Deleted::Vetoed { message } => {
+                let source =
+                    PortError::rejected(format!("the deletion of {target} was vetoed: {message}"));
+                Err(Error::Port { port: PortName::Cluster, source })
+            }
+        }
+    }
+
+    async fn audit(&self, row: &ProvisionedResource) -> Result<(), Error> {
+        let correlation = CorrelationId::new(format!("orphan:{}", row.id()))?;
+        let by = Attribution::new(Actor::system(), correlation);
+        let entry = AuditEntry::new(AuditAction::SubstrateDelete, by)
+            .in_project(row.project_id())
+            .about(row.id())
+            .in_phase(row.phase());
+        let recorded = self.ports.audit.record(&entry);
+        call(PortName::AuditSink, Kind::Write, self.config.deadlines.store, recorded).await
+    }
+
+    async fn row(&self, id: ProvisionedResourceId) -> Result<Option<ProvisionedResource>, Error> {
+        let row = self.ports.repository.get_by_id(id);
+        call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await
+    }
+
+    async fn read(&self, target: Target) -> Result<Reading, Error> {
+        let reading = self.ports.cluster.read(&target);
+        let patience = self.config.deadlines.cluster_read;
+        call(PortName::Cluster, Kind::Read, patience, reading).await
+    }
+}
+
+/// What a direct read showed, as a list would have.
+fn standing(
+    row: &ProvisionedResource,
+    blueprint: &BlueprintVersionView,
+    reading: &Reading,
+) -> Result<Vec<OwnedObject>, Error> {
+    let target = target(row, blueprint);
+    let mut found = Vec::new();
+    if let XrReading::Present(live) = &reading.xr {
+        let reference = target.xr.reference()?;
+        let uid = live.object.version().uid.clone();
+        let object = OwnedObject::new(reference, uid, OwnedRole::Xr);
+        found.push(if live.status.deleting { object.being_deleted() } else { object });
+    }
+    if let (Some(live), Some(config)) = (&reading.provider_config, target.provider_config) {
+        let uid = live.version().uid.clone();
+        let object = OwnedObject::new(config, uid, OwnedRole::ProviderConfig);
+        found.push(if live.is_being_deleted() { object.being_deleted() } else { object });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use broker_testkit::builders::{cluster, resource};
+
+    use super::*;
+
+    #[test]
+    fn only_what_belongs_to_a_deleted_row_is_ours_to_remove() {
+        let here = cluster(1);
+        let deleted = resource().with_substrate().deleted().build();
+        assert_eq!(deleted.substrate().cluster(), Some(&here), "a row remembers its cluster");
+        let given_up = resource().with_substrate().given_up().build();
+        let rows = [
+            ("no row", None, &here, Mode::Live, Belongs::Left(Fate::Unknown)),
+            ("given up", Some(&given_up), &here, Mode::Live, Belongs::Left(Fate::Abandoned)),
+            ("deleted", Some(&deleted), &here, Mode::Live, Belongs::Ours),
+            ("a dry run", Some(&deleted), &here, Mode::DryRun, Belongs::Left(Fate::Spared)),
+            ("elsewhere", Some(&deleted), &cluster(2), Mode::Live, Belongs::Left(Fate::Elsewhere)),
+        ];
+        for (why, row, at, mode, expected) in rows {
+            assert_eq!(belongs(row, at, mode), expected, "{why}");
+        }
+        for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
+            let row = resource().in_phase(phase).build();
+            assert_eq!(belongs(Some(&row), &here, Mode::Live), Belongs::Wanted, "{phase}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_fates_are_pinned() {
+        let names: Vec<_> = Fate::ALL.iter().map(|fate| fate.as_str()).collect();
+        assert_eq!(names.join(" "), "leaving goes_last spared abandoned unknown elsewhere");
+    }
+}

@@ -1,0 +1,191 @@
+//! A deregistrar over the three seams of a mesh. Its errors name the seam that failed.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use broker_domain::BootstrapTokenId;
+use broker_ports::{
+    Consumer, FailureClass, NodeDeregistrar, PeerCommander, PeerResolver, PortError, Retired,
+    TokenReader,
+};
+
+/// [`NodeDeregistrar`] over the three seams.
+pub struct ChainedNodeDeregistrar {
+    tokens: Arc<dyn TokenReader>,
+    peers: Arc<dyn PeerResolver>,
+    commander: Arc<dyn PeerCommander>,
+}
+
+/// A Peer that appears between the question and the command is looked up again this often.
+const MOST_LOOKS: usize = 3;
+
+impl ChainedNodeDeregistrar {
+    /// Chains the seams.
+    pub fn new(
+        tokens: Arc<dyn TokenReader>,
+        peers: Arc<dyn PeerResolver>,
+        commander: Arc<dyn PeerCommander>,
+    ) -> Self {
+        Self { tokens, peers, commander }
+    }
+
+    async fn consumers(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Option<Consumer>>, PortError> {
+        let consumers =
+            self.tokens.consumers(tokens).await.map_err(|error| at_seam("token reader", error))?;
+        if consumers.len() != tokens.len() {
+            return Err(PortError::rejected(format!(
+                "the token reader gave {} answers to {} questions",
+                consumers.len(),
+                tokens.len()
+            )));
+        }
+        Ok(consumers)
+    }
+}
+
+#[async_trait]
+impl NodeDeregistrar for ChainedNodeDeregistrar {
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+        let Some(Consumer { node, .. }) =
+            self.consumers(&[token]).await?.into_iter().flatten().next()
+        else {
+            return Ok(());
+        };
+        for _ in 0..MOST_LOOKS {
+            let peer = self
+                .peers
+                .live_peer(node)
+                .await
+                .map_err(|error| at_seam("peer resolver", error))?;
+            let retired = self
+                .commander
+                .retire(node, peer)
+                .await
+                .map_err(|error| at_seam("peer commander", error))?;
+            match retired {
+                Retired::Done => return Ok(()),
+                Retired::PeerAppeared => {}
+            }
+        }
+        Err(PortError::transient(format!("node {node} got a new peer {MOST_LOOKS} times in a row")))
+    }
+
+    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+        let consumers = self.consumers(&[token]).await?;
+        Ok(consumers.into_iter().flatten().any(|consumer| !consumer.deregistered))
+    }
+
+    async fn nodes_registered(
+        &self,
+        tokens: &[BootstrapTokenId],
+    ) -> Result<Vec<Result<bool, PortError>>, PortError> {
+        let consumers = self.consumers(tokens).await?;
+        let registered = |consumer: Option<Consumer>| Ok(consumer.is_some_and(|c| !c.deregistered));
+        Ok(consumers.into_iter().map(registered).collect())
+    }
+}
+
+/// The same failure, with the name of the seam before it.
+fn at_seam(seam: &str, error: PortError) -> PortError {
+    let message = format!("the {seam} failed");
+    let named = match error.class() {
+        FailureClass::Rejected => PortError::rejected(message),
+        FailureClass::Transient => PortError::transient(message),
+        FailureClass::Unknown => PortError::unknown(message),
+    };
+    let named = match error.retry_after() {
+        Some(wait) => named.with_retry_after(wait),
+        None => named,
+    };
+    named.with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use broker_domain::BootstrapTokenId;
+    use broker_ports::mocks::{MockPeerCommander, MockPeerResolver, MockTokenReader};
+    use broker_ports::{NodeId, PeerId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const TOKEN: u128 = 7;
+
+    fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
+        T::try_from(Uuid::from_u128(number)).unwrap()
+    }
+
+    fn node() -> NodeId {
+        NodeId::new(Uuid::from_u128(1)).unwrap()
+    }
+
+    fn peer(number: u128) -> PeerId {
+        PeerId::new(Uuid::from_u128(number)).unwrap()
+    }
+
+    fn consumed() -> MockTokenReader {
+        let mut tokens = MockTokenReader::new();
+        tokens.expect_consumers().returning(|_| Ok(vec![Some(Consumer::registered(node()))]));
+        tokens
+    }
+
+    /// Deregisters the Node of a token over these seams.
+    async fn deregister(
+        tokens: MockTokenReader,
+        peers: MockPeerResolver,
+        commander: MockPeerCommander,
+    ) -> Result<(), PortError> {
+        let token = id::<BootstrapTokenId>(TOKEN);
+        let (tokens, peers, commander) = (Arc::new(tokens), Arc::new(peers), Arc::new(commander));
+        ChainedNodeDeregistrar::new(tokens, peers, commander).deregister(token).await
+    }
+
+    #[tokio::test]
+    async fn error_names_the_seam_and_keeps_its_class() {
+        let mut tokens = MockTokenReader::new();
+        tokens.expect_consumers().returning(|_| Err(PortError::transient("cut")));
+        let none = (MockPeerResolver::new(), MockPeerCommander::new());
+        let error = deregister(tokens, none.0, none.1).await.unwrap_err();
+        assert_eq!(error.to_string(), "the token reader failed");
+        assert_eq!(error.class(), FailureClass::Transient);
+
+        let mut peers = MockPeerResolver::new();
+        peers.expect_live_peer().returning(|_| Err(PortError::rejected("cut")));
+        let error = deregister(consumed(), peers, MockPeerCommander::new()).await.unwrap_err();
+        assert_eq!(error.to_string(), "the peer resolver failed");
+        assert_eq!(error.class(), FailureClass::Rejected);
+
+        let (mut peers, mut commander) = (MockPeerResolver::new(), MockPeerCommander::new());
+        peers.expect_live_peer().returning(|_| Ok(None));
+        commander.expect_retire().returning(|_, _| Err(PortError::unknown("cut")));
+        let error = deregister(consumed(), peers, commander).await.unwrap_err();
+        assert_eq!(error.to_string(), "the peer commander failed");
+        assert_eq!(error.class(), FailureClass::Unknown);
+    }
+
+    #[tokio::test]
+    async fn peer_that_appears_is_looked_up_again_three_times() {
+        for (appears, left) in [(2, true), (3, false)] {
+            let (mut peers, mut commander) = (MockPeerResolver::new(), MockPeerCommander::new());
+            let looks = if left { appears + 1 } else { appears };
+            peers.expect_live_peer().times(looks).returning(|_| Ok(Some(peer(2))));
+            commander.expect_retire().times(appears).returning(|_, _| Ok(Retired::PeerAppeared));
+            if left {
+                commander.expect_retire().times(1).returning(|_, _| Ok(Retired::Done));
+            }
+            assert_eq!(deregister(consumed(), peers, commander).await.is_ok(), left, "{appears}");
+        }
+    }
+
+    #[tokio::test]
+    async fn reader_that_answers_too_little_is_refused() {
+        let mut tokens = MockTokenReader::new();
+        tokens.expect_consumers().returning(|_| Ok(Vec::new()));
+        let none = (MockPeerResolver::new(), MockPeerCommander::new());
+        let error = deregister(tokens, none.0, none.1).await.unwrap_err();
+        assert_eq!(error.to_string(), "the token reader gave 0 answers to 1 questions");
+    }
+}

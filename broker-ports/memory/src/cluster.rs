@@ -1,0 +1,147 @@
+//! A simulated management cluster: an API server, a garbage collector, Crossplane and providers, in memory.
+//!
+//! Two halves. The API server keeps objects with versions, generations, finalizers and field owners; it
+//! answers the port. Crossplane, the providers and the garbage collector work only when somebody calls
+//! [`MemoryCluster::tick`], so that a test decides what happens in which order, and a run can be repeated.
+//!
+//! Whatever a real cluster would do behind the broker's back, a test does through methods of
+//! [`MemoryCluster`] itself; none of them is reachable through the port.
+
+mod agent;
+mod apply;
+mod behaviour;
+mod crossplane;
+mod delete;
+mod inspect;
+mod object;
+mod others;
+mod ownership;
+mod provider;
+mod read;
+mod state;
+mod watch;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::ClusterId;
+
+pub use agent::AgentDocument;
+pub use behaviour::Behaviour;
+pub use crossplane::Part;
+pub use others::{Activity, KindScope};
+pub use state::{Standing, StoredVersion, Verb};
+pub use watch::HintDelivery;
+
+use broker_ports::Clock;
+use broker_ports::PortError;
+use broker_ports::{
+    Applied, ApplyRequest, CachedXr, Cluster, DeleteRequest, Deleted, DryRun, Hints, Inspection,
+    OwnedPage, OwnedQuery, Reading, Target, XrTarget, refuse_foreign_write,
+};
+use state::{Caller, State};
+
+/// A simulated cluster. Clones are handles on the same one.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use broker_domain::ClusterId;
+/// use broker_memory::{Activity, ManualClock, MemoryCluster};
+/// use time::OffsetDateTime;
+///
+/// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
+/// let cluster = MemoryCluster::new(Arc::new(clock), ClusterId::new("kube-system-uid")?);
+/// cluster.create_namespace("team-a");
+/// assert_eq!(cluster.tick(), Activity::Idle, "nothing was asked for");
+/// # Ok::<(), broker_domain::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MemoryCluster {
+    state: Arc<Mutex<State>>,
+    caller: Caller,
+}
+
+impl MemoryCluster {
+    /// An empty cluster.
+    pub fn new(clock: Arc<dyn Clock>, identity: ClusterId) -> Self {
+        Self { state: Arc::new(Mutex::new(State::new(clock, identity))), caller: None }
+    }
+
+    /// A handle on the same cluster for an identity with rights on some kinds only, given as apiVersion and
+    /// kind.
+    #[must_use]
+    pub fn limited_to(&self, kinds: &[(&str, &str)]) -> Self {
+        let owned =
+            |(api_version, kind): &(&str, &str)| ((*api_version).to_owned(), (*kind).to_owned());
+        let caller = Some(Arc::new(kinds.iter().map(owned).collect()));
+        Self { state: Arc::clone(&self.state), caller }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Objects may hold tokens, so none is printed.
+impl fmt::Debug for MemoryCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("MemoryCluster")
+            .field("identity", &state.identity)
+            .field("objects", &state.objects.len())
+            .field("tick", &state.crossplane.tick)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Cluster for MemoryCluster {
+    async fn identity(&self) -> Result<ClusterId, PortError> {
+        self.state().identify(&self.caller)
+    }
+
+    async fn observe_many(
+        &self,
+        targets: &[XrTarget],
+    ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
+        let state = self.state();
+        Ok(targets.iter().map(|target| state.observe(&self.caller, target)).collect())
+    }
+
+    async fn read(&self, target: &Target) -> Result<Reading, PortError> {
+        self.state().read(&self.caller, target)
+    }
+
+    async fn inspect(&self, target: &Target) -> Result<Inspection, PortError> {
+        self.state().inspect(&self.caller, target)
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError> {
+        refuse_foreign_write(request.project(), request.target())?;
+        self.state().apply(&self.caller, request)
+    }
+
+    async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError> {
+        refuse_foreign_write(request.project(), request.target())?;
+        self.state().dry_run(&self.caller, request)
+    }
+
+    async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError> {
+        refuse_foreign_write(request.project, request.target)?;
+        self.state().delete(&self.caller, request)
+    }
+
+    async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError> {
+        self.state().list_owned(&self.caller, query)
+    }
+
+    async fn hints(&self) -> Result<Hints, PortError> {
+        let mut state = self.state();
+        if state.down {
+            return Err(PortError::transient("watch: connection refused"));
+        }
+        Ok(Box::pin(state.watch.listen()))
+    }
+}

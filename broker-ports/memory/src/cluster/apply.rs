@@ -1,0 +1,188 @@
+//! Server-side apply on a precondition, with the schema of the kind in front of it.
+
+use broker_domain::ObjectReference;
+use broker_render::{FIELD_MANAGER, Precondition, ProblemKind, Xrd};
+use serde_json::{Map, Value};
+
+use super::object::Object;
+use super::ownership::{Manager, Operation};
+use super::state::{Caller, Kind, Namespace, State, Verb};
+use broker_ports::PortError;
+use broker_ports::Refusal;
+use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion};
+
+/// Fields of a `spec` that Crossplane adds to every schema; an XRD does not declare them.
+const CROSSPLANE_FIELDS: [&str; 4] =
+    ["crossplane", "compositionRef", "compositionRevisionRef", "resourceRefs"];
+
+/// What an apply comes to, before anything is stored.
+enum Decision {
+    Store(Box<Object>),
+    Conflict,
+    NameTaken,
+}
+
+impl State {
+    pub(super) fn apply(
+        &mut self,
+        caller: &Caller,
+        request: &ApplyRequest,
+    ) -> Result<Applied, PortError> {
+        Ok(match self.decide(caller, request)? {
+            Decision::Conflict => Applied::Conflict,
+            Decision::NameTaken => Applied::NameTaken,
+            Decision::Store(object) => Applied::Done(self.put(request.target(), *object)),
+        })
+    }
+
+    pub(super) fn dry_run(
+        &mut self,
+        caller: &Caller,
+        request: &ApplyRequest,
+    ) -> Result<DryRun, PortError> {
+        Ok(match self.decide(caller, request)? {
+            Decision::Conflict | Decision::NameTaken => DryRun::Conflict,
+            Decision::Store(mut object) => {
+                let live = self.objects.get(request.target());
+                if live.is_some_and(|live| live.spec() != object.spec()) {
+                    object.generation += 1;
+                }
+                DryRun::Accepted(LiveObject::from_json(object.to_json(request.target()))?)
+            }
+        })
+    }
+
+    fn decide(&mut self, caller: &Caller, request: &ApplyRequest) -> Result<Decision, PortError> {
+        let target = request.target();
+        let refuse = |words: &str| {
+            PortError::rejected(request.scrub(&format!("{} {target}: {words}", Verb::Patch)))
+        };
+        let break_schema = |words: String| refuse(&words).with_refusal(Refusal::Schema);
+        let kind_name = (target.api_version(), target.kind());
+        self.request(caller, Verb::Patch, kind_name, target)?;
+        let sent =
+            sent_content(&request.expose_for_apply()).ok_or_else(|| refuse("bad request"))?;
+        let Some(kind) = self.kind(target) else {
+            let refused = refuse("the server does not serve this kind");
+            return Err(refused.with_refusal(Refusal::KindAbsent));
+        };
+        let xrd = kind.xrd.clone();
+        // A body that makes no sense is refused before anybody looks whether it comes too late.
+        if let Some(xrd) = &xrd {
+            check_declared(xrd, &sent).map_err(break_schema)?;
+        }
+        let live = self.objects.get(target);
+        let object = match (request.precondition(), live) {
+            (Precondition::Absent, Some(_)) | (Precondition::Unchanged { .. }, None) => {
+                return Ok(Decision::Conflict);
+            }
+            (Precondition::Unchanged { resource_version, .. }, Some(live))
+                if *resource_version != live.resource_version.to_string() =>
+            {
+                return Ok(Decision::Conflict);
+            }
+            (Precondition::Unchanged { uid, .. }, Some(live)) if *uid != live.uid => {
+                return Ok(Decision::NameTaken);
+            }
+            (Precondition::Unchanged { .. }, Some(live)) => Some(live.clone()),
+            (Precondition::Absent, None) => {
+                self.admits_new(kind, target)
+                    .map_err(|(refusal, words)| refuse(&words).with_refusal(refusal))?;
+                self.request(caller, Verb::Create, kind_name, target)?;
+                None
+            }
+        };
+        if let Some(words) = self.denials.get(target.kind()) {
+            let words =
+                format!("admission webhook \"denies.example.org\" denied the request: {words}");
+            return Err(refuse(&words).with_refusal(Refusal::Vetoed));
+        }
+        let mut object = object.unwrap_or_else(|| self.unborn());
+        let manager = Manager::new(FIELD_MANAGER, Operation::Apply);
+        object.ownership.apply(&manager, &mut object.content, &sent);
+        if let Some(xrd) = &xrd {
+            check_values(xrd, &mut object).map_err(break_schema)?;
+        }
+        Ok(Decision::Store(Box::new(object)))
+    }
+
+    /// Whether an object of a kind may be created there.
+    pub(super) fn admits_new(
+        &self,
+        kind: &Kind,
+        target: &ObjectReference,
+    ) -> Result<(), (Refusal, String)> {
+        if kind.terminating {
+            let words = "create not allowed while custom resource definition is terminating";
+            return Err((Refusal::KindAbsent, words.into()));
+        }
+        let Some(name) = target.namespace() else { return Ok(()) };
+        match self.namespaces.get(name) {
+            Some(Namespace::Active) => Ok(()),
+            Some(Namespace::Terminating) => {
+                let words = format!("forbidden: namespace {name} is being terminated");
+                Err((Refusal::NamespaceTerminating, words))
+            }
+            None => Err((Refusal::NamespaceAbsent, format!("namespaces \"{name}\" not found"))),
+        }
+    }
+
+    /// Stores what was decided upon, and says at which version it stands.
+    fn put(&mut self, target: &ObjectReference, object: Object) -> ObjectVersion {
+        let uid = object.uid.clone();
+        if self.objects.contains_key(target) {
+            self.change(target, |live| *live = object);
+        } else {
+            self.store(target, object);
+        }
+        let version = self.objects.get(target).map_or(0, |object| object.resource_version);
+        ObjectVersion::new(uid, version.to_string())
+    }
+}
+
+/// The part of a manifest that its manager comes to own.
+fn sent_content(body: &[u8]) -> Option<Map<String, Value>> {
+    let Value::Object(mut content) = serde_json::from_slice(body).ok()? else { return None };
+    content.retain(|key, _| ["metadata", "spec"].contains(&key.as_str()));
+    if let Some(Value::Object(metadata)) = content.get_mut("metadata") {
+        metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
+    }
+    Some(content)
+}
+
+/// A field that the schema does not know, or knows with another type, is where a real server fails
+/// without a reason: a bare 500.
+fn check_declared(xrd: &Xrd, sent: &Map<String, Value>) -> Result<(), String> {
+    let problems = xrd.check(&own_spec(sent));
+    let unknown = problems
+        .iter()
+        .find(|problem| matches!(problem.kind, ProblemKind::Undeclared | ProblemKind::Type));
+    let Some(problem) = unknown else { return Ok(()) };
+    let found = at(&own_spec(sent), &problem.path).filter(|_| problem.kind == ProblemKind::Type);
+    let words = found.map_or("field not declared in schema".to_owned(), |value| {
+        format!("{}, got &value.valueUnstructured{{Value:{value}}}", problem.problem)
+    });
+    Err(format!("500: failed to create typed patch object: .{}: {words}", problem.path))
+}
+
+/// A value that breaks a rule is refused by name, and the refusal repeats the value.
+fn check_values(xrd: &Xrd, object: &mut Object) -> Result<(), String> {
+    if let Some(spec) = object.content.get_mut("spec") {
+        xrd.fill_defaults(spec);
+    }
+    let spec = own_spec(&object.content);
+    let Some(problem) = xrd.check(&spec).into_iter().next() else { return Ok(()) };
+    let value = at(&spec, &problem.path).map(|value| format!("Invalid value: {value}: "));
+    Err(format!("422: {}: {}{}", problem.path, value.unwrap_or_default(), problem.problem))
+}
+
+fn own_spec(content: &Map<String, Value>) -> Value {
+    let mut spec = content.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    spec.retain(|key, _| !CROSSPLANE_FIELDS.contains(&key.as_str()));
+    Value::Object(spec)
+}
+
+/// The value at a path such as `spec.parameters.size`.
+fn at(spec: &Value, path: &str) -> Option<Value> {
+    path.strip_prefix("spec.")?.split('.').try_fold(spec, |value, key| value.get(key)).cloned()
+}

@@ -1,0 +1,199 @@
+//! Scripts: what a Composition composes, and what becomes of it.
+
+use broker_render::catalog::ComposedKind;
+
+/// How the composite resources of a kind, or one of them, behave. Time is counted in ticks.
+///
+/// ```
+/// use broker_memory::Behaviour;
+///
+/// let calm = Behaviour::ready_after(2);
+/// let picky = Behaviour::failing_after(1, "no such machine type").composing(3);
+/// let slow_to_go = Behaviour::ready_after(0).finalizing_after(5);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behaviour {
+    pub(super) outcome: Outcome,
+    pub(super) composed: Vec<ComposedKind>,
+    /// What the Composition calls them; those without a name are numbered.
+    pub(super) slots: Vec<String>,
+    pub(super) finalize_after: u64,
+    /// What the Composition declares for good, whatever becomes of what it composed.
+    pub(super) declared: Option<String>,
+    pub(super) needs_provider_config: bool,
+}
+
+/// What becomes of the composed objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All are ready after so many ticks.
+    Ready { after: u64 },
+    /// The first is ready after so many ticks, each next one as many later.
+    OneByOne { step: u64 },
+    /// Nothing is ever ready, and nobody says why.
+    Never,
+    /// Ready after some ticks, then up and down for ever.
+    Flapping { after: u64, up: u64, down: u64 },
+    /// The Composition declares after some ticks that it will never work.
+    Failing { after: u64, message: String },
+    /// A function of the Composition fails: nothing is composed.
+    Unsynced { message: String },
+    /// The provider cannot do it and says so on the composed object.
+    Stuck { message: String },
+}
+
+impl Behaviour {
+    fn new(outcome: Outcome) -> Self {
+        let nop = ComposedKind {
+            api_version: "nop.crossplane.io/v1alpha1".to_owned(),
+            kind: "NopResource".to_owned(),
+        };
+        Self {
+            outcome,
+            composed: vec![nop],
+            slots: Vec::new(),
+            finalize_after: 1,
+            declared: None,
+            needs_provider_config: false,
+        }
+    }
+
+    /// Everything is ready so many ticks after it was composed.
+    pub fn ready_after(ticks: u64) -> Self {
+        Self::new(Outcome::Ready { after: ticks })
+    }
+
+    /// The composed objects become ready one after another, so many ticks apart.
+    pub fn one_by_one(ticks: u64) -> Self {
+        Self::new(Outcome::OneByOne { step: ticks })
+    }
+
+    /// Nothing is ever ready.
+    pub fn never_ready() -> Self {
+        Self::new(Outcome::Never)
+    }
+
+    /// Ready after some ticks, for `up` ticks; then not, for `down` ticks; and so on.
+    pub fn flapping(after: u64, up: u64, down: u64) -> Self {
+        Self::new(Outcome::Flapping { after, up: up.max(1), down: down.max(1) })
+    }
+
+    /// The Composition sets `ProvisioningFailed` after some ticks.
+    pub fn failing_after(ticks: u64, message: impl Into<String>) -> Self {
+        Self::new(Outcome::Failing { after: ticks, message: message.into() })
+    }
+
+    /// A function of the Composition fails with this message.
+    pub fn unsynced(message: impl Into<String>) -> Self {
+        Self::new(Outcome::Unsynced { message: message.into() })
+    }
+
+    /// The provider says this of the composed objects, which never become ready.
+    pub fn stuck(message: impl Into<String>) -> Self {
+        Self::new(Outcome::Stuck { message: message.into() })
+    }
+
+    /// Composes so many objects of the kind that it composes anyway.
+    #[must_use]
+    pub fn composing(mut self, count: usize) -> Self {
+        if let Some(kind) = self.composed.first().cloned() {
+            self.composed = vec![kind; count];
+        }
+        self
+    }
+
+    /// Composes one object of each of these kinds.
+    #[must_use]
+    pub fn composing_kinds(mut self, kinds: impl IntoIterator<Item = ComposedKind>) -> Self {
+        self.composed = kinds.into_iter().collect();
+        self
+    }
+
+    /// Calls what it composes as a Composition does, in their order.
+    #[must_use]
+    pub fn calling_them<T: Into<String>>(mut self, slots: impl IntoIterator<Item = T>) -> Self {
+        self.slots = slots.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What the composed object at a position is called.
+    pub(super) fn slot(&self, position: usize) -> String {
+        self.slots.get(position).cloned().unwrap_or_else(|| format!("resource-{position}"))
+    }
+
+    /// The provider needs so many ticks to delete what it made.
+    #[must_use]
+    pub const fn finalizing_after(mut self, ticks: u64) -> Self {
+        self.finalize_after = ticks;
+        self
+    }
+
+    /// The Composition declares at once that it will never work, whatever becomes of what it composed.
+    #[must_use]
+    pub fn declaring_failure(mut self, message: impl Into<String>) -> Self {
+        self.declared = Some(message.into());
+        self
+    }
+
+    /// The provider can neither make nor delete anything without the resource's ProviderConfig.
+    #[must_use]
+    pub const fn needing_provider_config(mut self) -> Self {
+        self.needs_provider_config = true;
+        self
+    }
+}
+
+impl Outcome {
+    /// Whether the composed object at a position is ready at an age.
+    pub(super) const fn ready(&self, position: u64, age: u64) -> bool {
+        match self {
+            Self::Ready { after } => age >= *after,
+            Self::OneByOne { step } => age >= *step * (position + 1),
+            Self::Flapping { after, up, down } => {
+                age >= *after && (age - *after) % (*up + *down) < *up
+            }
+            Self::Never | Self::Failing { .. } | Self::Unsynced { .. } | Self::Stuck { .. } => {
+                false
+            }
+        }
+    }
+
+    /// What the provider has to say against making it.
+    pub(super) fn complaint(&self) -> Option<&str> {
+        match self {
+            Self::Stuck { message } => Some(message),
+            Self::Ready { .. }
+            | Self::OneByOne { .. }
+            | Self::Never
+            | Self::Flapping { .. }
+            | Self::Failing { .. }
+            | Self::Unsynced { .. } => None,
+        }
+    }
+
+    /// Whether time alone will still change something for the composed object at a position.
+    pub(super) const fn is_pending(&self, position: u64, age: u64) -> bool {
+        match self {
+            Self::Ready { .. } | Self::OneByOne { .. } => !self.ready(position, age),
+            Self::Failing { after, .. } => age < *after,
+            Self::Flapping { .. } => true,
+            Self::Never | Self::Unsynced { .. } | Self::Stuck { .. } => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_follows_the_script() {
+        let flapping = Outcome::Flapping { after: 2, up: 2, down: 1 };
+        let rows: Vec<_> = (0..8).map(|age| flapping.ready(0, age)).collect();
+        assert_eq!(rows, [false, false, true, true, false, true, true, false]);
+        let one_by_one = Outcome::OneByOne { step: 2 };
+        assert_eq!([0, 1, 2].map(|position| one_by_one.ready(position, 4)), [true, true, false]);
+        assert!(one_by_one.is_pending(2, 4) && !one_by_one.is_pending(1, 4));
+        assert!(!Outcome::Never.is_pending(0, 0) && flapping.is_pending(0, 99));
+    }
+}

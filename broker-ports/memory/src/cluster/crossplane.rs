@@ -1,0 +1,335 @@
+//! Crossplane: reconciles composite resources, one round at a time, whenever somebody lets it.
+//!
+//! The order of its writes, its finalizer, its conditions and their reasons are those of the real one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
+use broker_render::catalog::ComposedKind;
+use broker_render::{PAUSED_ANNOTATION, Scope, composition_ref, references};
+use serde_json::{Map, Value, json};
+
+use super::behaviour::{Behaviour, Outcome};
+use super::object::Object;
+use super::ownership::{Manager, Operation};
+use super::provider::Managed;
+use super::state::{KindName, State};
+use broker_ports::ClusterEvent;
+
+/// The label by which Crossplane marks what a composite resource composed.
+pub(super) const COMPOSITE_LABEL: &str = "crossplane.io/composite";
+
+const SLOT_ANNOTATION: &str = "crossplane.io/composition-resource-name";
+const FINALIZER: &str = "composite.apiextensions.crossplane.io";
+const FIELD_OWNER: &str = "apiextensions.crossplane.io/composite";
+const CONTROLLER: &str = "crossplane";
+const PAUSED_MESSAGE: &str =
+    "Reconciliation (including deletion) is paused via the pause annotation";
+
+/// A part of the cluster that can be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The garbage collector, without which nothing goes in the foreground.
+    GarbageCollector,
+    /// The providers, which make and delete what is composed.
+    Provider,
+    /// Crossplane itself.
+    Crossplane,
+}
+
+/// The scripts of Crossplane and the providers, and how far they are.
+#[derive(Default)]
+pub(super) struct Crossplane {
+    pub(super) by_kind: BTreeMap<KindName, Behaviour>,
+    pub(super) by_resource: BTreeMap<ProvisionedResourceId, Behaviour>,
+    pub(super) stopped: BTreeSet<Part>,
+    pub(super) tick: u64,
+    /// When a composite resource was first composed, by uid.
+    pub(super) composed_at: BTreeMap<String, u64>,
+    /// What the providers look after, by uid.
+    pub(super) managed: BTreeMap<String, Managed>,
+}
+
+impl State {
+    /// One round of Crossplane over all composite resources.
+    pub(super) fn reconcile_composites(&mut self) {
+        let composites: Vec<_> = self
+            .objects
+            .keys()
+            .filter(|reference| self.kind(reference).is_some_and(|kind| kind.xrd.is_some()))
+            .cloned()
+            .collect();
+        for reference in composites {
+            if let Some(behaviour) = self.behaviour_of(&reference) {
+                self.reconcile(&reference, &behaviour);
+            }
+        }
+    }
+
+    fn behaviour_of(&self, xr: &ObjectReference) -> Option<Behaviour> {
+        let kind = (xr.api_version().to_owned(), xr.kind().to_owned());
+        let own = XrName::id_of(xr.name()).and_then(|id| self.crossplane.by_resource.get(&id));
+        own.or_else(|| self.crossplane.by_kind.get(&kind)).cloned()
+    }
+
+    fn reconcile(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
+        let Some(object) = self.objects.get(xr) else { return };
+        if object.annotation(PAUSED_ANNOTATION) == Some("true") {
+            // Neither a finalizer nor a deletion is looked at: a paused one blocks its own end.
+            let paused = ("Synced", "False", "ReconcilePaused", PAUSED_MESSAGE);
+            self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, paused]);
+            return;
+        }
+        if object.deleting.is_some() {
+            // It lets go first and says so afterwards, if somebody else still holds the object.
+            let deleting = ("Ready", "False", "Deleting", "");
+            self.remove_finalizer(xr, FINALIZER);
+            self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, deleting, SYNCED]);
+            return;
+        }
+        self.change(xr, |object| {
+            if !object.finalizers.iter().any(|held| held == FINALIZER) {
+                object.finalizers.push(FINALIZER.to_owned());
+            }
+        });
+        self.select_composition(xr);
+        if let Outcome::Unsynced { message } = &behaviour.outcome {
+            self.refuse(xr, message);
+            return;
+        }
+        match self.compose(xr, behaviour) {
+            Ok(()) => self.propagate(xr, behaviour),
+            Err(message) => self.refuse(xr, &message),
+        }
+    }
+
+    fn scope_of(&self, xr: &ObjectReference) -> Scope {
+        let xrd = self.kind(xr).and_then(|kind| kind.xrd.as_ref());
+        xrd.map_or(Scope::Namespaced, |xrd| xrd.scope())
+    }
+
+    /// What a composite resource refers to, as far as it stands and belongs to it.
+    fn composed_of(&self, xr: &ObjectReference) -> Vec<(ObjectReference, &Object)> {
+        let Some(composite) = self.objects.get(xr) else { return Vec::new() };
+        let live = json!({"metadata": {"namespace": xr.namespace()}, "spec": composite.spec()});
+        let names = references(&live, self.scope_of(xr)).into_iter();
+        names
+            .filter_map(|name| self.objects.get_key_value(&name))
+            .filter(|(_, object)| object.is_owned_by(&composite.uid))
+            .map(|(name, object)| (name.clone(), object))
+            .collect()
+    }
+
+    /// Crossplane picks a Composition where the XR names none, and then its revision: a write of `spec` and a
+    /// generation each. The real one picks at random; this one, a Composition that no blueprint has.
+    fn select_composition(&mut self, xr: &ObjectReference) {
+        let scope = self.scope_of(xr);
+        let Some(object) = self.objects.get(xr) else { return };
+        let live = json!({"spec": object.spec()});
+        let picked = || format!("{}-composition", xr.kind().to_lowercase());
+        let composition = composition_ref(&live, scope).map_or_else(picked, str::to_owned);
+        for (key, name) in [
+            ("compositionRef", composition.clone()),
+            ("compositionRevisionRef", format!("{composition}-0000001")),
+        ] {
+            self.change(xr, |object| {
+                object.write(CONTROLLER, Operation::Update, |content| {
+                    own_fields(content, scope).insert(key.to_owned(), json!({ "name": name }));
+                });
+            });
+        }
+    }
+
+    /// What a function or the API server refused: said in a condition and in an event.
+    fn refuse(&mut self, xr: &ObjectReference, message: &str) {
+        let message = format!("cannot compose resources: {message}");
+        let unsynced = ("Synced", "False", "ReconcileError", message.as_str());
+        self.set_conditions(xr, CONTROLLER, &[RESPONSIVE, unsynced]);
+        let at = Some(self.clock.now());
+        let reason = "ComposeResources".to_owned();
+        let mut event = ClusterEvent::new(at, reason, message);
+        event.warning = true;
+        self.say(xr, event);
+    }
+
+    /// Names everything that is to be composed, refers to it, and only then creates it: what is not
+    /// referred to could be lost.
+    fn compose(&mut self, xr: &ObjectReference, behaviour: &Behaviour) -> Result<(), String> {
+        let Some(composite) = self.objects.get(xr).cloned() else { return Ok(()) };
+        let mut composed = Vec::new();
+        for (position, kind) in behaviour.composed.iter().enumerate() {
+            let slot = behaviour.slot(position);
+            composed.push((slot.clone(), self.composed_name(xr, &slot, kind)?));
+        }
+        let scope = self.scope_of(xr);
+        let entries: Vec<_> = composed.iter().map(|(_, name)| entry(xr, name)).collect();
+        let mut refs = Map::from_iter([("spec".to_owned(), json!({}))]);
+        own_fields(&mut refs, scope).insert("resourceRefs".to_owned(), Value::Array(entries));
+        self.change(xr, |object| {
+            let owner = Manager::new(FIELD_OWNER, Operation::Apply);
+            object.ownership.apply(&owner, &mut object.content, &refs);
+        });
+        let tick = self.crossplane.tick;
+        self.crossplane.composed_at.entry(composite.uid.clone()).or_insert(tick);
+        for (position, (slot, name)) in composed.iter().enumerate() {
+            self.put_composed(xr, &composite, slot, name);
+            let Some(object) = self.objects.get(name).filter(|_| !name.is_plain_data()) else {
+                // No provider looks after plain data.
+                continue;
+            };
+            let uid = object.uid.clone();
+            let before = self.crossplane.managed.remove(&uid);
+            let managed = Managed {
+                position: position as u64,
+                behaviour: behaviour.clone(),
+                provider_config: xr.name().to_owned(),
+                born: before.as_ref().map_or(tick, |managed| managed.born),
+                dying: before.and_then(|managed| managed.dying),
+            };
+            self.crossplane.managed.insert(uid, managed);
+        }
+        Ok(())
+    }
+
+    /// The name of the object in a slot: the one that is there, or a new one.
+    fn composed_name(
+        &mut self,
+        xr: &ObjectReference,
+        slot: &str,
+        kind: &ComposedKind,
+    ) -> Result<ObjectReference, String> {
+        let mut there = self.composed_of(xr).into_iter();
+        let there = there.find(|(_, object)| object.annotation(SLOT_ANNOTATION) == Some(slot));
+        if let Some((reference, _)) = there {
+            return Ok(reference);
+        }
+        let name = (kind.api_version.clone(), kind.kind.clone());
+        let Some(served) = self.kinds.get(&name) else {
+            return Err(format!(
+                "no matches for kind {:?} in version {:?}",
+                kind.kind, kind.api_version
+            ));
+        };
+        let namespace = if served.namespaced { xr.namespace() } else { None };
+        let named = |name: String| {
+            ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, namespace)
+                .map_err(|error| error.to_string())
+        };
+        self.admits_new(served, &named(xr.name().to_owned())?).map_err(|(_, words)| words)?;
+        named(format!("{}-{:012x}", xr.name(), self.mint()))
+    }
+
+    /// Creates a composed object, or brings it up to date with the composite resource.
+    fn put_composed(
+        &mut self,
+        xr: &ObjectReference,
+        composite: &Object,
+        slot: &str,
+        name: &ObjectReference,
+    ) {
+        let mut fields = composite.spec().cloned().unwrap_or_else(|| json!({}));
+        if let Value::Object(fields) = &mut fields {
+            fields.retain(|key, _| !["crossplane", "resourceRefs"].contains(&key.as_str()));
+        }
+        let content = json!({
+            "metadata": {
+                "labels": {COMPOSITE_LABEL: xr.name()},
+                "annotations": {SLOT_ANNOTATION: slot},
+            },
+            "spec": {"forProvider": {"fields": fields}, "providerConfigRef": {"name": xr.name()}},
+        });
+        let Value::Object(content) = content else { return };
+        let apply = |object: &mut Object| {
+            let owner = Manager::new(FIELD_OWNER, Operation::Apply);
+            object.ownership.apply(&owner, &mut object.content, &content);
+        };
+        if self.objects.contains_key(name) {
+            self.change(name, apply);
+            return;
+        }
+        let mut object = self.unborn();
+        apply(&mut object);
+        object.owners.push(json!({
+            "apiVersion": xr.api_version(), "kind": xr.kind(), "name": xr.name(),
+            "uid": composite.uid, "controller": true, "blockOwnerDeletion": true,
+        }));
+        self.store(name, object);
+    }
+
+    /// The composite resource is ready when everything that it composed is.
+    fn propagate(&mut self, xr: &ObjectReference, behaviour: &Behaviour) {
+        let Some(uid) = self.objects.get(xr).map(|object| object.uid.clone()) else { return };
+        let composed = self.composed_of(xr).into_iter();
+        let mut unready: Vec<_> = composed
+            .filter(|(name, object)| !name.is_plain_data() && !is_ready(object))
+            .filter_map(|(_, object)| object.annotation(SLOT_ANNOTATION))
+            .collect();
+        unready.sort_unstable();
+        let message = format!("Unready resources: {}", first_three(&unready));
+        let ready = if unready.is_empty() {
+            ("Ready", "True", "Available", "")
+        } else {
+            ("Ready", "False", "Creating", message.as_str())
+        };
+        let mut conditions = vec![RESPONSIVE, SYNCED, ready];
+        let since = self.crossplane.composed_at.get(&uid).copied().unwrap_or_default();
+        let mut failure = behaviour.declared.as_ref();
+        if let Outcome::Failing { after, message } = &behaviour.outcome
+            && self.crossplane.tick - since >= *after
+        {
+            failure = Some(message);
+        }
+        if let Some(message) = failure {
+            conditions.push(("ProvisioningFailed", "True", "ProvisioningFailed", message));
+        }
+        self.set_conditions(xr, CONTROLLER, &conditions);
+    }
+}
+
+const RESPONSIVE: (&str, &str, &str, &str) = ("Responsive", "True", "WatchCircuitClosed", "");
+const SYNCED: (&str, &str, &str, &str) = ("Synced", "True", "ReconcileSuccess", "");
+
+/// Where Crossplane keeps its own fields in the `spec` of a composite resource.
+fn own_fields(content: &mut Map<String, Value>, scope: Scope) -> &mut Map<String, Value> {
+    let spec = object_in(content, "spec");
+    match scope {
+        Scope::LegacyCluster => spec,
+        Scope::Namespaced | Scope::Cluster => object_in(spec, "crossplane"),
+    }
+}
+
+fn object_in<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let inner = object.entry(key.to_owned()).or_insert_with(|| json!({}));
+    if !inner.is_object() {
+        *inner = json!({});
+    }
+    inner.as_object_mut().expect("it was made an object right above")
+}
+
+/// A reference to a composed object; its namespace is left out where it is the composite resource's own.
+fn entry(xr: &ObjectReference, composed: &ObjectReference) -> Value {
+    let mut entry = json!({
+        "apiVersion": composed.api_version(), "kind": composed.kind(), "name": composed.name(),
+    });
+    if let Some(namespace) = composed.namespace()
+        && xr.namespace().is_none()
+    {
+        entry["namespace"] = json!(namespace);
+    }
+    entry
+}
+
+/// A list as Crossplane shortens it.
+fn first_three(names: &[&str]) -> String {
+    match names {
+        [one, two, three] => format!("{one}, {two}, and {three}"),
+        [one, two, three, more @ ..] => {
+            format!("{one}, {two}, {three}, and {} more", more.len())
+        }
+        few => few.join(", "),
+    }
+}
+
+pub(super) fn is_ready(object: &Object) -> bool {
+    object.condition("Ready").is_some_and(|ready| ready["status"] == json!("True"))
+}

@@ -1,0 +1,128 @@
+//! How objects go: deletion, finalizers, and the garbage collector of a real cluster.
+
+use std::collections::BTreeSet;
+
+use broker_domain::ObjectReference;
+
+use super::object::Object;
+use super::state::{Caller, Namespace, State, Verb};
+use broker_ports::PortError;
+use broker_ports::{DeleteRequest, Deleted, FOREGROUND};
+
+/// What happens to the dependents of an object that is deleted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Propagation {
+    /// It waits for them.
+    Foreground,
+    /// They are collected after it is gone.
+    Background,
+}
+
+impl State {
+    pub(super) fn delete(
+        &mut self,
+        caller: &Caller,
+        request: &DeleteRequest<'_>,
+    ) -> Result<Deleted, PortError> {
+        let DeleteRequest { project: _, target, uid, .. } = *request;
+        self.request(caller, Verb::Delete, (target.api_version(), target.kind()), target)?;
+        let Some(object) = self.objects.get(target) else { return Ok(Deleted::Gone) };
+        if object.uid != uid {
+            return Ok(Deleted::Replaced);
+        }
+        if let Some(message) = self.vetoes.get(target) {
+            return Ok(Deleted::Vetoed { message: message.clone() });
+        }
+        self.begin_deletion(target, Propagation::Foreground);
+        Ok(Deleted::Accepted)
+    }
+
+    /// Marks an object as being deleted; without a finalizer it goes at once. The last one to ask decides whether it
+    /// waits for its dependents.
+    pub(super) fn begin_deletion(&mut self, target: &ObjectReference, propagation: Propagation) {
+        let now = self.clock.now();
+        self.change(target, |object| {
+            if object.deleting.is_none() {
+                object.deleting = Some(now);
+                // The API server counts that as a change of what is wanted.
+                object.generation += 1;
+            }
+            let waits = object.finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
+            match propagation {
+                Propagation::Foreground if waits => {}
+                Propagation::Foreground => object.finalizers.push(FOREGROUND.to_owned()),
+                Propagation::Background => object.finalizers.retain(|held| held != FOREGROUND),
+            }
+        });
+    }
+
+    /// One round of the garbage collector, which also finishes kinds and namespaces that were deleted.
+    pub(super) fn collect_garbage(&mut self) {
+        self.delete_dependents();
+        self.release_owners();
+        self.finish_kinds();
+        self.finish_namespaces();
+    }
+
+    /// Dependents go when no owner is left, or when their owner goes in the foreground.
+    fn delete_dependents(&mut self) {
+        let living: BTreeSet<_> = self.objects.values().map(|object| object.uid.as_str()).collect();
+        let going = self.objects.values().filter(|object| goes_in_foreground(object));
+        let going: BTreeSet<_> = going.map(|object| object.uid.as_str()).collect();
+        let is_doomed = |object: &Object| {
+            let mut owners = object.owner_uids().peekable();
+            let orphaned = owners.peek().is_some() && owners.all(|owner| !living.contains(owner));
+            orphaned || object.owner_uids().any(|owner| going.contains(owner))
+        };
+        let doomed: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| object.deleting.is_none() && is_doomed(object))
+            .map(|(reference, _)| reference.clone())
+            .collect();
+        for reference in doomed {
+            self.begin_deletion(&reference, Propagation::Background);
+        }
+    }
+
+    /// An owner that waited may go once nothing of its own is left that blocks it.
+    fn release_owners(&mut self) {
+        let blocked =
+            |owner: &Object| self.objects.values().any(|object| object.blocks(&owner.uid));
+        let free: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, owner)| goes_in_foreground(owner) && !blocked(owner))
+            .map(|(reference, _)| reference.clone())
+            .collect();
+        for reference in free {
+            self.remove_finalizer(&reference, FOREGROUND);
+        }
+    }
+
+    pub(super) fn remove_finalizer(&mut self, reference: &ObjectReference, finalizer: &str) {
+        self.change(reference, |object| object.finalizers.retain(|held| held != finalizer));
+    }
+
+    /// A kind that was deleted goes after its last object.
+    pub(super) fn finish_kinds(&mut self) {
+        let kinds: BTreeSet<_> = self
+            .objects
+            .keys()
+            .map(|object| (object.api_version().to_owned(), object.kind().to_owned()))
+            .collect();
+        self.kinds.retain(|name, kind| !kind.terminating || kinds.contains(name));
+    }
+
+    /// A namespace that was deleted goes after its last object.
+    pub(super) fn finish_namespaces(&mut self) {
+        let used: BTreeSet<_> =
+            self.objects.keys().filter_map(ObjectReference::namespace).collect();
+        self.namespaces
+            .retain(|name, state| *state == Namespace::Active || used.contains(name.as_str()));
+    }
+}
+
+fn goes_in_foreground(object: &Object) -> bool {
+    object.deleting.is_some() && object.finalizers.iter().any(|held| held == FOREGROUND)
+}

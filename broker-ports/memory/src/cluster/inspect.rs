@@ -1,0 +1,109 @@
+//! Inspecting: every fact by itself, each with its own reason if it could not be learnt.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use broker_domain::ObjectReference;
+use broker_render::{injected, scrub};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::read::NAMESPACE_KIND;
+use super::state::{Caller, Lookup, Namespace, State, Verb};
+use broker_ports::PortError;
+use broker_ports::{ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, Target};
+
+impl State {
+    pub(super) fn inspect(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+    ) -> Result<Inspection, PortError> {
+        if self.down {
+            return Err(PortError::transient("inspect: connection refused"));
+        }
+        let reference = target.xr.reference()?;
+        let live = self.live(caller, &reference);
+        let hidden = live.as_ref().ok().and_then(Option::as_ref).map(injected).unwrap_or_default();
+        let names = self.composed_names(caller, target, &reference);
+        let report = |found: Fact<Option<Value>>| {
+            found?.map(|json| ObjectReport::of(&json, &hidden)).transpose()
+        };
+        let mut seen = Inspection::new();
+        seen.cluster = self.identify(caller);
+        seen.namespace = self.namespace_state(caller, target);
+        seen.kind_installed =
+            self.get(caller, &reference).map(|found| !matches!(found, Lookup::NoKind));
+        seen.xr = live.and_then(|live| {
+            let scope = target.xr.xrd.scope();
+            let report = |json| ObjectReport::of_composite(&json, scope, &hidden);
+            live.map(report).transpose()
+        });
+        seen.provider_config = match &target.provider_config {
+            Some(config) => report(self.live(caller, config)),
+            None => Ok(None),
+        };
+        seen.composed = names
+            .into_iter()
+            .map(|name| {
+                let found = report(self.live(caller, &name));
+                (name, found)
+            })
+            .collect();
+        seen.events = self.events_about(caller, &reference, &hidden);
+        Ok(seen)
+    }
+
+    fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Fact<Option<Value>> {
+        let found = self.get(caller, reference)?.object();
+        Ok(found.map(|object| object.to_json(reference)))
+    }
+
+    /// Composed objects from all three sources; one that cannot be asked adds nothing.
+    fn composed_names(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+        xr: &ObjectReference,
+    ) -> BTreeSet<ObjectReference> {
+        let mut names = target.recorded.clone();
+        if let Ok(Some(json)) = self.live(caller, xr) {
+            names.extend(broker_render::references(&json, target.xr.xrd.scope()));
+        }
+        names.extend(self.labelled(caller, target).unwrap_or_default());
+        names.retain(|name| target.provider_config.as_ref() != Some(name) && !name.is_plain_data());
+        names
+    }
+
+    fn namespace_state(&mut self, caller: &Caller, target: &Target) -> Fact<NamespaceState> {
+        let namespace = broker_render::namespace(target.xr.project);
+        let what = format!("Namespace {namespace}");
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
+        Ok(match self.namespaces.get(namespace.as_str()) {
+            Some(Namespace::Active) => NamespaceState::Active,
+            Some(Namespace::Terminating) => NamespaceState::Terminating,
+            None => NamespaceState::Absent,
+        })
+    }
+
+    fn events_about(
+        &mut self,
+        caller: &Caller,
+        about: &ObjectReference,
+        hidden: &[SecretString],
+    ) -> Fact<Vec<ClusterEvent>> {
+        self.request(caller, Verb::List, ("events.k8s.io/v1", "Event"), about)?;
+        let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
+        let said = self.events.iter().rev().filter(|(reference, _)| reference == about);
+        let mut said: Vec<_> = said
+            .map(|(_, event)| {
+                let mut event = event.clone();
+                event.reason = scrub(&event.reason, &hidden);
+                event.message = scrub(&event.message, &hidden);
+                event
+            })
+            .collect();
+        said.sort_by_key(|event| Reverse(event.at));
+        Ok(said)
+    }
+}

@@ -1,0 +1,394 @@
+//! What others do to the cluster: the platform, people, controllers. None of it goes through the port.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use broker_domain::{ClusterId, ObjectReference, ProvisionedResourceId};
+use broker_render::Xrd;
+use serde_json::{Map, Value, json};
+
+use super::MemoryCluster;
+use super::agent::AgentDocument;
+use super::behaviour::Behaviour;
+use super::crossplane::Part;
+use super::delete::Propagation;
+use super::object::{Object, merge_patch};
+use super::ownership::Operation;
+use super::state::{Kind, Namespace, StoredVersion, Verb};
+use super::watch::HintDelivery;
+use broker_ports::ClusterEvent;
+
+/// Where the objects of a kind stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KindScope {
+    /// Each in a namespace.
+    Namespaced,
+    /// Outside of any namespace.
+    Cluster,
+}
+
+/// What a tick came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// Something changed.
+    Changed,
+    /// Nothing changed, but time alone will change something.
+    Waiting,
+    /// Nothing changes any more until somebody acts.
+    Idle,
+}
+
+/// As the platform, which prepares the cluster.
+impl MemoryCluster {
+    /// Serves the kind of an XRD.
+    pub fn install_xrd(&self, xrd: &Arc<Xrd>) {
+        let name = (xrd.api_version(), xrd.kind().to_owned());
+        let namespaced = xrd.scope().is_namespaced();
+        let kind = Kind { xrd: Some(Arc::clone(xrd)), namespaced, terminating: false };
+        self.state().kinds.insert(name, kind);
+    }
+
+    /// Serves any other kind, without looking at what its objects hold.
+    pub fn install_kind(&self, api_version: &str, kind: &str, scope: KindScope) {
+        let name = (api_version.to_owned(), kind.to_owned());
+        let namespaced = scope == KindScope::Namespaced;
+        self.state().kinds.insert(name, Kind { xrd: None, namespaced, terminating: false });
+    }
+
+    /// Deletes a kind: its objects first, and the kind itself when the last of them is gone.
+    pub fn remove_kind(&self, api_version: &str, kind: &str) {
+        let mut state = self.state();
+        let name = (api_version.to_owned(), kind.to_owned());
+        if let Some(kind) = state.kinds.get_mut(&name) {
+            kind.terminating = true;
+        }
+        let of_kind = |object: &&ObjectReference| {
+            (object.api_version(), object.kind()) == (api_version, kind)
+        };
+        let doomed: Vec<_> = state.objects.keys().filter(of_kind).cloned().collect();
+        for reference in doomed {
+            state.begin_deletion(&reference, Propagation::Background);
+        }
+        state.finish_kinds();
+    }
+
+    /// Creates a namespace.
+    pub fn create_namespace(&self, name: &str) {
+        self.state().namespaces.insert(name.to_owned(), Namespace::Active);
+    }
+
+    /// Deletes a namespace: its objects first, and the namespace when the last of them is gone.
+    pub fn terminate_namespace(&self, name: &str) {
+        let mut state = self.state();
+        if let Some(namespace) = state.namespaces.get_mut(name) {
+            *namespace = Namespace::Terminating;
+        }
+        let within = |object: &&ObjectReference| object.namespace() == Some(name);
+        let doomed: Vec<_> = state.objects.keys().filter(within).cloned().collect();
+        for reference in doomed {
+            state.begin_deletion(&reference, Propagation::Background);
+        }
+        state.finish_namespaces();
+    }
+
+    /// Puts another cluster in the place of this one, or gives an emptied one its new identity.
+    pub fn swap_identity(&self, identity: ClusterId) {
+        self.state().identity = identity;
+    }
+
+    /// Loses every object and namespace at once, as when the store behind the API server is emptied.
+    pub fn lose_everything(&self) {
+        let mut state = self.state();
+        state.objects.clear();
+        state.namespaces.clear();
+        state.watch.end();
+    }
+
+    /// Answers what brings every object back as it is now, uids included, as when the store behind the API server
+    /// is restored from a backup.
+    pub fn back_up(&self) -> impl Fn() + use<> {
+        let (cluster, objects) = (self.clone(), self.state().objects.clone());
+        move || {
+            let mut state = cluster.state();
+            state.objects.clone_from(&objects);
+            state.watch.end();
+        }
+    }
+}
+
+/// As people and controllers, who write past the broker.
+impl MemoryCluster {
+    /// Creates an object, finalizers and owners included, if its name is free and its kind is served.
+    pub fn create_as(&self, manager: &str, reference: &ObjectReference, object: &Value) {
+        let mut state = self.state();
+        if state.objects.contains_key(reference) || state.kind(reference).is_none() {
+            return;
+        }
+        let mut created = state.unborn();
+        patch(&mut created, manager, object);
+        state.store(reference, created);
+    }
+
+    /// Changes an object by a JSON merge patch under another field manager.
+    pub fn patch_as(&self, manager: &str, reference: &ObjectReference, changes: &Value) {
+        self.state().change(reference, |object| patch(object, manager, changes));
+    }
+
+    /// Deletes an object in the background, as `kubectl delete` does: what it composed lives on.
+    pub fn delete_in_background(&self, reference: &ObjectReference) {
+        self.state().begin_deletion(reference, Propagation::Background);
+    }
+
+    /// Adds a finalizer that nobody here removes.
+    pub fn hold(&self, reference: &ObjectReference, finalizer: &str) {
+        self.state().change(reference, |object| object.finalizers.push(finalizer.to_owned()));
+    }
+
+    /// Removes a finalizer.
+    pub fn let_go(&self, reference: &ObjectReference, finalizer: &str) {
+        self.state().remove_finalizer(reference, finalizer);
+    }
+
+    /// Pauses a composite resource for Crossplane.
+    pub fn pause(&self, reference: &ObjectReference) {
+        self.annotate(reference, broker_render::PAUSED_ANNOTATION, json!("true"));
+    }
+
+    /// Takes the pause away.
+    pub fn unpause(&self, reference: &ObjectReference) {
+        self.annotate(reference, broker_render::PAUSED_ANNOTATION, Value::Null);
+    }
+
+    fn annotate(&self, reference: &ObjectReference, key: &str, value: Value) {
+        let annotations = Map::from_iter([(key.to_owned(), value)]);
+        self.patch_as("kubectl", reference, &json!({"metadata": {"annotations": annotations}}));
+    }
+
+    /// Vetoes the deletion of an object, as a Usage does.
+    pub fn veto(&self, reference: &ObjectReference, message: impl Into<String>) {
+        self.state().vetoes.insert(reference.clone(), message.into());
+    }
+
+    /// Takes the veto back.
+    pub fn lift_veto(&self, reference: &ObjectReference) {
+        self.state().vetoes.remove(reference);
+    }
+
+    /// Lets an admission webhook refuse every apply to objects of a kind.
+    pub fn deny(&self, kind: &str, message: impl Into<String>) {
+        self.state().denials.insert(kind.to_owned(), message.into());
+    }
+
+    /// Takes the webhook away.
+    pub fn stop_denying(&self, kind: &str) {
+        self.state().denials.remove(kind);
+    }
+
+    /// Says something about an object.
+    pub fn say(&self, about: &ObjectReference, event: ClusterEvent) {
+        self.state().say(about, event);
+    }
+}
+
+/// As whoever breaks things.
+impl MemoryCluster {
+    /// Forbids a verb on a kind, such as `NopResource`, `Namespace` or `Event`.
+    pub fn forbid(&self, verb: Verb, kind: &str) {
+        self.state().forbidden.insert((verb, kind.to_owned()));
+    }
+
+    /// Allows everything again.
+    pub fn allow_everything(&self) {
+        self.state().forbidden.clear();
+    }
+
+    /// Takes the API server away: every call is refused at the door.
+    pub fn take_down(&self) {
+        self.state().down = true;
+    }
+
+    /// Brings the API server back, with everything that it knew.
+    pub fn bring_back(&self) {
+        self.state().down = false;
+    }
+
+    /// Lets the credentials of whoever asks be over: nothing is answered any more.
+    pub fn log_out(&self) {
+        self.state().logged_out = true;
+    }
+
+    /// Gives out new ones.
+    pub fn log_in(&self) {
+        self.state().logged_out = false;
+    }
+
+    /// Stops a part of the cluster.
+    pub fn stop(&self, part: Part) {
+        self.state().crossplane.stopped.insert(part);
+    }
+
+    /// Starts it again.
+    pub fn start(&self, part: Part) {
+        self.state().crossplane.stopped.remove(&part);
+    }
+
+    /// Lets the watch cache lag: observations and listings show what stands now until it catches up.
+    pub fn freeze_cache(&self) {
+        let mut state = self.state();
+        let ours = state.objects.iter().filter(|(_, object)| {
+            object.label(broker_render::MANAGED_BY_LABEL) == Some(broker_render::FIELD_MANAGER)
+        });
+        let shown = ours.map(|(reference, object)| (reference.clone(), object.to_json(reference)));
+        let shown = shown.collect();
+        state.watch.lagging = Some(shown);
+    }
+
+    /// Lets the watch cache miss an object until it catches up.
+    pub fn miss_in_cache(&self, reference: &ObjectReference) {
+        self.state().watch.missed.insert(reference.clone());
+    }
+
+    /// Lets the watch cache catch up.
+    pub fn catch_up_cache(&self) {
+        let mut state = self.state();
+        state.watch.lagging = None;
+        state.watch.missed.clear();
+    }
+
+    /// Decides how hints travel from now on.
+    pub fn deliver_hints(&self, delivery: HintDelivery) {
+        self.state().watch.deliver(delivery);
+    }
+
+    /// Sends the hints that are late.
+    pub fn release_hints(&self) {
+        self.state().watch.release();
+    }
+
+    /// Ends every stream of hints.
+    pub fn end_hints(&self) {
+        self.state().watch.end();
+    }
+
+    /// Lists in pages of so many objects.
+    pub fn page_by(&self, objects: usize) {
+        self.state().page_size = objects.max(1);
+    }
+}
+
+/// As time, which lets garbage collector, providers and Crossplane work.
+impl MemoryCluster {
+    /// Decides how composite resources of a kind behave.
+    pub fn behave(&self, xrd: &Xrd, behaviour: Behaviour) {
+        let name = (xrd.api_version(), xrd.kind().to_owned());
+        self.state().crossplane.by_kind.insert(name, behaviour);
+    }
+
+    /// Decides how one composite resource behaves, whatever its kind does.
+    pub fn behave_for(&self, resource: ProvisionedResourceId, behaviour: Behaviour) {
+        self.state().crossplane.by_resource.insert(resource, behaviour);
+    }
+
+    /// One round of garbage collector, providers and Crossplane, as far as they run.
+    pub fn tick(&self) -> Activity {
+        let mut state = self.state();
+        let before = state.resource_version;
+        let stopped = state.crossplane.stopped.clone();
+        state.crossplane.tick += 1;
+        if !stopped.contains(&Part::GarbageCollector) {
+            state.collect_garbage();
+        }
+        if !stopped.contains(&Part::Provider) {
+            state.reconcile_managed();
+        }
+        if !stopped.contains(&Part::Crossplane) {
+            state.reconcile_composites();
+        }
+        state.forget_the_dead();
+        match (state.resource_version != before, state.is_waiting()) {
+            (true, _) => Activity::Changed,
+            (false, true) => Activity::Waiting,
+            (false, false) => Activity::Idle,
+        }
+    }
+
+    /// Ticks until nothing changes any more, at most so often; says how often it took.
+    pub fn settle(&self, most: usize) -> usize {
+        (1..=most).find(|_| self.tick() == Activity::Idle).unwrap_or(most)
+    }
+}
+
+/// As whoever looks on.
+impl MemoryCluster {
+    /// Whether an object stands.
+    pub fn stands(&self, reference: &ObjectReference) -> bool {
+        self.state().objects.contains_key(reference)
+    }
+
+    /// Whether a namespace exists, be it that it is being deleted.
+    pub fn namespace_exists(&self, name: &str) -> bool {
+        self.state().namespaces.contains_key(name)
+    }
+
+    /// Every object that stands.
+    pub fn objects(&self) -> BTreeSet<ObjectReference> {
+        self.state().objects.keys().cloned().collect()
+    }
+
+    /// An object as the API server would answer it. It may hold a token.
+    pub fn object(&self, reference: &ObjectReference) -> Option<Value> {
+        self.state().objects.get(reference).map(|object| object.to_json(reference))
+    }
+
+    /// Keeps every version of every object from now on.
+    pub fn keep_versions(&self) {
+        self.state().versions = Some(Vec::new());
+    }
+
+    /// The versions that were kept, in their order. They may hold tokens.
+    pub fn versions(&self) -> Vec<StoredVersion> {
+        self.state().versions.clone().unwrap_or_default()
+    }
+
+    /// How many requests of a kind the port made.
+    pub fn requests(&self, verb: Verb) -> u64 {
+        self.state().requests.get(&verb).copied().unwrap_or_default()
+    }
+
+    /// How many requests the port made that could change something.
+    pub fn writes(&self) -> u64 {
+        self.requests(Verb::Patch) + self.requests(Verb::Delete)
+    }
+
+    /// The machines that were given a token, as they find it.
+    pub fn agent_documents(&self) -> Vec<AgentDocument> {
+        self.state().agent_documents()
+    }
+
+    /// The token that the machine of a resource finds, if there is one.
+    pub fn bootstrap_token_of(
+        &self,
+        resource: ProvisionedResourceId,
+    ) -> Option<broker_ports::BootstrapToken> {
+        let mine = |document: &AgentDocument| document.resource == resource;
+        self.agent_documents().into_iter().find(mine).map(|document| document.token)
+    }
+}
+
+/// A JSON merge patch of everything that somebody outside of the API server can write.
+fn patch(object: &mut Object, manager: &str, changes: &Value) {
+    let Value::Object(mut changes) = changes.clone() else { return };
+    changes.retain(|key, _| ["metadata", "spec", "status"].contains(&key.as_str()));
+    if let Some(Value::Object(metadata)) = changes.get_mut("metadata") {
+        if let Some(finalizers) = metadata.remove("finalizers") {
+            object.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
+        }
+        if let Some(owners) = metadata.remove("ownerReferences") {
+            object.owners = serde_json::from_value(owners).unwrap_or_default();
+        }
+        metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
+    }
+    let operation =
+        if changes.contains_key("status") { Operation::UpdateStatus } else { Operation::Update };
+    object.write(manager, operation, |content| merge_patch(content, &changes));
+}

@@ -1,0 +1,204 @@
+//! Reading: one resource directly, many from the cache, ours page by page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{ClusterId, ObjectReference};
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
+use serde_json::Value;
+
+use super::crossplane::COMPOSITE_LABEL;
+use super::state::{Caller, Lookup, State, Verb};
+use broker_ports::PortError;
+use broker_ports::Refusal;
+use broker_ports::{
+    CachedXr, ConfigPresence, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage,
+    OwnedQuery, OwnedRole, Reading, Standing, Target, XrReading, XrTarget,
+};
+
+pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
+
+impl State {
+    pub(super) fn identify(&mut self, caller: &Caller) -> Result<ClusterId, PortError> {
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &"Namespace kube-system")?;
+        Ok(self.identity.clone())
+    }
+
+    pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Result<Reading, PortError> {
+        let cluster = self.identify(caller)?;
+        let xr = self.read_xr(caller, &target.xr)?;
+        let provider_config = match &target.provider_config {
+            Some(reference) => {
+                self.get(caller, reference)?.object().map(|it| it.to_json(reference))
+            }
+            None => None,
+        };
+        let provider_config = provider_config.map(LiveObject::from_json).transpose()?;
+        let mut recorded = BTreeMap::new();
+        for reference in &target.recorded {
+            let standing = match self.get(caller, reference)? {
+                Lookup::Found(_) => Standing::Present,
+                Lookup::NotFound | Lookup::NoKind => Standing::Gone,
+            };
+            recorded.insert(reference.clone(), standing);
+        }
+        let labelled = self.labelled(caller, target)?;
+        Ok(Reading::new(cluster, xr, provider_config, recorded, labelled))
+    }
+
+    fn read_xr(&mut self, caller: &Caller, target: &XrTarget) -> Result<XrReading, PortError> {
+        let reference = target.reference()?;
+        match self.get(caller, &reference)? {
+            Lookup::Found(object) => {
+                let xr = LiveXr::from_json(object.to_json(&reference), target.xrd.scope())?;
+                return Ok(XrReading::Present(Box::new(xr)));
+            }
+            Lookup::NoKind => return Ok(XrReading::KindAbsent),
+            Lookup::NotFound => {}
+        }
+        // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
+        let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
+        let what = format!("Namespace {namespace}");
+        self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
+        let exists = self.namespaces.contains_key(namespace);
+        Ok(if exists { XrReading::Absent } else { XrReading::NamespaceAbsent })
+    }
+
+    /// What carries the composite label of a resource among the blueprint's composed kinds.
+    pub(super) fn labelled(
+        &mut self,
+        caller: &Caller,
+        target: &Target,
+    ) -> Result<BTreeSet<ObjectReference>, PortError> {
+        let name = target.xr.resource.xr_name();
+        let home = target.xr.reference()?;
+        let mut found = BTreeSet::new();
+        for kind in target.composed_kinds.iter() {
+            let objects = self.list(caller, (&kind.api_version, &kind.kind))?;
+            let ours = objects
+                .filter(|(_, object)| object.label(COMPOSITE_LABEL) == Some(name.as_str()))
+                .filter(|(at, _)| home.namespace().is_none_or(|home| at.namespace() == Some(home)));
+            found.extend(ours.map(|(reference, _)| reference.clone()));
+        }
+        Ok(found)
+    }
+
+    /// What the cache shows. No request is made for it; a kind that may not be watched is in no cache.
+    pub(super) fn observe(
+        &self,
+        caller: &Caller,
+        target: &XrTarget,
+    ) -> Result<CachedXr, PortError> {
+        let reference = target.reference()?;
+        self.may_list(caller, &reference)?;
+        let Some(json) = self.told(&reference) else { return Ok(CachedXr::Absent) };
+        let config = match target.config_reference() {
+            Some(config) if self.may_list(caller, &config).is_ok() => match self.told(&config) {
+                Some(_) => ConfigPresence::Present,
+                None => ConfigPresence::Missing,
+            },
+            Some(_) | None => ConfigPresence::Unknown,
+        };
+        Ok(CachedXr::of(&json, target.xrd.scope())?.with_config(config))
+    }
+
+    /// An object of ours, as the watch told of it.
+    fn told(&self, reference: &ObjectReference) -> Option<Value> {
+        if self.watch.missed.contains(reference) {
+            return None;
+        }
+        if let Some(cache) = &self.watch.lagging {
+            return cache.get(reference).cloned();
+        }
+        let object = self.objects.get(reference)?;
+        let ours = object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER);
+        ours.then(|| object.to_json(reference))
+    }
+
+    fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Result<(), PortError> {
+        let kind = (reference.api_version().to_owned(), reference.kind().to_owned());
+        let outside = caller.as_ref().is_some_and(|rights| !rights.contains(&kind));
+        if outside || self.forbidden.contains(&(Verb::List, kind.1.clone())) {
+            let (api_version, kind) = kind;
+            let refused = PortError::rejected(format!("list {kind} ({api_version}): forbidden"));
+            return Err(refused.with_refusal(Refusal::Forbidden));
+        }
+        Ok(())
+    }
+
+    pub(super) fn list_owned(
+        &mut self,
+        caller: &Caller,
+        query: &OwnedQuery,
+    ) -> Result<OwnedPage, PortError> {
+        let after = query.after.as_deref().map(cursor).transpose()?;
+        let xrds = query.kinds.xrds.iter();
+        let xrds = xrds.map(|xrd| (OwnedRole::Xr, (xrd.api_version(), xrd.kind().to_owned())));
+        let configs = query.kinds.provider_configs.iter();
+        let configs = configs.map(|kind| (OwnedRole::ProviderConfig, kind.clone()));
+        let mut objects = BTreeMap::new();
+        for (role, (api_version, kind)) in xrds.chain(configs) {
+            let owned = self.owned_of(caller, role, (&api_version, &kind))?;
+            objects.extend(owned.into_iter().map(|object| (object.reference.clone(), object)));
+        }
+        let mut rest: Vec<_> = objects
+            .into_values()
+            .filter(|object| object.resource.is_none_or(|id| !query.except.contains(&id)))
+            .filter(|object| after.as_ref().is_none_or(|after| object.reference > *after))
+            .collect();
+        let more = rest.len() > self.page_size;
+        rest.truncate(self.page_size);
+        let next = rest.last().filter(|_| more).map(|last| place(&last.reference));
+        Ok(OwnedPage::new(rest, next))
+    }
+}
+
+/// What the watch told of an object of ours: its uid, and whether it goes.
+type Told = (ObjectReference, String, bool);
+
+impl State {
+    /// The objects of a kind that carry our label, as the cache shows them. Whoever may not list may not watch.
+    fn owned_of(
+        &mut self,
+        caller: &Caller,
+        role: OwnedRole,
+        (api_version, kind): (&str, &str),
+    ) -> Result<Vec<OwnedObject>, PortError> {
+        let live: Vec<Told> = self
+            .list(caller, (api_version, kind))?
+            .filter(|(_, object)| object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER))
+            .map(|(at, object)| (at.clone(), object.uid.clone(), object.deleting.is_some()))
+            .collect();
+        let told = match &self.watch.lagging {
+            None => live,
+            Some(cache) => cache
+                .iter()
+                .filter(|(at, _)| at.api_version() == api_version && at.kind() == kind)
+                .map(|(at, json)| lagging(at.clone(), json))
+                .collect::<Result<_, PortError>>()?,
+        };
+        let seen = told.into_iter().filter(|(at, ..)| !self.watch.missed.contains(at));
+        let owned = seen.map(|(reference, uid, deleting)| {
+            let object = OwnedObject::new(reference, uid, role);
+            if deleting { object.being_deleted() } else { object }
+        });
+        Ok(owned.collect())
+    }
+}
+
+fn lagging(at: ObjectReference, json: &Value) -> Result<Told, PortError> {
+    let deleting = json.pointer("/metadata/deletionTimestamp").is_some();
+    Ok((at, ObjectVersion::of(json)?.uid, deleting))
+}
+
+/// Where a page ended, as text.
+fn place(last: &ObjectReference) -> String {
+    let parts = (last.api_version(), last.kind(), last.name(), last.namespace());
+    serde_json::to_string(&parts).unwrap_or_default()
+}
+
+fn cursor(text: &str) -> Result<ObjectReference, PortError> {
+    let parts: (String, String, String, Option<String>) = serde_json::from_str(text)
+        .map_err(|_| PortError::rejected("the page does not continue any other; begin anew"))?;
+    let (api_version, kind, name, namespace) = parts;
+    Ok(ObjectReference::new(api_version, kind, name, namespace.as_deref())?)
+}

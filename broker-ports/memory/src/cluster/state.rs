@@ -1,0 +1,330 @@
+//! The store of the simulated API server: kinds, namespaces, objects, and who may do what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use broker_domain::{ClusterId, ObjectReference};
+use broker_render::Xrd;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::crossplane::Crossplane;
+use super::object::{Object, timestamp};
+use super::ownership::{Operation, Ownership};
+use super::watch::Watch;
+use broker_ports::Clock;
+use broker_ports::ClusterEvent;
+use broker_ports::PortError;
+use broker_ports::Refusal;
+
+/// What is asked of the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is the verb of its name")]
+pub enum Verb {
+    Get,
+    List,
+    Create,
+    Patch,
+    Delete,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Patch => "apply",
+            Self::Delete => "delete",
+        })
+    }
+}
+
+/// apiVersion and kind.
+pub(super) type KindName = (String, String);
+
+/// Who asks: anybody, or an identity with rights on some kinds only.
+pub(super) type Caller = Option<Arc<BTreeSet<KindName>>>;
+
+/// A kind that the API server serves.
+pub(super) struct Kind {
+    /// Set for the kind of a composite resource.
+    pub(super) xrd: Option<Arc<Xrd>>,
+    pub(super) namespaced: bool,
+    /// It was deleted and waits for its objects to go.
+    pub(super) terminating: bool,
+}
+
+/// A namespace that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Namespace {
+    Active,
+    Terminating,
+}
+
+/// A version of an object, as a watch would tell it. It may hold a token, so it is not printed.
+#[derive(Clone)]
+pub struct StoredVersion {
+    /// The object.
+    pub reference: ObjectReference,
+    /// As the API server would answer it.
+    pub object: Value,
+    /// Whether it was the last one.
+    pub standing: Standing,
+}
+
+/// Whether an object stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Stands,
+    /// This was its last version.
+    Gone,
+}
+
+/// What the API server finds under a name.
+pub(super) enum Lookup<'a> {
+    Found(&'a Object),
+    /// The same in a namespace that does not exist, as on a real server.
+    NotFound,
+    /// The kind is not served.
+    NoKind,
+}
+
+impl<'a> Lookup<'a> {
+    pub(super) const fn object(self) -> Option<&'a Object> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::NotFound | Self::NoKind => None,
+        }
+    }
+}
+
+pub(super) struct State {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) identity: ClusterId,
+    pub(super) kinds: BTreeMap<KindName, Kind>,
+    pub(super) namespaces: BTreeMap<String, Namespace>,
+    pub(super) objects: BTreeMap<ObjectReference, Object>,
+    pub(super) vetoes: BTreeMap<ObjectReference, String>,
+    /// Kinds whose objects an admission webhook lets nobody apply, and what it says.
+    pub(super) denials: BTreeMap<String, String>,
+    pub(super) events: Vec<(ObjectReference, ClusterEvent)>,
+    pub(super) forbidden: BTreeSet<(Verb, String)>,
+    pub(super) down: bool,
+    /// Our credentials are over.
+    pub(super) logged_out: bool,
+    pub(super) requests: BTreeMap<Verb, u64>,
+    pub(super) page_size: usize,
+    pub(super) watch: Watch,
+    pub(super) crossplane: Crossplane,
+    pub(super) resource_version: u64,
+    /// Every version of every object since somebody asked for it.
+    pub(super) versions: Option<Vec<StoredVersion>>,
+    minted: u64,
+}
+
+impl State {
+    pub(super) fn new(clock: Arc<dyn Clock>, identity: ClusterId) -> Self {
+        Self {
+            clock,
+            identity,
+            kinds: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            vetoes: BTreeMap::new(),
+            denials: BTreeMap::new(),
+            events: Vec::new(),
+            forbidden: BTreeSet::new(),
+            down: false,
+            logged_out: false,
+            requests: BTreeMap::new(),
+            page_size: 500,
+            watch: Watch::default(),
+            crossplane: Crossplane::default(),
+            // No object may ever have version 1: an apply with it means that the name has to be free.
+            resource_version: 100,
+            versions: None,
+            minted: 0,
+        }
+    }
+
+    /// A number that was never handed out before.
+    pub(super) const fn mint(&mut self) -> u64 {
+        self.minted += 1;
+        self.minted
+    }
+
+    pub(super) fn mint_uid(&mut self) -> String {
+        // The upper half tells uids from the other ids of a test.
+        Uuid::from_u64_pair(0x0b1e_c700_0000_4000, self.mint()).to_string()
+    }
+
+    /// One request: counted, and answered only if the server is there and the caller may.
+    pub(super) fn request(
+        &mut self,
+        caller: &Caller,
+        verb: Verb,
+        kind: (&str, &str),
+        what: &dyn fmt::Display,
+    ) -> Result<(), PortError> {
+        if self.down {
+            return Err(PortError::transient(format!("{verb} {what}: connection refused")));
+        }
+        *self.requests.entry(verb).or_default() += 1;
+        if self.logged_out {
+            let refused = PortError::transient(format!("{verb} {what}: Unauthorized"));
+            return Err(refused.with_refusal(Refusal::Unauthenticated));
+        }
+        let (api_version, name) = kind;
+        let outside = caller
+            .as_ref()
+            .is_some_and(|rights| !rights.contains(&(api_version.to_owned(), name.to_owned())));
+        if outside || self.forbidden.contains(&(verb, name.to_owned())) {
+            let refused = PortError::rejected(format!("{verb} {what}: forbidden"));
+            return Err(refused.with_refusal(Refusal::Forbidden));
+        }
+        Ok(())
+    }
+
+    /// Reads one object by its name.
+    pub(super) fn get(
+        &mut self,
+        caller: &Caller,
+        reference: &ObjectReference,
+    ) -> Result<Lookup<'_>, PortError> {
+        let kind = (reference.api_version(), reference.kind());
+        self.request(caller, Verb::Get, kind, reference)?;
+        Ok(match self.objects.get(reference) {
+            Some(object) => Lookup::Found(object),
+            None if self.kind(reference).is_none() => Lookup::NoKind,
+            None => Lookup::NotFound,
+        })
+    }
+
+    /// Lists the objects of a kind, in their order.
+    pub(super) fn list(
+        &mut self,
+        caller: &Caller,
+        kind: (&str, &str),
+    ) -> Result<impl Iterator<Item = (&ObjectReference, &Object)>, PortError> {
+        self.request(caller, Verb::List, kind, &format_args!("{} ({})", kind.1, kind.0))?;
+        // No name of Kubernetes sorts before this character.
+        let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
+        let of_kind =
+            move |reference: &ObjectReference| (reference.api_version(), reference.kind()) == kind;
+        let objects = self.objects.range(first..);
+        Ok(objects.take_while(move |(reference, _)| of_kind(reference)))
+    }
+
+    pub(super) fn kind(&self, reference: &ObjectReference) -> Option<&Kind> {
+        self.kinds.get(&(reference.api_version().to_owned(), reference.kind().to_owned()))
+    }
+
+    /// An object that is not stored yet, and holds nothing.
+    pub(super) fn unborn(&mut self) -> Object {
+        Object {
+            uid: self.mint_uid(),
+            // What an answer to a dry run shows.
+            resource_version: 1,
+            generation: 1,
+            created: self.clock.now(),
+            deleting: None,
+            finalizers: Vec::new(),
+            owners: Vec::new(),
+            content: Map::new(),
+            ownership: Ownership::default(),
+        }
+    }
+
+    pub(super) fn store(&mut self, reference: &ObjectReference, mut object: Object) {
+        self.resource_version += 1;
+        object.resource_version = self.resource_version;
+        self.watch.changed(reference, &object);
+        self.keep(reference, &object, Standing::Stands);
+        self.objects.insert(reference.clone(), object);
+    }
+
+    /// Changes an object. What changes nothing leaves its version as it is; a changed `spec` is a new
+    /// generation; the last finalizer of an object that is being deleted takes it along.
+    pub(super) fn change(&mut self, reference: &ObjectReference, edit: impl FnOnce(&mut Object)) {
+        let Some(before) = self.objects.get(reference) else { return };
+        let mut after = before.clone();
+        edit(&mut after);
+        if after == *before {
+            return;
+        }
+        if after.spec() != before.spec() {
+            after.generation += 1;
+        }
+        if after.deleting.is_some() && after.finalizers.is_empty() {
+            self.objects.remove(reference);
+            self.resource_version += 1;
+            self.watch.changed(reference, &after);
+            self.keep(reference, &after, Standing::Gone);
+        } else {
+            self.store(reference, after);
+        }
+    }
+
+    fn keep(&mut self, reference: &ObjectReference, object: &Object, standing: Standing) {
+        if let Some(versions) = &mut self.versions {
+            let (reference, object) = (reference.clone(), object.to_json(reference));
+            versions.push(StoredVersion { reference, object, standing });
+        }
+    }
+
+    /// Sets conditions in the status, as a controller does: each keeps the time of its last transition, and
+    /// speaks of the generation that the object has now.
+    pub(super) fn set_conditions(
+        &mut self,
+        reference: &ObjectReference,
+        manager: &str,
+        conditions: &[(&str, &str, &str, &str)],
+    ) {
+        let now = timestamp(self.clock.now());
+        self.change(reference, |object| {
+            let generation = object.generation;
+            let mut kept = match object.content.get("status").and_then(|s| s.get("conditions")) {
+                Some(Value::Array(conditions)) => conditions.clone(),
+                _ => Vec::new(),
+            };
+            for (kind, status, reason, message) in conditions {
+                let old = object.condition(kind).filter(|old| old["status"] == json!(status));
+                let since = old.map_or(&now, |old| &old["lastTransitionTime"]).clone();
+                let mut new = json!({
+                    "type": kind, "status": status, "reason": reason,
+                    "lastTransitionTime": since, "observedGeneration": generation,
+                });
+                if !message.is_empty() {
+                    new["message"] = json!(message);
+                }
+                match kept.iter_mut().find(|kept| kept["type"] == json!(kind)) {
+                    Some(kept) => *kept = new,
+                    None => kept.push(new),
+                }
+            }
+            object.write(manager, Operation::UpdateStatus, |content| {
+                let status = content.entry("status").or_insert_with(|| json!({}));
+                status["conditions"] = Value::Array(kept);
+            });
+        });
+    }
+
+    /// Drops what is only of use while its object lives.
+    pub(super) fn forget_the_dead(&mut self) {
+        let living: BTreeSet<_> = self.objects.values().map(|object| object.uid.as_str()).collect();
+        self.crossplane.managed.retain(|uid, _| living.contains(uid.as_str()));
+        self.crossplane.composed_at.retain(|uid, _| living.contains(uid.as_str()));
+    }
+
+    /// Notes what was said about an object; the same again only moves its time.
+    pub(super) fn say(&mut self, about: &ObjectReference, event: ClusterEvent) {
+        let same = |(reference, said): &(ObjectReference, ClusterEvent)| {
+            reference == about && said.reason == event.reason && said.message == event.message
+        };
+        self.events.retain(|entry| !same(entry));
+        self.events.push((about.clone(), event));
+    }
+}

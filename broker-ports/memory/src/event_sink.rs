@@ -1,0 +1,83 @@
+//! Emit: a sink that remembers what it was given.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+
+use broker_ports::{Envelope, EventSink};
+use broker_ports::{FailureClass, PortError};
+
+/// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
+/// on the same record.
+///
+/// ```
+/// use broker_memory::RecordingEventSink;
+///
+/// let sink = RecordingEventSink::default();
+/// assert!(sink.deliveries().is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RecordingEventSink(Arc<Mutex<Record>>);
+
+#[derive(Debug, Default)]
+struct Record {
+    unreachable: bool,
+    refused: BTreeMap<ProvisionedResourceId, FailureClass>,
+    deliveries: Vec<Envelope>,
+}
+
+impl RecordingEventSink {
+    /// Every delivery so far.
+    pub fn deliveries(&self) -> Vec<Envelope> {
+        self.lock().deliveries.clone()
+    }
+
+    /// Every delivery of a resource's events so far.
+    pub fn deliveries_of(&self, resource: ProvisionedResourceId) -> Vec<Envelope> {
+        let of_resource = |envelope: &&Envelope| envelope.resource == resource;
+        self.lock().deliveries.iter().filter(of_resource).cloned().collect()
+    }
+
+    /// Cuts the sink off, or brings it back: an outage. Until then every delivery is a `Transient` error,
+    /// and nothing is kept.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().unreachable = !reachable;
+    }
+
+    /// Answers every delivery of a resource's events with a failure of this class; `None` takes them again.
+    pub fn refuse(&self, resource: ProvisionedResourceId, class: Option<FailureClass>) {
+        let refused = &mut self.lock().refused;
+        match class {
+            Some(class) => drop(refused.insert(resource, class)),
+            None => drop(refused.remove(&resource)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl EventSink for RecordingEventSink {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        let mut record = self.lock();
+        if record.unreachable {
+            return Err(PortError::transient("the sink is unreachable"));
+        }
+        match record.refused.get(&envelope.resource) {
+            Some(FailureClass::Rejected) => return Err(PortError::rejected("the sink refuses it")),
+            Some(FailureClass::Transient) => {
+                return Err(PortError::transient("the sink fails on it"));
+            }
+            Some(FailureClass::Unknown) => {
+                return Err(PortError::unknown("the sink does not answer"));
+            }
+            None => {}
+        }
+        record.deliveries.push(envelope.clone());
+        Ok(())
+    }
+}

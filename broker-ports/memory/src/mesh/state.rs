@@ -1,0 +1,242 @@
+//! What issuer and mesh know together, behind one lock: issuing, consuming, closing and retiring must each
+//! happen as a whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use broker_domain::{BootstrapTokenId, ProvisionedResourceId, TokenOrdinal};
+use rand::distr::Alphanumeric;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+
+use super::{EnrolError, JoinError};
+use crate::SequentialIds;
+use broker_ports::LeaseEpoch;
+use broker_ports::PortError;
+use broker_ports::{BootstrapToken, Issue, IssueRequest, IssuedToken, TokenState, TtlWindow};
+use broker_ports::{Consumer, NodeId, PeerId, Retired};
+
+/// 40 letters and digits: about 238 bits.
+const PLAINTEXT_CHARS: usize = 40;
+
+pub(crate) struct State {
+    reachable: bool,
+    ledgers: BTreeMap<ProvisionedResourceId, Ledger>,
+    tokens: BTreeMap<BootstrapTokenId, Token>,
+    /// As with a real issuer, a plaintext is known by its digest only.
+    by_digest: BTreeMap<[u8; 32], BootstrapTokenId>,
+    nodes: BTreeMap<NodeId, Node>,
+    ids: SequentialIds,
+    random: StdRng,
+}
+
+/// What the issuer knows of one resource.
+///
+/// Invariant: at most one live token per resource; there is no place for a second.
+#[derive(Default)]
+struct Ledger {
+    seen: Option<LeaseEpoch>,
+    closed: bool,
+    open: Option<BootstrapTokenId>,
+    consumed: BTreeMap<TokenOrdinal, BootstrapTokenId>,
+}
+
+struct Token {
+    resource: ProvisionedResourceId,
+    ordinal: TokenOrdinal,
+    expires_at: OffsetDateTime,
+    fate: Fate,
+}
+
+enum Fate {
+    Open,
+    Consumed { at: OffsetDateTime, node: NodeId },
+    Invalidated,
+}
+
+#[derive(Default)]
+struct Node {
+    deregistered: bool,
+    peer: Option<PeerId>,
+}
+
+impl State {
+    pub(crate) fn seeded(seed: u32) -> Self {
+        Self {
+            reachable: true,
+            ledgers: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            by_digest: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            ids: SequentialIds::seeded(seed),
+            random: StdRng::seed_from_u64(seed.into()),
+        }
+    }
+
+    pub(crate) const fn set_reachable(&mut self, reachable: bool) {
+        self.reachable = reachable;
+    }
+
+    /// What the broker gets to work with: nothing while issuer and mesh are unreachable for it.
+    pub(crate) fn reached(&mut self) -> Result<&mut Self, PortError> {
+        if self.reachable { Ok(self) } else { Err(PortError::transient("the mesh is unreachable")) }
+    }
+
+    pub(crate) fn issue(
+        &mut self,
+        request: &IssueRequest,
+        window: TtlWindow,
+        now: OffsetDateTime,
+    ) -> Result<Issue, PortError> {
+        let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
+        if !window.allows(ttl) {
+            let TtlWindow { min, max, .. } = window;
+            return Err(PortError::rejected(format!("ttl is {ttl:?}; use {min:?} to {max:?}")));
+        }
+        let ledger = self.ledgers.entry(resource).or_default();
+        if ledger.closed {
+            return Err(PortError::rejected(format!("the tokens of {resource} are closed")));
+        }
+        if let Some(seen) = ledger.seen.filter(|seen| epoch < *seen) {
+            return Err(PortError::rejected(format!(
+                "epoch {epoch} is over; epoch {seen} has asked for a token of {resource}"
+            )));
+        }
+        ledger.seen = Some(epoch);
+        if let Some(id) = ledger.consumed.get(&ordinal) {
+            return Ok(Issue::Consumed { id: *id });
+        }
+        self.invalidate_open(resource);
+        Ok(Issue::Issued(self.mint(resource, ordinal, now + ttl)))
+    }
+
+    pub(crate) fn close(&mut self, resource: ProvisionedResourceId) {
+        self.ledgers.entry(resource).or_default().closed = true;
+        self.invalidate_open(resource);
+    }
+
+    pub(crate) fn token_state(
+        &self,
+        id: BootstrapTokenId,
+        now: OffsetDateTime,
+    ) -> Option<TokenState> {
+        let Token { expires_at, fate, .. } = self.tokens.get(&id)?;
+        Some(match fate {
+            Fate::Consumed { at, .. } => TokenState::Consumed { at: *at },
+            Fate::Invalidated => TokenState::Invalidated,
+            Fate::Open if now < *expires_at => TokenState::Live { expires_at: *expires_at },
+            Fate::Open => TokenState::Expired { at: *expires_at },
+        })
+    }
+
+    pub(crate) fn live_token(
+        &self,
+        resource: ProvisionedResourceId,
+        now: OffsetDateTime,
+    ) -> Option<BootstrapTokenId> {
+        let open = self.ledgers.get(&resource)?.open?;
+        matches!(self.token_state(open, now), Some(TokenState::Live { .. })).then_some(open)
+    }
+
+    pub(super) fn enrol(
+        &mut self,
+        plaintext: &str,
+        now: OffsetDateTime,
+    ) -> Result<NodeId, EnrolError> {
+        let id = *self.by_digest.get(&digest(plaintext)).ok_or(EnrolError::Unknown)?;
+        match self.token_state(id, now) {
+            Some(TokenState::Live { .. }) => {}
+            Some(TokenState::Consumed { .. }) => return Err(EnrolError::Consumed),
+            Some(TokenState::Expired { .. }) => return Err(EnrolError::Expired),
+            Some(TokenState::Invalidated) => return Err(EnrolError::Invalidated),
+            Some(_) | None => return Err(EnrolError::Unknown),
+        }
+        let node = NodeId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
+        self.nodes.insert(node, Node::default());
+        if let Some(token) = self.tokens.get_mut(&id) {
+            token.fate = Fate::Consumed { at: now, node };
+            let ledger = self.ledgers.entry(token.resource).or_default();
+            ledger.open = None;
+            ledger.consumed.insert(token.ordinal, id);
+        }
+        Ok(node)
+    }
+
+    pub(super) fn join(&mut self, node: NodeId) -> Result<PeerId, JoinError> {
+        let fresh = PeerId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
+        let node = self.nodes.get_mut(&node).ok_or(JoinError::Unknown)?;
+        if node.deregistered {
+            return Err(JoinError::Deregistered);
+        }
+        Ok(*node.peer.get_or_insert(fresh))
+    }
+
+    pub(super) fn leave(&mut self, node: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.peer = None;
+        }
+    }
+
+    pub(super) fn consumer(&self, token: BootstrapTokenId) -> Option<Consumer> {
+        let Fate::Consumed { node, .. } = self.tokens.get(&token)?.fate else { return None };
+        let deregistered = self.nodes.get(&node)?.deregistered;
+        Some(if deregistered { Consumer::deregistered(node) } else { Consumer::registered(node) })
+    }
+
+    pub(super) fn live_peer(&self, node: NodeId) -> Option<PeerId> {
+        self.nodes.get(&node)?.peer
+    }
+
+    pub(super) fn retire(
+        &mut self,
+        id: NodeId,
+        named: Option<PeerId>,
+    ) -> Result<Retired, PortError> {
+        let node = self
+            .nodes
+            .get_mut(&id)
+            .ok_or_else(|| PortError::rejected(format!("there is no node {id}")))?;
+        if node.peer.is_some() && node.peer != named {
+            return Ok(Retired::PeerAppeared);
+        }
+        *node = Node { deregistered: true, peer: None };
+        Ok(Retired::Done)
+    }
+
+    /// The resource's open token, expired or not, can be consumed no more.
+    fn invalidate_open(&mut self, resource: ProvisionedResourceId) {
+        let open = self.ledgers.get_mut(&resource).and_then(|ledger| ledger.open.take());
+        if let Some(token) = open.and_then(|id| self.tokens.get_mut(&id)) {
+            token.fate = Fate::Invalidated;
+        }
+    }
+
+    /// Invariant: the caller has invalidated the open token before.
+    fn mint(
+        &mut self,
+        resource: ProvisionedResourceId,
+        ordinal: TokenOrdinal,
+        expires_at: OffsetDateTime,
+    ) -> IssuedToken {
+        let id = BootstrapTokenId::new(self.ids.uuid()).expect("a UUID with a version is not nil");
+        let plaintext: String = (&mut self.random)
+            .sample_iter(Alphanumeric)
+            .take(PLAINTEXT_CHARS)
+            .map(char::from)
+            .collect();
+        self.by_digest.insert(digest(&plaintext), id);
+        self.tokens.insert(id, Token { resource, ordinal, expires_at, fate: Fate::Open });
+        self.ledgers.entry(resource).or_default().open = Some(id);
+        IssuedToken::new(id, BootstrapToken::new(plaintext))
+    }
+}
+
+/// A minute to a day.
+pub(crate) const DEFAULT_WINDOW: TtlWindow =
+    TtlWindow::new(Duration::from_mins(1), Duration::from_hours(24));
+
+fn digest(plaintext: &str) -> [u8; 32] {
+    Sha256::digest(plaintext).into()
+}

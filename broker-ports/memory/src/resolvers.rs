@@ -1,0 +1,273 @@
+//! Declare: what the neighbours know, in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
+};
+use broker_render::catalog::{ComposedKind, composition_name};
+use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
+use serde_json::json;
+
+use broker_ports::PortError;
+use broker_ports::{
+    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
+};
+
+/// The neighbours of the broker in one: catalog, inventory, assignments and labels. It implements all five
+/// resolvers. Clones are handles on the same neighbours.
+///
+/// ```
+/// use broker_domain::{ProjectId, ResourceId};
+/// use broker_memory::MemoryNeighbours;
+/// use broker_ports::{AssignmentReader, NamespaceObservation};
+/// use uuid::Uuid;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let neighbours = MemoryNeighbours::default();
+/// let project = ProjectId::new(Uuid::from_u128(1))?;
+/// assert_eq!(neighbours.read(project).await?, None);
+/// neighbours.place(project, NamespaceObservation::new("plexsphere-project-1", true));
+/// assert!(neighbours.read(project).await?.unwrap().ready);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct MemoryNeighbours(Arc<Mutex<Known>>);
+
+/// A blueprint version as a catalog stores it: documents, which nobody has read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlueprintDocuments {
+    /// The XRD, in YAML or JSON.
+    pub xrd: Vec<u8>,
+    /// The Composition, in YAML or JSON.
+    pub composition: Vec<u8>,
+    /// The schema of the parameters.
+    pub parameter_schema: Vec<u8>,
+    /// How a bootstrap token gets into it.
+    pub injection_strategy: InjectionStrategy,
+    /// Whether a Node comes of it.
+    pub mesh_role: MeshRole,
+    /// The kinds that its Composition makes.
+    pub composed_kinds: Vec<ComposedKind>,
+}
+
+impl BlueprintDocuments {
+    /// A Composition document that has a name and composes nothing: what a resolver reads of one.
+    pub fn composition_named(name: &str) -> Vec<u8> {
+        let document = json!({
+            "apiVersion": "apiextensions.crossplane.io/v1",
+            "kind": "Composition",
+            "metadata": {"name": name},
+        });
+        document.to_string().into_bytes()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    unreachable: bool,
+    blueprints: BTreeMap<BlueprintVersionId, Blueprint>,
+    clouds: BTreeMap<CloudId, CloudView>,
+    credentials: BTreeMap<CloudCredentialId, CredentialView>,
+    assigned: BTreeSet<(ProjectId, CloudCredentialId)>,
+    namespaces: BTreeMap<ProjectId, NamespaceObservation>,
+    /// Which Project each Resource belongs to.
+    resources: BTreeMap<ResourceId, ProjectId>,
+    labels: BTreeMap<ResourceId, BTreeMap<String, Label>>,
+}
+
+/// The value of a label, and whether it follows its Resource onto the cloud.
+#[derive(Debug)]
+struct Label {
+    value: String,
+    propagates: bool,
+}
+
+#[derive(Debug)]
+enum Blueprint {
+    Unread(BlueprintDocuments),
+    Read(Arc<BlueprintVersionView>),
+}
+
+impl MemoryNeighbours {
+    /// Publishes a blueprint version. What its documents are worth turns out when it is resolved.
+    pub fn publish(&self, id: BlueprintVersionId, documents: BlueprintDocuments) {
+        self.lock().blueprints.insert(id, Blueprint::Unread(documents));
+    }
+
+    /// Takes a blueprint version back, as nobody should.
+    pub fn unpublish(&self, id: BlueprintVersionId) {
+        self.lock().blueprints.remove(&id);
+    }
+
+    /// Adds a cloud, or changes it.
+    pub fn add_cloud(&self, cloud: CloudView) {
+        self.lock().clouds.insert(cloud.id, cloud);
+    }
+
+    /// Takes a cloud out of the inventory.
+    pub fn remove_cloud(&self, id: CloudId) {
+        self.lock().clouds.remove(&id);
+    }
+
+    /// Adds a credential, or changes it. No Project may use it yet.
+    pub fn add_credential(&self, credential: CredentialView) {
+        self.lock().credentials.insert(credential.id, credential);
+    }
+
+    /// Lets a Project use a credential.
+    pub fn assign(&self, project: ProjectId, credential: CloudCredentialId) {
+        self.lock().assigned.insert((project, credential));
+    }
+
+    /// Lets a Project no longer use a credential.
+    pub fn withdraw(&self, project: ProjectId, credential: CloudCredentialId) {
+        self.lock().assigned.remove(&(project, credential));
+    }
+
+    /// Places a Project on the management cluster, or reports how its namespace is now.
+    pub fn place(&self, project: ProjectId, namespace: NamespaceObservation) {
+        self.lock().namespaces.insert(project, namespace);
+    }
+
+    /// Takes a Project off the management cluster.
+    pub fn displace(&self, project: ProjectId) {
+        self.lock().namespaces.remove(&project);
+    }
+
+    /// Adds a Resource to a Project.
+    pub fn add_resource(&self, project: ProjectId, resource: ResourceId) {
+        self.lock().resources.insert(resource, project);
+    }
+
+    /// Removes a Resource from its Project.
+    pub fn remove_resource(&self, resource: ResourceId) {
+        self.lock().resources.remove(&resource);
+    }
+
+    /// Labels a Resource with something that follows it onto the cloud.
+    pub fn label(&self, resource: ResourceId, key: impl Into<String>, value: impl Into<String>) {
+        let label = Label { value: value.into(), propagates: true };
+        self.lock().labels.entry(resource).or_default().insert(key.into(), label);
+    }
+
+    /// Labels a Resource with something that stays here.
+    pub fn keep_label(
+        &self,
+        resource: ResourceId,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) {
+        let label = Label { value: value.into(), propagates: false };
+        self.lock().labels.entry(resource).or_default().insert(key.into(), label);
+    }
+
+    /// Cuts the broker off from its neighbours, or brings them back: an outage. Until then every resolver
+    /// answers with a `Transient` error.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().unreachable = !reachable;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the neighbours know, for a resolver that asks them.
+    fn ask(&self) -> Result<MutexGuard<'_, Known>, PortError> {
+        let known = self.lock();
+        if known.unreachable {
+            return Err(PortError::transient("the neighbours are unreachable"));
+        }
+        Ok(known)
+    }
+}
+
+#[async_trait]
+impl BlueprintResolver for MemoryNeighbours {
+    async fn resolve(
+        &self,
+        id: BlueprintVersionId,
+    ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
+        let mut known = self.ask()?;
+        let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
+        let view = match blueprint {
+            Blueprint::Read(view) => Arc::clone(view),
+            Blueprint::Unread(documents) => Arc::new(read(id, documents).map_err(|error| {
+                PortError::rejected(format!("blueprint version {id} cannot be read"))
+                    .with_source(error)
+            })?),
+        };
+        *blueprint = Blueprint::Read(Arc::clone(&view));
+        Ok(Some(view))
+    }
+}
+
+fn read(
+    id: BlueprintVersionId,
+    documents: &BlueprintDocuments,
+) -> Result<BlueprintVersionView, Error> {
+    let BlueprintDocuments {
+        xrd,
+        composition,
+        parameter_schema,
+        injection_strategy,
+        mesh_role,
+        composed_kinds,
+    } = documents;
+    let xrd = Arc::new(Xrd::parse(xrd)?);
+    let schema = Arc::new(ParameterSchema::parse(parameter_schema)?);
+    let composition = composition_name(composition)?;
+    let view =
+        BlueprintVersionView::new(id, xrd, composition, schema, *injection_strategy, *mesh_role);
+    Ok(view.composing(composed_kinds.clone()))
+}
+
+#[async_trait]
+impl CloudResolver for MemoryNeighbours {
+    async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
+        Ok(self.ask()?.clouds.get(&id).cloned())
+    }
+}
+
+#[async_trait]
+impl CredentialResolver for MemoryNeighbours {
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Result<Option<CredentialView>, PortError> {
+        let known = self.ask()?;
+        let assigned = known.assigned.contains(&(project, id));
+        Ok(known.credentials.get(&id).filter(|_| assigned).cloned())
+    }
+}
+
+#[async_trait]
+impl AssignmentReader for MemoryNeighbours {
+    async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
+        Ok(self.ask()?.namespaces.get(&project).cloned())
+    }
+}
+
+#[async_trait]
+impl LabelTagResolver for MemoryNeighbours {
+    async fn resolve(
+        &self,
+        project: ProjectId,
+        resource: ResourceId,
+    ) -> Result<Option<ResourceView>, PortError> {
+        let known = self.ask()?;
+        if known.resources.get(&resource) != Some(&project) {
+            return Ok(None);
+        }
+        let labels = known.labels.get(&resource).into_iter().flatten();
+        let follow = labels.filter(|(_, label)| label.propagates);
+        let labels = follow.map(|(key, label)| (key.clone(), label.value.clone())).collect();
+        Ok(Some(ResourceView::new(labels)))
+    }
+}

@@ -1,0 +1,44 @@
+//! The audit in memory: lines are added, and only what people wrote can be blanked.
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+
+use super::MemoryStore;
+use super::state::State;
+use broker_ports::Attribution;
+use broker_ports::AuditRecord;
+use broker_ports::PortError;
+use broker_ports::{AuditAction, AuditEntry, AuditSink};
+
+impl State {
+    pub(super) fn history(&self, id: ProvisionedResourceId) -> Vec<AuditRecord> {
+        self.audit.iter().filter(|line| line.entry.resource == Some(id)).cloned().collect()
+    }
+
+    pub(super) fn scrub(&mut self, id: ProvisionedResourceId, by: &Attribution) -> u64 {
+        let mut blanked = 0;
+        let mut known = None;
+        for line in self.audit.iter_mut().filter(|line| line.entry.resource == Some(id)) {
+            blanked += u64::from(line.entry.event_data.take().is_some());
+            known = Some((line.entry.project, line.entry.new_phase));
+        }
+        if let Some((project, phase)) = known {
+            let mut entry = AuditEntry::new(AuditAction::AuditScrubbed, by.clone()).about(id);
+            entry.project = project;
+            entry.previous_phase = phase;
+            entry.new_phase = phase;
+            self.append_audit(entry, None, None);
+        }
+        blanked
+    }
+}
+
+#[async_trait]
+impl AuditSink for MemoryStore {
+    async fn record(&self, entry: &AuditEntry) -> Result<(), PortError> {
+        self.transact(|state| {
+            state.append_audit(entry.clone(), None, None);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Persist in memory: brakes, and the permits for what was lost.
+
+use std::collections::BTreeSet;
+
+use broker_domain::{ClusterId, ProjectId, ProvisionedResource};
+use time::OffsetDateTime;
+
+use super::state::State;
+use broker_ports::Attribution;
+use broker_ports::{Allowance, Brake, BrakeRelease, Loss, Permit, PermitRequest};
+use broker_ports::{AuditAction, AuditEntry};
+
+/// A permit that was handed out, or a loss that an operator accepted.
+pub(super) struct Taken {
+    cluster: ClusterId,
+    at: OffsetDateTime,
+    pub(super) accepted: bool,
+}
+
+impl State {
+    pub(super) fn brakes_of(&self, cluster: &ClusterId) -> Vec<Brake> {
+        let first = (cluster.clone(), None);
+        let of_cluster = self.brakes.range(first..).take_while(|((of, _), _)| of == cluster);
+        of_cluster.map(|(_, brake)| brake.clone()).collect()
+    }
+
+    pub(super) fn set_brake(&mut self, cluster: &ClusterId, brake: &Brake, by: &Attribution) {
+        let key = (cluster.clone(), brake.project);
+        if self.brakes.contains_key(&key) {
+            return;
+        }
+        self.brakes.insert(key, brake.clone());
+        self.append_audit(about(AuditAction::BrakeSet, brake.project, by), None, None);
+    }
+
+    pub(super) fn release_brake(&mut self, release: &BrakeRelease) -> bool {
+        let BrakeRelease { cluster, project, accepted, by, .. } = release;
+        let was_set = self.brakes.remove(&(cluster.clone(), *project)).is_some();
+        if was_set {
+            self.append_audit(about(AuditAction::BrakeReleased, *project, by), None, None);
+        }
+        let now = self.now;
+        for loss in accepted {
+            let Some(row) = self.rows.get_mut(&loss.resource) else { continue };
+            row.slot.begin_anew(now);
+            row.slot.wish(now);
+            let taken = Taken { cluster: cluster.clone(), at: now, accepted: true };
+            self.permits.insert(loss.clone(), taken);
+            self.wake(loss.resource);
+        }
+        was_set
+    }
+
+    pub(super) fn accepted_losses(&self, cluster: &ClusterId) -> BTreeSet<Loss> {
+        let accepted =
+            self.permits.iter().filter(|(_, taken)| taken.accepted && taken.cluster == *cluster);
+        accepted.map(|(loss, _)| loss.clone()).collect()
+    }
+
+    pub(super) fn permit(&mut self, request: &PermitRequest) -> Permit {
+        let PermitRequest { lease, seen, cluster, lost, allowance, by, .. } = request;
+        let Some(row) = self.rows.get(&lease.resource) else { return Permit::Stale };
+        if row.slot.epoch != lease.epoch {
+            return Permit::LeaseLost;
+        }
+        let resource = &row.resource;
+        if resource.version() != *seen {
+            return Permit::Stale;
+        }
+        let project = resource.project_id();
+        if self.brakes_of(cluster).iter().any(|brake| brake.holds(project, true)) {
+            return Permit::Braked;
+        }
+        let loss = Loss { resource: lease.resource, lost: lost.clone() };
+        // What was permitted and not used for a whole window is charged again.
+        let within = |taken: &Taken| taken.accepted || taken.at + allowance.within > self.now;
+        if self.permits.get(&loss).is_some_and(within) {
+            return Permit::Granted;
+        }
+        if self.spent(cluster, *allowance) >= allowance.permits(self.fleet(cluster)) {
+            return Permit::OverBudget;
+        }
+        let entry = AuditEntry::new(AuditAction::PermitTaken, by.clone())
+            .in_project(project)
+            .about(lease.resource)
+            .in_phase(resource.phase());
+        self.append_audit(entry, None, Some(lease.epoch));
+        let taken = Taken { cluster: cluster.clone(), at: self.now, accepted: false };
+        self.permits.insert(loss, taken);
+        Permit::Granted
+    }
+
+    /// How many permits of the last while count.
+    fn spent(&self, cluster: &ClusterId, allowance: Allowance) -> u64 {
+        let counts = |taken: &&Taken| {
+            !taken.accepted && taken.cluster == *cluster && taken.at + allowance.within > self.now
+        };
+        self.permits.values().filter(counts).count() as u64
+    }
+
+    /// What was applied on the cluster and is wanted.
+    fn fleet(&self, cluster: &ClusterId) -> u64 {
+        let counts = |resource: &ProvisionedResource| {
+            resource.phase().is_converging()
+                && resource.substrate().applied().is_some()
+                && resource.substrate().cluster() == Some(cluster)
+        };
+        self.rows.values().filter(|row| counts(&row.resource)).count() as u64
+    }
+}
+
+fn about(action: AuditAction, project: Option<ProjectId>, by: &Attribution) -> AuditEntry {
+    let entry = AuditEntry::new(action, by.clone());
+    match project {
+        Some(project) => entry.in_project(project),
+        None => entry,
+    }
+}

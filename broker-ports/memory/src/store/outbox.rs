@@ -1,0 +1,217 @@
+//! Emit in memory: events on their way out, in order per resource.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+
+use super::MemoryStore;
+use super::state::{EventKey, State, Waiting};
+use broker_ports::Attribution;
+use broker_ports::PageSize;
+use broker_ports::PortError;
+use broker_ports::{
+    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
+    Outbox, Resume, SetAside, SetAsideOf,
+};
+use broker_ports::{AuditAction, AuditEntry};
+
+impl State {
+    fn claim_events(&mut self, request: &ClaimEvents) -> Vec<ClaimedEvent> {
+        let until = self.after(request.claim_for);
+        let mut chosen: Vec<(u64, EventKey)> = Vec::new();
+        let mut resource = None;
+        for (key, event) in &self.waiting {
+            // Invariant: events arrive in order. Only the first that waits of each resource is looked at;
+            // if it cannot be claimed, no later one of that resource can.
+            if resource.replace(key.0) == Some(key.0) {
+                continue;
+            }
+            let held = event.held_until.is_some_and(|until| until > self.now);
+            if event.set_aside.is_none() && !held {
+                chosen.push((event.position, *key));
+            }
+        }
+        chosen.sort_unstable();
+        chosen.truncate(usize::from(request.limit.get()));
+        let mut claimed = Vec::with_capacity(chosen.len());
+        for (_, key) in chosen {
+            let Some(event) = self.waiting.get_mut(&key) else { continue };
+            event.claims += 1;
+            event.claimed_by = Some(request.worker.clone());
+            event.held_until = Some(until);
+            claimed.push(event.handed_out(key, request));
+        }
+        claimed
+    }
+
+    /// The event that a claim is the last one on.
+    fn claimed(&mut self, claim: &EventClaim) -> Option<(EventKey, &mut Waiting)> {
+        let key = *self.event_keys.get(&claim.event_id)?;
+        let event = self.waiting.get_mut(&key)?;
+        let held = event.claimed_by.as_ref() == Some(&claim.worker);
+        (held && event.claims == claim.number).then_some((key, event))
+    }
+
+    fn acknowledge(&mut self, claim: &EventClaim) -> Acknowledged {
+        let Some((key, _)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
+        self.settle(key);
+        Acknowledged::Done
+    }
+
+    fn delay(
+        &mut self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Acknowledged {
+        let until = self.after(wait);
+        let Some((_, event)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
+        event.claimed_by = None;
+        event.held_until = Some(until);
+        match failure {
+            DeliveryFailure::Rejected => event.attempts = event.attempts.saturating_add(1),
+            DeliveryFailure::Unavailable => {}
+        }
+        Acknowledged::Done
+    }
+
+    fn set_aside(&mut self, claim: &EventClaim, reason: &str) -> Acknowledged {
+        let Some((_, event)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
+        event.claimed_by = None;
+        event.held_until = None;
+        event.set_aside = Some(reason.to_owned());
+        Acknowledged::Done
+    }
+
+    fn resume(
+        &mut self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Option<SetAside> {
+        let (key, event) = self.waiting.range_mut((id, 0)..=(id, u64::MAX)).next()?;
+        let key = *key;
+        let reason = event.set_aside.take()?;
+        let taken_up = SetAside::new(event.event_id, event.event_type, reason);
+        event.attempts = 0;
+        let action = match how {
+            Resume::Retry => AuditAction::EventsResumed,
+            Resume::Skip => {
+                self.settle(key);
+                AuditAction::EventsSkipped
+            }
+        };
+        let mut entry = AuditEntry::new(action, by.clone()).about(id);
+        if let Some(row) = self.rows.get(&id) {
+            entry = entry.in_project(row.resource.project_id()).in_phase(row.resource.phase());
+        }
+        self.append_audit(entry, None, None);
+        Some(taken_up)
+    }
+
+    fn purge_events(&mut self, retention: Duration, limit: PageSize) -> u64 {
+        let mut purged = 0;
+        while purged < u64::from(limit.get())
+            && let Some((at, event_id)) = self.delivered.front().copied()
+            && self.now - at > retention
+        {
+            self.delivered.pop_front();
+            self.event_keys.remove(&event_id);
+            purged += 1;
+        }
+        purged
+    }
+
+    fn set_aside_events(&self, of: EventsOf, limit: PageSize) -> Vec<SetAsideOf> {
+        let asked_for = |key: &EventKey| match of {
+            EventsOf::All => true,
+            EventsOf::Project(project) => {
+                self.rows.get(&key.0).is_some_and(|row| row.resource.project_id() == project)
+            }
+            EventsOf::Resource(id) => id == key.0,
+        };
+        let events = self.waiting.iter().filter(|(key, _)| asked_for(key));
+        let aside = events.filter_map(|(key, event)| {
+            let reason = event.set_aside.clone()?;
+            let event = SetAside::new(event.event_id, event.event_type, reason);
+            Some(SetAsideOf::new(key.0, event))
+        });
+        aside.take(usize::from(limit.get())).collect()
+    }
+
+    fn backlog(&self) -> Backlog {
+        let set_aside = self.waiting.values().filter(|event| event.set_aside.is_some()).count();
+        let oldest = self.waiting.values().map(|event| event.committed_at).min();
+        Backlog::new(self.waiting.len() as u64, oldest).with_set_aside(set_aside as u64)
+    }
+}
+
+impl Waiting {
+    fn handed_out(&self, key: EventKey, request: &ClaimEvents) -> ClaimedEvent {
+        let (resource, sequence) = key;
+        let worker = request.worker.clone();
+        ClaimedEvent::new(
+            EventClaim::new(self.event_id, worker, self.claims),
+            self.attempts,
+            resource,
+            sequence,
+            self.event_type,
+            self.occurred_at,
+            self.payload.clone(),
+        )
+    }
+}
+
+#[async_trait]
+impl Outbox for MemoryStore {
+    async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
+        self.transact(|state| Ok(state.claim_events(request)))
+    }
+
+    async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
+        self.transact(|state| Ok(state.acknowledge(claim)))
+    }
+
+    async fn delay_event(
+        &self,
+        claim: &EventClaim,
+        wait: Duration,
+        failure: DeliveryFailure,
+    ) -> Result<Acknowledged, PortError> {
+        self.transact(|state| Ok(state.delay(claim, wait, failure)))
+    }
+
+    async fn set_aside_event(
+        &self,
+        claim: &EventClaim,
+        reason: &str,
+    ) -> Result<Acknowledged, PortError> {
+        self.transact(|state| Ok(state.set_aside(claim, reason)))
+    }
+
+    async fn resume_events(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution,
+    ) -> Result<Option<SetAside>, PortError> {
+        self.transact(|state| Ok(state.resume(id, how, by)))
+    }
+
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
+        self.transact(|state| Ok(state.purge_events(retention, limit)))
+    }
+
+    async fn backlog(&self) -> Result<Backlog, PortError> {
+        self.transact(|state| Ok(state.backlog()))
+    }
+
+    async fn set_aside_events(
+        &self,
+        of: EventsOf,
+        limit: PageSize,
+    ) -> Result<Vec<SetAsideOf>, PortError> {
+        self.transact(|state| Ok(state.set_aside_events(of, limit)))
+    }
+}

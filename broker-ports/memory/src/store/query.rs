@@ -1,0 +1,89 @@
+//! Persist in memory: pages of resources, in the order of their ids.
+
+use std::ops::Bound;
+
+use broker_domain::ProvisionedResourceId;
+
+use super::state::{Row, State};
+use broker_ports::PortError;
+use broker_ports::{
+    CompactRow, ListPage, ListQuery, PageBytes, PageSize, SweepPage, SweepQuery, UnreadableRow,
+    Watermark,
+};
+
+impl State {
+    pub(super) fn list(&self, query: &ListQuery) -> ListPage {
+        let ListQuery { project, phase, updated_since, after, limit, bytes, .. } = *query;
+        let weight = |row: &Row| row.resource.parameters().as_json().len();
+        let (rows, next) = self.page(after, (limit, bytes), weight, |row| {
+            let resource = &row.resource;
+            let wanted = project.is_none_or(|project| resource.project_id() == project)
+                && phase.is_none_or(|phase| resource.phase() == phase)
+                && updated_since.is_none_or(|since| resource.updated_at() >= since.at());
+            wanted.then(|| row.read())
+        });
+        let (resources, unreadable) = apart(rows);
+        // Transactions end one after the other: whatever comes later is stamped with this moment or a
+        // later one.
+        ListPage::new(resources, next, Watermark::new(self.now)).beside(unreadable)
+    }
+
+    pub(super) fn sweep_page(&self, query: &SweepQuery) -> SweepPage {
+        let SweepQuery { project, after, limit, bytes, .. } = *query;
+        let weight = |row: &Row| {
+            CompactRow::of(&row.resource).parameters.map_or(0, |text| text.as_json().len())
+        };
+        let (rows, next) = self.page(after, (limit, bytes), weight, |row| {
+            let wanted = project.is_none_or(|project| row.resource.project_id() == project);
+            (wanted && !row.resource.at_rest()).then(|| row.read().map(|_| compact(row)))
+        });
+        let (rows, unreadable) = apart(rows);
+        SweepPage::new(rows, next, self.now).beside(unreadable)
+    }
+
+    /// What `pick` makes of the rows after one, up to the bounds of a page, and the id to go on from if there are
+    /// more.
+    fn page<T>(
+        &self,
+        after: Option<ProvisionedResourceId>,
+        (limit, bytes): (PageSize, PageBytes),
+        weight: impl Fn(&Row) -> usize,
+        pick: impl Fn(&Row) -> Option<T>,
+    ) -> (Vec<(ProvisionedResourceId, T)>, Option<ProvisionedResourceId>) {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut page, mut held) = (Vec::new(), 0);
+        for (id, row) in self.rows.range((start, Bound::Unbounded)) {
+            let Some(picked) = pick(row) else { continue };
+            held += weight(row);
+            let over = held > bytes.get() as usize && !page.is_empty();
+            if page.len() == usize::from(limit.get()) || over {
+                let next = page.last().map(|(id, _)| *id);
+                return (page, next);
+            }
+            page.push((*id, picked));
+        }
+        (page, None)
+    }
+}
+
+/// Those that can be read, and those that cannot.
+fn apart<T>(
+    rows: Vec<(ProvisionedResourceId, Result<T, PortError>)>,
+) -> (Vec<T>, Vec<UnreadableRow>) {
+    let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    for (id, row) in rows {
+        match row {
+            Ok(row) => readable.push(row),
+            Err(error) => unreadable.push(UnreadableRow::new(id, error)),
+        }
+    }
+    (readable, unreadable)
+}
+
+fn compact(row: &Row) -> CompactRow {
+    let mut compact = CompactRow::of(&row.resource);
+    compact.due_at = row.slot.due_at;
+    compact.lease_until = row.slot.lease.as_ref().map(|(_, until)| *until);
+    compact.paused = row.slot.paused;
+    compact
+}

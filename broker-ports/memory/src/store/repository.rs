@@ -1,0 +1,227 @@
+//! Persist in memory: writes of the aggregate. Row, event, audit line and schedule change together.
+
+use std::ops::ControlFlow;
+
+use async_trait::async_trait;
+use broker_domain::{
+    Error, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+};
+
+use super::MemoryStore;
+use super::state::{Row, Slot, State};
+use broker_ports::Admitted;
+use broker_ports::Attribution;
+use broker_ports::PortError;
+use broker_ports::{
+    AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced, Replacement, Repository,
+    StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
+};
+
+/// A write that nothing refuses any more.
+struct Accepted {
+    stored: Phase,
+    resource: ProvisionedResource,
+}
+
+impl State {
+    fn create(&mut self, admitted: &Admitted) -> Result<Created, PortError> {
+        Ok(match self.check_creation(admitted)? {
+            ControlFlow::Break(known) => known,
+            ControlFlow::Continue(resource) => {
+                self.insert(admitted, resource);
+                Created::Stored
+            }
+        })
+    }
+
+    /// Everything that can refuse is checked before anything is changed: there is no rollback here.
+    fn replace(&mut self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        let admitted = replacement.admitted();
+        let resource = match self.check_creation(admitted)? {
+            ControlFlow::Break(known) => return Ok(Replaced::Created(known)),
+            ControlFlow::Continue(resource) => resource,
+        };
+        let deletion = match replacement.deletion() {
+            Some(write) => match self.check_write(WriteKind::DeletionIntent, &write)? {
+                ControlFlow::Break(_lost) => return Ok(Replaced::Stale),
+                ControlFlow::Continue(accepted) => Some((write, accepted)),
+            },
+            None => None,
+        };
+        self.insert(admitted, resource);
+        if let Some((write, accepted)) = deletion {
+            self.apply(WriteKind::DeletionIntent, &write, accepted);
+        }
+        self.append_audit(replacement.audit(), None, None);
+        Ok(Replaced::Created(Created::Stored))
+    }
+
+    /// The new resource as it will be stored, or the answer of a request id that was used before.
+    fn check_creation(
+        &self,
+        admitted: &Admitted,
+    ) -> Result<ControlFlow<Created, ProvisionedResource>, PortError> {
+        let change = admitted.change();
+        let (id, project) = (change.resource().id(), change.resource().project_id());
+        if let Some((request, hash)) = admitted.request()
+            && let Some(first) = self.requested(project, request)
+        {
+            return Ok(ControlFlow::Break(match &first.request {
+                Some((_, stored)) if stored == hash => {
+                    Created::Replayed(Box::new(first.resource.clone()))
+                }
+                Some(_) | None => Created::Conflict,
+            }));
+        }
+        if let Some(references) = &self.references {
+            references.check(change.resource())?;
+        }
+        if self.rows.contains_key(&id) {
+            return Err(Error::invalid("id", format!("{id} is taken; use a new one")).into());
+        }
+        self.check_event(change.event())?;
+        Ok(ControlFlow::Continue(self.stamped(change.resource())?))
+    }
+
+    /// Stores a new resource that nothing refused.
+    fn insert(&mut self, admitted: &Admitted, resource: ProvisionedResource) {
+        let (id, project) = (resource.id(), resource.project_id());
+        let request = admitted.request().cloned();
+        if let Some((request, _)) = &request {
+            self.requests.insert((project, request.clone()), id);
+        }
+        self.append_audit(admitted.audit(), Some(resource.version()), None);
+        self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now), spoilt: false });
+        if let Some(event) = admitted.change().event() {
+            self.append_event(event);
+        }
+        self.wake(id);
+    }
+
+    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        Ok(match self.check_write(kind, write)? {
+            ControlFlow::Break(lost) => lost,
+            ControlFlow::Continue(accepted) => {
+                self.apply(kind, write, accepted);
+                Written::Committed
+            }
+        })
+    }
+
+    /// The row as it will be stored, or how the write lost its race.
+    fn check_write(
+        &self,
+        kind: WriteKind,
+        write: &Write<'_>,
+    ) -> Result<ControlFlow<Written, Accepted>, PortError> {
+        let change = write.change;
+        let Some(row) = self.rows.get(&change.resource().id()) else {
+            return Ok(ControlFlow::Break(Written::Stale));
+        };
+        if write.epoch.is_some_and(|epoch| epoch != row.slot.epoch) {
+            return Ok(ControlFlow::Break(Written::LeaseLost));
+        }
+        if row.resource.version() != change.expected_version() {
+            return Ok(ControlFlow::Break(Written::Stale));
+        }
+        let stored = row.resource.phase();
+        kind.check(stored, change)?;
+        self.check_event(change.event())?;
+        Ok(ControlFlow::Continue(Accepted { stored, resource: self.stamped(change.resource())? }))
+    }
+
+    /// Stores a change that nothing refused.
+    fn apply(&mut self, kind: WriteKind, write: &Write<'_>, accepted: Accepted) {
+        let Accepted { stored, resource } = accepted;
+        let (now, id) = (self.now, resource.id());
+        self.append_audit(kind.audit(stored, write), Some(resource.version()), write.epoch);
+        if let Some(event) = write.change.event() {
+            self.append_event(event);
+        }
+        if let Some(row) = self.rows.get_mut(&id) {
+            if resource.phase() != stored {
+                row.slot.begin_anew(now);
+            }
+            row.resource = resource;
+        }
+        if matches!(kind, WriteKind::DeletionIntent | WriteKind::Retry) {
+            self.wake(id);
+        }
+    }
+
+    fn requested(&self, project: ProjectId, request: &RequestId) -> Option<&Row> {
+        self.rows.get(self.requests.get(&(project, request.clone()))?)
+    }
+}
+
+#[async_trait]
+impl Repository for MemoryStore {
+    async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+        self.transact(|state| state.create(admitted))
+    }
+
+    async fn get_by_id(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.transact(|state| state.rows.get(&id).map(Row::read).transpose())
+    }
+
+    async fn get_in_project(
+        &self,
+        project: ProjectId,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<ProvisionedResource>, PortError> {
+        self.transact(|state| {
+            let row = state.rows.get(&id).filter(|row| row.resource.project_id() == project);
+            row.map(Row::read).transpose()
+        })
+    }
+
+    async fn get_by_request(
+        &self,
+        project: ProjectId,
+        request: &RequestId,
+    ) -> Result<Option<StoredRequest>, PortError> {
+        self.transact(|state| {
+            let Some(row) = state.requested(project, request) else { return Ok(None) };
+            let Some((_, hash)) = &row.request else { return Ok(None) };
+            Ok(Some(StoredRequest::new(row.read()?, *hash)))
+        })
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
+        self.transact(|state| Ok(state.list(query)))
+    }
+
+    async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+        self.transact(|state| Ok(state.sweep_page(query)))
+    }
+
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+        self.transact(|state| state.write(kind, write))
+    }
+
+    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+        self.transact(|state| state.replace(replacement))
+    }
+
+    async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
+        self.transact(|state| Ok(state.history(id)))
+    }
+
+    async fn scrub_audit(
+        &self,
+        id: ProvisionedResourceId,
+        by: &Attribution,
+    ) -> Result<u64, PortError> {
+        self.transact(|state| Ok(state.scrub(id, by)))
+    }
+
+    async fn purge_deleted(
+        &self,
+        request: &PurgeRequest,
+    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+        self.transact(|state| state.purge(request))
+    }
+}

@@ -1,0 +1,267 @@
+//! Persist in memory: who works on what, and when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ProjectId, ProvisionedResourceId, Version};
+use futures_core::Stream;
+use rand::RngExt;
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+
+use super::MemoryStore;
+use super::state::{Row, State};
+use broker_ports::Attribution;
+use broker_ports::PageSize;
+use broker_ports::PortError;
+use broker_ports::{AuditAction, AuditEntry};
+use broker_ports::{
+    Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, PassOutcome, Permit,
+    PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
+};
+use broker_ports::{Lane, Lease};
+
+impl State {
+    fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let chosen = match request.target {
+            ClaimTarget::One(id) => {
+                let row = self.rows.get(&id).filter(|row| !row.slot.paused);
+                Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
+            }
+            ClaimTarget::EvenPaused(id) => {
+                let row = self.rows.get(&id);
+                Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
+            }
+            ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit, request),
+        };
+        chosen.into_iter().filter_map(|id| self.lease(id, request)).collect()
+    }
+
+    fn is_free(&self, row: &Row, request: &ClaimRequest) -> bool {
+        let (bound, own) = (row.resource.substrate().cluster(), request.cluster.as_ref());
+        let elsewhere = bound.zip(own).is_some_and(|(bound, own)| bound != own);
+        row.lane().is_some() && !elsewhere && !row.slot.is_held(self.now)
+    }
+
+    /// What is due in a lane: one of each Project, then a second of each, and so on. The Project that was
+    /// served longest ago begins.
+    fn take_turns(
+        &mut self,
+        lane: Lane,
+        limit: PageSize,
+        request: &ClaimRequest,
+    ) -> Vec<ProvisionedResourceId> {
+        let mut due: BTreeMap<ProjectId, Vec<(OffsetDateTime, ProvisionedResourceId)>> =
+            BTreeMap::new();
+        for (id, row) in &self.rows {
+            if let Some(due_at) = row.slot.due_at
+                && due_at <= self.now
+                && row.lane() == Some(lane)
+                && !row.slot.paused
+                && self.is_free(row, request)
+            {
+                due.entry(row.resource.project_id()).or_default().push((due_at, *id));
+            }
+        }
+        let mut queues: Vec<_> = due.into_iter().collect();
+        for (_, queue) in &mut queues {
+            queue.sort_unstable();
+        }
+        queues.sort_by_key(|(project, queue)| {
+            (self.turns.get(&(lane, *project)).copied(), queue.first().copied())
+        });
+        let rounds = queues.iter().map(|(_, queue)| queue.len()).max().unwrap_or(0);
+        let in_turn = (0..rounds).flat_map(|round| {
+            queues.iter().filter_map(move |(project, queue)| Some((*project, queue.get(round)?.1)))
+        });
+        let chosen: Vec<_> = in_turn.take(usize::from(limit.get())).collect();
+        for (project, _) in &chosen {
+            self.last_turn += 1;
+            self.turns.insert((lane, *project), self.last_turn);
+        }
+        chosen.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn lease(&mut self, id: ProvisionedResourceId, request: &ClaimRequest) -> Option<Lease> {
+        let until = self.after(request.lease_for);
+        let slot = &mut self.rows.get_mut(&id)?.slot;
+        slot.epoch = slot.epoch.next();
+        slot.wished = false;
+        let left_behind = slot.lease.replace((request.worker.clone(), until));
+        let lease = Lease::new(id, slot.epoch, request.worker.clone(), until);
+        let lease = lease.with_attempts(slot.attempts);
+        Some(if left_behind.is_some() { lease.taken_over() } else { lease })
+    }
+
+    fn release(&mut self, lease: &Lease, seen: Version, outcome: &PassOutcome) -> Released {
+        let drawn: f64 = self.jitter.random();
+        let Some(row) = self.rows.get(&lease.resource) else { return Released::LeaseLost };
+        if row.slot.epoch != lease.epoch || row.slot.lease.is_none() {
+            return Released::LeaseLost;
+        }
+        let unchanged = seen == Version::UNSTORED || row.resource.version() == seen;
+        let attempts = row.slot.attempts.saturating_add(u32::from(unchanged));
+        let due_at = match outcome {
+            PassOutcome::Succeeded { due_in } | PassOutcome::Stands { due_in } => {
+                due_in.map(|wait| self.after(wait))
+            }
+            PassOutcome::Failed { retry_after, .. } => {
+                let wait = self.backoff.ceiling(attempts).mul_f64(drawn);
+                let asked_for = retry_after.unwrap_or_default().min(self.backoff.longest);
+                Some(self.after(wait.max(asked_for)))
+            }
+            PassOutcome::Ended { .. } => {
+                let backoff = Backoff::new(Backoff::SOON, self.backoff.longest);
+                Some(self.after(backoff.ceiling(attempts).mul_f64(drawn)))
+            }
+        };
+        let Some(row) = self.rows.get_mut(&lease.resource) else { return Released::LeaseLost };
+        let slot = &mut row.slot;
+        slot.lease = None;
+        if unchanged && !slot.wished {
+            slot.due_at = due_at;
+        } else {
+            slot.bring_forward(due_at);
+        }
+        match outcome {
+            PassOutcome::Succeeded { .. } | PassOutcome::Stands { .. } => slot.forget_failures(),
+            PassOutcome::Failed { reason, message, .. }
+            | PassOutcome::Ended { reason, message }
+                if unchanged =>
+            {
+                slot.attempts = attempts;
+                slot.last_error = Some((reason.clone(), message.clone()));
+            }
+            PassOutcome::Failed { .. } | PassOutcome::Ended { .. } => {}
+        }
+        if matches!(outcome, PassOutcome::Stands { .. }) && !slot.wished {
+            self.permits.retain(|loss, taken| loss.resource != lease.resource || !taken.accepted);
+        }
+        Released::Done
+    }
+
+    fn schedule(&mut self, id: ProvisionedResourceId, due: Due) -> bool {
+        let due_at = match due {
+            Due::Now => self.now,
+            Due::After(wait) => self.after(wait),
+        };
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        row.slot.wish(due_at);
+        if due == Due::Now {
+            self.wake(id);
+        }
+        true
+    }
+
+    fn set_paused(&mut self, id: ProvisionedResourceId, paused: bool, by: &Attribution) -> bool {
+        let now = self.now;
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        if row.slot.paused == paused {
+            return true;
+        }
+        row.slot.paused = paused;
+        let action = if paused { AuditAction::Paused } else { AuditAction::Resumed };
+        let entry = AuditEntry::new(action, by.clone())
+            .in_project(row.resource.project_id())
+            .about(id)
+            .in_phase(row.resource.phase());
+        if !paused {
+            row.slot.wish(now);
+        }
+        self.append_audit(entry, None, None);
+        if !paused {
+            self.wake(id);
+        }
+        true
+    }
+
+    fn entry(&self, id: ProvisionedResourceId) -> Option<ScheduleEntry> {
+        let slot = &self.rows.get(&id)?.slot;
+        let mut entry = ScheduleEntry::new(self.now, self.now);
+        entry.due_at = slot.due_at;
+        entry.attempts = slot.attempts;
+        entry.last_error.clone_from(&slot.last_error);
+        entry.paused = slot.paused;
+        entry.epoch = slot.epoch;
+        entry.lease.clone_from(&slot.lease);
+        Some(entry)
+    }
+}
+
+#[async_trait]
+impl Schedule for MemoryStore {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+        self.transact(|state| Ok(state.claim(request)))
+    }
+
+    async fn release(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Result<Released, PortError> {
+        self.transact(|state| Ok(state.release(lease, seen, outcome)))
+    }
+
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.schedule(id, due)))
+    }
+
+    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
+        self.transact(|state| Ok(state.entry(id)))
+    }
+
+    async fn set_paused(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution,
+    ) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.set_paused(id, paused, by)))
+    }
+
+    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+        self.transact(|state| Ok(state.brakes_of(cluster)))
+    }
+
+    async fn set_brake(
+        &self,
+        cluster: &ClusterId,
+        brake: &Brake,
+        by: &Attribution,
+    ) -> Result<(), PortError> {
+        self.transact(|state| {
+            state.set_brake(cluster, brake, by);
+            Ok(())
+        })
+    }
+
+    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+        self.transact(|state| Ok(state.release_brake(release)))
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+        self.transact(|state| Ok(state.permit(request)))
+    }
+
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+        self.transact(|state| Ok(state.accepted_losses(cluster)))
+    }
+
+    async fn wakeups(&self) -> Result<Wakeups, PortError> {
+        self.transact(|state| Ok(Box::pin(Hints(state.listen())) as Wakeups))
+    }
+}
+
+/// What a listener has not heard yet. Ends with the store.
+struct Hints(mpsc::Receiver<ProvisionedResourceId>);
+
+impl Stream for Hints {
+    type Item = ProvisionedResourceId;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}

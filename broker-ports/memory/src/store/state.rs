@@ -1,0 +1,294 @@
+//! What the store holds, and the three things that every transaction does with it: add an audit line, add
+//! an event, wake whoever listens.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use broker_domain::{
+    BlueprintVersionId, CloudCredentialId, ClusterId, Declaration, Error, Event, EventId,
+    EventType, NotFound, ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId,
+    ResourceId, Snapshot, Version,
+};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use time::{OffsetDateTime, PrimitiveDateTime};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::brake::Taken;
+use broker_ports::AuditEntry;
+use broker_ports::AuditRecord;
+use broker_ports::PortError;
+use broker_ports::RequestHash;
+use broker_ports::wire;
+use broker_ports::{Backoff, Brake, Loss};
+use broker_ports::{Lane, LeaseEpoch, WorkerId};
+
+pub(super) struct State {
+    pub(super) reachable: bool,
+    /// The moment of the transaction that is under way. Never goes back.
+    pub(super) now: OffsetDateTime,
+    pub(super) rows: BTreeMap<ProvisionedResourceId, Row>,
+    pub(super) requests: BTreeMap<(ProjectId, RequestId), ProvisionedResourceId>,
+    /// `None`: every reference is believed.
+    pub(super) references: Option<References>,
+    /// By cluster, and by the Project that is held; the cluster's own first.
+    pub(super) brakes: BTreeMap<(ClusterId, Option<ProjectId>), Brake>,
+    pub(super) permits: BTreeMap<Loss, Taken>,
+    /// Events that were neither acknowledged nor skipped, in their order per resource.
+    pub(super) waiting: BTreeMap<EventKey, Waiting>,
+    /// When the others were, oldest first.
+    pub(super) delivered: VecDeque<(OffsetDateTime, EventId)>,
+    pub(super) event_keys: BTreeMap<EventId, EventKey>,
+    pub(super) audit: Vec<AuditRecord>,
+    /// When a Project was last served in a lane, as a number that grows.
+    pub(super) turns: BTreeMap<(Lane, ProjectId), u64>,
+    pub(super) last_turn: u64,
+    pub(super) backoff: Backoff,
+    pub(super) jitter: StdRng,
+    listeners: Vec<mpsc::Sender<ProvisionedResourceId>>,
+    events_ever: u64,
+}
+
+/// A resource, with what belongs to it alone.
+pub(super) struct Row {
+    pub(super) resource: ProvisionedResource,
+    pub(super) request: Option<(RequestId, RequestHash)>,
+    pub(super) slot: Slot,
+    /// Somebody made it unreadable.
+    pub(super) spoilt: bool,
+}
+
+/// A resource's place in the schedule.
+pub(super) struct Slot {
+    pub(super) due_at: Option<OffsetDateTime>,
+    /// Somebody asked for a pass since the last claim.
+    pub(super) wished: bool,
+    pub(super) attempts: u32,
+    pub(super) last_error: Option<(String, String)>,
+    pub(super) paused: bool,
+    pub(super) epoch: LeaseEpoch,
+    pub(super) lease: Option<(WorkerId, OffsetDateTime)>,
+}
+
+/// Which event: of which resource, and its number there.
+pub(super) type EventKey = (ProvisionedResourceId, u64);
+
+/// An event that waits for its delivery.
+pub(super) struct Waiting {
+    pub(super) event_id: EventId,
+    pub(super) event_type: EventType,
+    pub(super) occurred_at: OffsetDateTime,
+    pub(super) committed_at: OffsetDateTime,
+    /// Its place among all events ever committed.
+    pub(super) position: u64,
+    pub(super) payload: Vec<u8>,
+    /// How often it was claimed, ever.
+    pub(super) claims: u64,
+    /// How often it was rejected since it was committed or resumed.
+    pub(super) attempts: u32,
+    pub(super) claimed_by: Option<WorkerId>,
+    /// The end of its claim, or of the delay after a failed delivery.
+    pub(super) held_until: Option<OffsetDateTime>,
+    pub(super) set_aside: Option<String>,
+}
+
+/// What declarations may refer to.
+#[derive(Default)]
+pub(super) struct References {
+    projects: BTreeSet<ProjectId>,
+    resources: BTreeSet<ResourceId>,
+    blueprints: BTreeSet<BlueprintVersionId>,
+    credentials: BTreeSet<CloudCredentialId>,
+}
+
+/// How many hints wait for a listener that does not listen; what is more is lost, as hints may be.
+const HINTS_KEPT: usize = 1_024;
+
+impl State {
+    pub(super) fn new(now: OffsetDateTime) -> Self {
+        Self {
+            reachable: true,
+            now,
+            rows: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            references: None,
+            brakes: BTreeMap::new(),
+            permits: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            delivered: VecDeque::new(),
+            event_keys: BTreeMap::new(),
+            audit: Vec::new(),
+            turns: BTreeMap::new(),
+            last_turn: 0,
+            backoff: Backoff::default(),
+            jitter: StdRng::seed_from_u64(0),
+            listeners: Vec::new(),
+            events_ever: 0,
+        }
+    }
+
+    /// The store's clock, a while ahead; at the end of time for what lies beyond it.
+    pub(super) fn after(&self, wait: Duration) -> OffsetDateTime {
+        time::Duration::try_from(wait)
+            .ok()
+            .and_then(|wait| self.now.checked_add(wait))
+            .unwrap_or(PrimitiveDateTime::MAX.assume_utc())
+    }
+
+    /// The resource as the store keeps it: changed now, by the store's own clock.
+    pub(super) fn stamped(
+        &self,
+        resource: &ProvisionedResource,
+    ) -> Result<ProvisionedResource, Error> {
+        let updated_at = self.now.max(resource.created_at());
+        ProvisionedResource::hydrate(Snapshot { updated_at, ..resource.snapshot() })
+    }
+
+    pub(super) fn append_audit(
+        &mut self,
+        entry: AuditEntry,
+        version: Option<Version>,
+        epoch: Option<LeaseEpoch>,
+    ) {
+        let sequence = self.audit.last().map_or(1, |last| last.sequence + 1);
+        self.audit.push(AuditRecord::new(sequence, self.now, version, epoch, entry));
+    }
+
+    pub(super) fn check_event(&self, event: Option<&Event>) -> Result<(), Error> {
+        match event {
+            Some(event) if self.event_keys.contains_key(&event.id()) => {
+                Err(Error::invalid("event_id", format!("{} is taken; use a new one", event.id())))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn append_event(&mut self, event: &Event) {
+        self.events_ever += 1;
+        let key = (event.provisioned_resource_id(), event.sequence());
+        let waiting = Waiting {
+            event_id: event.id(),
+            event_type: event.event_type(),
+            occurred_at: event.occurred_at(),
+            committed_at: self.now,
+            position: self.events_ever,
+            payload: wire::encode(event),
+            claims: 0,
+            attempts: 0,
+            claimed_by: None,
+            held_until: None,
+            set_aside: None,
+        };
+        self.event_keys.insert(event.id(), key);
+        self.waiting.insert(key, waiting);
+    }
+
+    /// An event is out of the way: delivered or skipped.
+    pub(super) fn settle(&mut self, key: EventKey) {
+        if let Some(settled) = self.waiting.remove(&key) {
+            self.delivered.push_back((self.now, settled.event_id));
+        }
+    }
+
+    pub(super) fn listen(&mut self) -> mpsc::Receiver<ProvisionedResourceId> {
+        let (sender, receiver) = mpsc::channel(HINTS_KEPT);
+        self.listeners.push(sender);
+        receiver
+    }
+
+    pub(super) fn wake(&mut self, id: ProvisionedResourceId) {
+        self.listeners
+            .retain(|listener| !matches!(listener.try_send(id), Err(TrySendError::Closed(_))));
+    }
+}
+
+impl Row {
+    /// The resource, unless its row was spoilt.
+    pub(super) fn read(&self) -> Result<ProvisionedResource, PortError> {
+        if self.spoilt {
+            let id = self.resource.id();
+            let rule = Error::invalid("xr_name", "is spoilt; use a name that the domain makes");
+            let message = format!("the row of {id} breaks the domain's rules in xr_name");
+            return Err(PortError::rejected(message).with_source(rule));
+        }
+        Ok(self.resource.clone())
+    }
+
+    /// Invariant: what is at rest is never worked on. In which lane the others stand.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        if self.resource.at_rest() {
+            return None;
+        }
+        Some(if self.resource.phase().is_teardown() { Lane::Teardown } else { Lane::Converge })
+    }
+}
+
+impl Slot {
+    /// The place of something that has to be looked at now and that nobody has worked on.
+    pub(super) const fn due(now: OffsetDateTime) -> Self {
+        Self {
+            due_at: Some(now),
+            wished: false,
+            attempts: 0,
+            last_error: None,
+            paused: false,
+            epoch: LeaseEpoch::ZERO,
+            lease: None,
+        }
+    }
+
+    /// Due at once, and as if nothing had ever failed.
+    pub(super) fn begin_anew(&mut self, now: OffsetDateTime) {
+        self.due_at = Some(now);
+        self.forget_failures();
+    }
+
+    pub(super) fn forget_failures(&mut self) {
+        self.attempts = 0;
+        self.last_error = None;
+    }
+
+    /// Due then, unless it is due sooner. Being left to the sweep is later than any time.
+    pub(super) fn bring_forward(&mut self, due_at: Option<OffsetDateTime>) {
+        self.due_at = match (self.due_at, due_at) {
+            (Some(stored), Some(wished)) => Some(stored.min(wished)),
+            (stored, wished) => stored.or(wished),
+        };
+    }
+
+    /// Somebody wants it looked at then, whatever the pass that is under way comes to.
+    pub(super) fn wish(&mut self, due_at: OffsetDateTime) {
+        self.bring_forward(Some(due_at));
+        self.wished = true;
+    }
+
+    pub(super) fn is_held(&self, now: OffsetDateTime) -> bool {
+        self.lease.as_ref().is_some_and(|(_, until)| *until > now)
+    }
+}
+
+impl References {
+    pub(super) fn know(&mut self, declaration: &Declaration) {
+        self.projects.insert(declaration.project_id);
+        self.resources.insert(declaration.resource_id);
+        self.blueprints.insert(declaration.blueprint_version_id);
+        self.credentials.insert(declaration.cloud_credential_id);
+    }
+
+    pub(super) fn check(&self, resource: &ProvisionedResource) -> Result<(), Error> {
+        if !self.projects.contains(&resource.project_id()) {
+            return Err(Error::invalid("project_id", "names no existing project"));
+        }
+        if !self.resources.contains(&resource.resource_id()) {
+            return Err(Error::invalid("resource_id", "names no existing resource"));
+        }
+        if !self.blueprints.contains(&resource.blueprint_version_id()) {
+            return Err(resource.blueprint_version_id().not_found());
+        }
+        if !self.credentials.contains(&resource.cloud_credential_id()) {
+            return Err(resource.cloud_credential_id().not_found());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Act: a token issuer in memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use broker_domain::{BootstrapTokenId, ProvisionedResourceId};
+
+use super::mesh::{DEFAULT_WINDOW, State};
+use broker_ports::Clock;
+use broker_ports::PortError;
+use broker_ports::{Issue, IssueRequest, TokenIssuer, TokenState, TtlWindow};
+
+/// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the
+/// same issuer.
+///
+/// Ids and plaintexts are drawn from the seed, so that a run can be repeated. That makes the plaintexts
+/// guessable: this issuer is for tests and for the demo.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use broker_domain::{ProvisionedResourceId, TokenOrdinal};
+/// use broker_memory::{ManualClock, MemoryMesh, MemoryTokens};
+/// use broker_ports::{Issue, IssueRequest, LeaseEpoch, TokenIssuer};
+/// use secrecy::ExposeSecret;
+/// use time::OffsetDateTime;
+/// use uuid::Uuid;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
+/// let tokens = MemoryTokens::seeded(7, Arc::new(clock));
+/// let resource = ProvisionedResourceId::new(Uuid::from_u128(1))?;
+/// let hour = Duration::from_secs(3_600);
+/// let request = IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(1), hour);
+/// let Issue::Issued(token) = tokens.issue(&request).await? else { panic!("nobody consumed it") };
+/// let node = MemoryMesh::of(&tokens).enrol(token.plaintext.secret().expose_secret())?;
+/// assert_eq!(MemoryMesh::of(&tokens).consumer(token.id).unwrap().node, node);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct MemoryTokens {
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Clock>,
+    window: TtlWindow,
+}
+
+impl MemoryTokens {
+    /// An issuer that allows times to live of a minute to a day.
+    pub fn seeded(seed: u32, clock: Arc<dyn Clock>) -> Self {
+        Self { state: Arc::new(Mutex::new(State::seeded(seed))), clock, window: DEFAULT_WINDOW }
+    }
+
+    /// With other times to live.
+    #[must_use]
+    pub const fn with_ttl_window(mut self, window: TtlWindow) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Cuts the broker off from the issuer and from its mesh, or brings both back, as
+    /// [`MemoryMesh::set_reachable`](super::MemoryMesh::set_reachable) does.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.lock().set_reachable(reachable);
+    }
+
+    /// The resource's live token, if it has one.
+    pub fn live_token(&self, resource: ProvisionedResourceId) -> Option<BootstrapTokenId> {
+        self.lock().live_token(resource, self.clock.now())
+    }
+
+    pub(super) fn shared(&self) -> (Arc<Mutex<State>>, Arc<dyn Clock>) {
+        (Arc::clone(&self.state), Arc::clone(&self.clock))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTokens").field("window", &self.window).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TokenIssuer for MemoryTokens {
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        self.lock().reached()?.issue(request, self.window, self.clock.now())
+    }
+
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        self.lock().reached()?.close(resource);
+        Ok(())
+    }
+
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        Ok(self.lock().reached()?.token_state(token, self.clock.now()))
+    }
+
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.lock().reached()?;
+        Ok(self.window)
+    }
+}

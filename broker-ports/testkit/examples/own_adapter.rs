@@ -1,0 +1,122 @@
+//! An adapter of one's own: events as files, one directory per resource.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{Envelope, EventSink, PortError};
+use broker_testkit::event_sink::{self, EventSinkUnderTest};
+use tempfile::{NamedTempFile, TempDir};
+
+/// Writes each envelope to `<root>/<resource>/<sequence>.json`.
+struct Spool {
+    root: PathBuf,
+}
+
+impl Spool {
+    fn directory(&self, resource: ProvisionedResourceId) -> PathBuf {
+        self.root.join(resource.to_string())
+    }
+}
+
+#[async_trait]
+impl EventSink for Spool {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        let directory = self.directory(envelope.resource);
+        // The same event has the same name, in the order of its resource: twice is once, and what lands late
+        // lands in its place.
+        let name = format!("{:020}.json", envelope.sequence);
+        let (root, json) = (self.root.clone(), envelope.json.clone());
+        // A disk may be slow: not on the executor's threads. If the caller gives up meanwhile the file is
+        // written all the same, and the event comes again, which the port allows.
+        tokio::task::spawn_blocking(move || store(&root, &directory, &name, &json))
+            .await
+            .map_err(|error| PortError::unknown("the writer broke off").with_source(error))?
+    }
+}
+
+/// The adapter alone knows what a failure means: before the rename nothing has happened, and from then on nobody
+/// can tell.
+fn store(root: &Path, directory: &Path, name: &str, json: &[u8]) -> Result<(), PortError> {
+    let whole = write(root, directory, json).map_err(|error| {
+        PortError::transient(format!("cannot write in {}", directory.display())).with_source(error)
+    })?;
+    publish(whole, root, directory, name).map_err(|error| {
+        PortError::unknown(format!("cannot publish in {}", directory.display())).with_source(error)
+    })
+}
+
+/// The whole event under a name that nobody reads. A disk that is full, or a process that dies, leaves half a
+/// file here at the worst, and never under the name of an event.
+fn write(root: &Path, directory: &Path, json: &[u8]) -> io::Result<NamedTempFile> {
+    // Not the root: without it somebody has taken the spool away.
+    root.metadata()?;
+    fs::create_dir_all(directory)?;
+    let mut file = NamedTempFile::new_in(directory)?;
+    file.write_all(json)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+/// Under its own name in one step, and durable before the answer: a directory is a file, too.
+fn publish(whole: NamedTempFile, root: &Path, directory: &Path, name: &str) -> io::Result<()> {
+    whole.persist(directory.join(name))?;
+    for directory in [directory, root] {
+        fs::File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// What the suite needs beside the adapter: a look at the other side.
+struct World {
+    spool: Spool,
+    _root: TempDir,
+}
+
+impl World {
+    fn fresh() -> Self {
+        let root = TempDir::new().expect("a directory for the spool");
+        Self { spool: Spool { root: root.path().to_owned() }, _root: root }
+    }
+}
+
+/// The events of a directory in the order of their names.
+fn read(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        files.push(entry?.path());
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files.iter().map(fs::read).collect()
+}
+
+#[async_trait]
+impl EventSinkUnderTest for World {
+    fn sink(&self) -> &dyn EventSink {
+        &self.spool
+    }
+
+    async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
+        match read(&self.spool.directory(resource)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            events => {
+                events.map_err(|error| PortError::transient("cannot read").with_source(error))
+            }
+        }
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        fs::remove_dir_all(&self.spool.root)
+            .map_err(|error| PortError::transient("cannot remove").with_source(error))
+    }
+}
+
+#[tokio::main]
+pub(crate) async fn main() {
+    let report = event_sink::suite().run(async || World::fresh()).await;
+    print!("{report}");
+    report.assert_passed();
+}

@@ -1,0 +1,426 @@
+//! Test data that reads as a sentence: `resource().enrolling().with_token()`.
+//!
+//! Ids are small numbers, times are seconds after a fixed moment of the past. Everything is made by the
+//! domain's own methods, so what cannot be in production cannot be built here either: a builder panics
+//! with the domain's own words.
+//!
+//! ```
+//! use broker_domain::Phase;
+//! use broker_testkit::builders::{project, resource};
+//!
+//! let resource = resource().numbered(7).in_project(project(2)).enrolling().with_token().build();
+//! assert_eq!(resource.phase(), Phase::Enrolling);
+//! assert!(resource.bootstrap_token_id().is_some());
+//! ```
+
+mod life;
+
+use broker_domain::{
+    Change, ClusterId, Declaration, Error, EventId, MeshRole, ObjectReference, OnFailure, Phase,
+    ProjectId, ProvisionedResource, ProvisionedResourceId, RequestId, Stamp, XrUid,
+};
+use broker_render::{ParameterSchema, ValidParameters};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+pub use life::Life;
+
+use broker_ports::Admitted;
+use broker_ports::PageSize;
+use broker_ports::WorkerId;
+use broker_ports::{Actor, Attribution, CorrelationId};
+
+/// The moment that [`second`] counts from lies well in the past, so that the clock of a real store is
+/// always ahead of it.
+const BEGINNING: i64 = 1_700_000_000;
+
+/// A small id of any kind.
+///
+/// # Panics
+///
+/// For zero, which is no id.
+pub fn id<T: TryFrom<Uuid, Error = Error>>(number: u128) -> T {
+    T::try_from(Uuid::from_u128(number)).expect("a number above zero makes an id")
+}
+
+/// A Project.
+///
+/// # Panics
+///
+/// For zero, which is no id.
+pub fn project(number: u128) -> ProjectId {
+    id(number)
+}
+
+/// A point in time, some seconds after a fixed one.
+///
+/// # Panics
+///
+/// Beyond the year 9999.
+pub fn second(number: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(BEGINNING).expect("a time") + Duration::seconds(number)
+}
+
+/// An event id and a time.
+///
+/// # Panics
+///
+/// For event number zero, which is no id.
+pub fn stamp(event: u128, at: i64) -> Stamp {
+    Stamp::new(id::<EventId>(event), second(at))
+}
+
+/// To whom changes are attributed when it does not matter.
+///
+/// # Panics
+///
+/// Never.
+pub fn attribution() -> Attribution {
+    let correlation_id = CorrelationId::new("req-1").expect("visible ASCII");
+    Attribution::new(Actor::new("user:tester").expect("an opaque id"), correlation_id)
+}
+
+/// A worker of that name.
+///
+/// # Panics
+///
+/// When it is no name for a worker.
+pub fn worker(name: &str) -> WorkerId {
+    WorkerId::new(name).expect("a worker's name")
+}
+
+/// A page of that size.
+///
+/// # Panics
+///
+/// For zero and for more than a thousand.
+pub fn rows(number: u16) -> PageSize {
+    PageSize::new(number).expect("1 to 1,000 rows")
+}
+
+/// A cluster.
+///
+/// # Panics
+///
+/// Never.
+pub fn cluster(number: u32) -> ClusterId {
+    ClusterId::new(format!("cluster-{number}")).expect("visible ASCII")
+}
+
+/// The uid of a composite resource.
+///
+/// # Panics
+///
+/// Never: a number makes a sound uid.
+pub fn xr_uid(number: u128) -> XrUid {
+    XrUid::new(format!("xr-{number}")).expect("visible ASCII")
+}
+
+/// A composed object.
+///
+/// # Panics
+///
+/// For the empty name.
+pub fn composed(name: &str) -> ObjectReference {
+    ObjectReference::new("nop.crossplane.io/v1", "NopResource", name, Some("team-a"))
+        .expect("a complete reference")
+}
+
+/// A declaration in Project 1, of blueprint version 1, with credential 1, for resource 1.
+pub fn declaration() -> DeclarationBuilder {
+    DeclarationBuilder(Declaration::new(id(1), id(1), id(1), id(1)))
+}
+
+/// A node that was just declared: resource number 1.
+pub fn resource() -> ResourceBuilder {
+    ResourceBuilder {
+        number: 1,
+        declaration: declaration(),
+        mesh_role: MeshRole::Node,
+        phase: Phase::Pending,
+        token: false,
+        closed: false,
+        abandoned: false,
+        substrate: false,
+        cluster: None,
+    }
+}
+
+/// A new resource as it was declared, ready to be stored under a declaration.
+///
+/// # Panics
+///
+/// When it is not new, or its parameters are none.
+pub fn admitted_as(declared: &Change, declaration: &Declaration) -> Admitted {
+    let resource = declared.resource();
+    let event = declared.event().expect("a declaration has an event");
+    let admitted = Admitted::new(
+        resource.id(),
+        declaration,
+        resource.mesh_role(),
+        valid_parameters(resource.parameters().as_json()),
+        Stamp::new(event.id(), event.occurred_at()),
+        attribution(),
+    )
+    .expect("a declaration that the domain accepts");
+    match resource.substrate().cluster() {
+        Some(cluster) => admitted.on_cluster(cluster.clone()),
+        None => admitted,
+    }
+}
+
+/// Parameter values that a schema accepts which takes every object.
+///
+/// # Panics
+///
+/// When they are no object.
+pub fn valid_parameters(json: &str) -> ValidParameters {
+    let open = ParameterSchema::parse(br#"{"type": "object"}"#).expect("a schema");
+    open.validate(json).expect("parameters are a JSON object")
+}
+
+/// A declaration in the making.
+#[derive(Debug, Clone)]
+pub struct DeclarationBuilder(Declaration);
+
+impl DeclarationBuilder {
+    /// For a Project.
+    #[must_use]
+    pub fn in_project(mut self, project: ProjectId) -> Self {
+        self.0.project_id = project;
+        self
+    }
+
+    /// For a tenancy Resource.
+    #[must_use]
+    pub fn for_resource(mut self, number: u128) -> Self {
+        self.0.resource_id = id(number);
+        self
+    }
+
+    /// From a blueprint version.
+    #[must_use]
+    pub fn from_blueprint(mut self, number: u128) -> Self {
+        self.0.blueprint_version_id = id(number);
+        self
+    }
+
+    /// With a credential.
+    #[must_use]
+    pub fn with_credential(mut self, number: u128) -> Self {
+        self.0.cloud_credential_id = id(number);
+        self
+    }
+
+    /// With parameter values: the text of a JSON object.
+    #[must_use]
+    pub fn with_parameters(self, json: &str) -> Self {
+        Self(self.0.with_parameters(json))
+    }
+
+    /// To be rolled back should it fail.
+    #[must_use]
+    pub fn rolling_back(self) -> Self {
+        Self(self.0.on_failure(OnFailure::Rollback))
+    }
+
+    /// Under the caller's own name for the request.
+    ///
+    /// # Panics
+    ///
+    /// When it is no request id.
+    #[must_use]
+    pub fn requested_as(self, request: &str) -> Self {
+        Self(self.0.with_request_id(RequestId::new(request).expect("a request id")))
+    }
+
+    /// The declaration.
+    pub fn build(self) -> Declaration {
+        self.0
+    }
+}
+
+/// A resource in the making: how it was declared, and where it stands by now.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the sentence, free of the others"
+)]
+pub struct ResourceBuilder {
+    number: u128,
+    declaration: DeclarationBuilder,
+    mesh_role: MeshRole,
+    phase: Phase,
+    token: bool,
+    closed: bool,
+    abandoned: bool,
+    substrate: bool,
+    cluster: Option<ClusterId>,
+}
+
+impl ResourceBuilder {
+    /// Bound to a cluster by its declaration.
+    #[must_use]
+    pub fn bound_to(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// With an id of its own, and a tenancy Resource of the same number.
+    #[must_use]
+    pub fn numbered(mut self, number: u128) -> Self {
+        self.number = number;
+        self.declaration = self.declaration.for_resource(number);
+        self
+    }
+
+    /// Declared in other words.
+    #[must_use]
+    pub fn declared_as(mut self, declaration: DeclarationBuilder) -> Self {
+        self.declaration = declaration;
+        self
+    }
+
+    /// For a Project.
+    #[must_use]
+    pub fn in_project(mut self, project: ProjectId) -> Self {
+        self.declaration = self.declaration.in_project(project);
+        self
+    }
+
+    /// Under the caller's own name for the request.
+    #[must_use]
+    pub fn requested_as(mut self, request: &str) -> Self {
+        self.declaration = self.declaration.requested_as(request);
+        self
+    }
+
+    /// To be rolled back should it fail.
+    #[must_use]
+    pub fn rolling_back(mut self) -> Self {
+        self.declaration = self.declaration.rolling_back();
+        self
+    }
+
+    /// Without a Node.
+    #[must_use]
+    pub fn standalone(mut self) -> Self {
+        self.mesh_role = MeshRole::Standalone;
+        self
+    }
+
+    /// With a token on record. A node that ever was Ready has one anyway.
+    #[must_use]
+    pub fn with_token(mut self) -> Self {
+        self.token = true;
+        self
+    }
+
+    /// With a cluster, a ProviderConfig and a composed object on record.
+    #[must_use]
+    pub fn with_substrate(mut self) -> Self {
+        self.substrate = true;
+        self
+    }
+
+    /// With the closing of its tokens on record. From Deprovisioning on it is anyway.
+    #[must_use]
+    pub fn with_tokens_closed(mut self) -> Self {
+        self.closed = true;
+        self
+    }
+
+    /// In a phase, to which it came by the straight way.
+    #[must_use]
+    pub fn in_phase(mut self, phase: Phase) -> Self {
+        self.phase = phase;
+        self
+    }
+
+    /// In Provisioning.
+    #[must_use]
+    pub fn provisioning(self) -> Self {
+        self.in_phase(Phase::Provisioning)
+    }
+
+    /// In Enrolling.
+    #[must_use]
+    pub fn enrolling(self) -> Self {
+        self.in_phase(Phase::Enrolling)
+    }
+
+    /// In Ready.
+    #[must_use]
+    pub fn ready(self) -> Self {
+        self.in_phase(Phase::Ready)
+    }
+
+    /// In Failed; it failed in Provisioning.
+    #[must_use]
+    pub fn failed(self) -> Self {
+        self.in_phase(Phase::Failed)
+    }
+
+    /// In Deregistering; it was Ready.
+    #[must_use]
+    pub fn deregistering(self) -> Self {
+        self.in_phase(Phase::Deregistering)
+    }
+
+    /// In Deprovisioning; it was Ready.
+    #[must_use]
+    pub fn deprovisioning(self) -> Self {
+        self.in_phase(Phase::Deprovisioning)
+    }
+
+    /// In Deleted; it was Ready.
+    #[must_use]
+    pub fn deleted(self) -> Self {
+        self.in_phase(Phase::Deleted)
+    }
+
+    /// In Deleted, without proof that everything is gone.
+    #[must_use]
+    pub fn given_up(mut self) -> Self {
+        self.abandoned = true;
+        self.in_phase(Phase::Deleted)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ProvisionedResourceId {
+        id(self.number)
+    }
+
+    /// Its declaration.
+    pub fn declaration(&self) -> Declaration {
+        self.declaration.clone().build()
+    }
+
+    /// As it was declared, ready to be stored.
+    ///
+    /// # Panics
+    ///
+    /// When the domain refuses it.
+    pub fn admitted(&self) -> Admitted {
+        let declared = self.life().declared;
+        admitted_as(&declared, &self.declaration())
+    }
+
+    /// Everything that happened to it, for whoever wants to have it stored.
+    ///
+    /// # Panics
+    ///
+    /// When the domain refuses it.
+    pub fn life(&self) -> Life {
+        Life::of(self)
+    }
+
+    /// The resource.
+    ///
+    /// # Panics
+    ///
+    /// When the domain refuses it.
+    pub fn build(&self) -> ProvisionedResource {
+        self.life().into_resource()
+    }
+}

@@ -1,0 +1,173 @@
+//! The way of a resource to where it stands, as the changes that a store has to write.
+
+use broker_domain::{
+    Change, FailureReason, MeshRole, Parameters, Phase, ProvisionedResource, ReferencesDigest,
+    Stamp, TokenOrdinal,
+};
+
+use super::{ResourceBuilder, cluster, composed, id, second, stamp, xr_uid};
+use broker_ports::WriteKind;
+
+/// Everything that happened to a resource, in order.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Its declaration.
+    pub declared: Change,
+    /// What came after, each with the write that stores it.
+    pub then: Vec<(WriteKind, Change)>,
+}
+
+/// Ids of events leave this much room for the events of one resource.
+const EVENTS_PER_RESOURCE: u128 = 1_000;
+
+impl Life {
+    /// The resource at the end of it.
+    pub fn into_resource(self) -> ProvisionedResource {
+        let last = self.then.into_iter().next_back().map_or(self.declared, |(_, change)| change);
+        last.into_resource()
+    }
+
+    pub(super) fn of(builder: &ResourceBuilder) -> Self {
+        let declaration = builder.declaration();
+        let parameters = Parameters::from_canonical_json(declaration.parameters.clone())
+            .expect("parameters are a JSON object");
+        let first = stamp(builder.number * EVENTS_PER_RESOURCE + 1, 0);
+        let declared = ProvisionedResource::new(
+            builder.id(),
+            &declaration,
+            builder.mesh_role,
+            parameters,
+            first,
+        )
+        .expect("a declaration that the domain accepts");
+        let declared = match &builder.cluster {
+            Some(cluster) => declared.on_cluster(cluster.clone()),
+            None => declared,
+        };
+        let mut walk = Walk {
+            number: builder.number,
+            resource: declared.resource().clone(),
+            then: Vec::new(),
+        };
+        walk.go(builder);
+        Self { declared, then: walk.then }
+    }
+}
+
+/// A resource on its way.
+struct Walk {
+    number: u128,
+    resource: ProvisionedResource,
+    then: Vec<(WriteKind, Change)>,
+}
+
+impl Walk {
+    fn go(&mut self, builder: &ResourceBuilder) {
+        if builder.substrate {
+            self.record_substrate();
+        }
+        let was_ready = builder.phase == Phase::Ready || builder.phase.is_teardown();
+        let enrols = builder.mesh_role == MeshRole::Node;
+        if builder.token || (was_ready && enrols) {
+            self.record_token();
+        }
+        if builder.phase != Phase::Pending {
+            self.advance(Phase::Provisioning);
+        }
+        match builder.phase {
+            Phase::Pending | Phase::Provisioning => {}
+            Phase::Enrolling => self.advance(Phase::Enrolling),
+            Phase::Failed => self.fail(),
+            Phase::Ready | Phase::Deregistering | Phase::Deprovisioning | Phase::Deleted => {
+                if enrols {
+                    self.advance(Phase::Enrolling);
+                }
+                self.advance(Phase::Ready);
+            }
+        }
+        if builder.phase.is_teardown() {
+            self.tear_down(builder);
+        }
+    }
+
+    fn tear_down(&mut self, builder: &ResourceBuilder) {
+        let change = self.resource.request_deletion(self.stamp());
+        self.step(WriteKind::DeletionIntent, change.expect("a resource that is not leaving yet"));
+        if builder.closed || builder.phase != Phase::Deregistering {
+            let change = self.resource.record_closed(self.stamp().at);
+            self.step(WriteKind::Closed, change.expect("in teardown").expect("not closed yet"));
+        }
+        match builder.phase {
+            Phase::Deleted if builder.abandoned => {
+                let change = self.resource.abandon(self.stamp());
+                self.step(WriteKind::Phase, change.expect("in teardown, with its tokens closed"));
+            }
+            Phase::Deprovisioning | Phase::Deleted => {
+                self.advance(Phase::Deprovisioning);
+                if builder.phase == Phase::Deleted {
+                    self.record_what_is_gone();
+                    self.advance(Phase::Deleted);
+                }
+            }
+            Phase::Pending
+            | Phase::Provisioning
+            | Phase::Enrolling
+            | Phase::Ready
+            | Phase::Failed
+            | Phase::Deregistering => {}
+        }
+    }
+
+    fn advance(&mut self, to: Phase) {
+        let change = self.resource.advance(to, self.stamp());
+        self.step(WriteKind::Phase, change.expect("a legal step").expect("another phase"));
+    }
+
+    fn fail(&mut self) {
+        let reason = FailureReason::from_message("quota exceeded");
+        let change = self.resource.fail(reason, self.stamp());
+        self.step(WriteKind::Phase, change.expect("on the way up").expect("not failed yet"));
+    }
+
+    fn record_token(&mut self) {
+        let token = id(self.number * EVENTS_PER_RESOURCE);
+        let change = self.resource.record_token(token, TokenOrdinal::FIRST, self.stamp().at);
+        self.step(WriteKind::Token, change.expect("a node on the way up"));
+    }
+
+    fn record_substrate(&mut self) {
+        let substrate = self
+            .resource
+            .substrate()
+            .clone()
+            .about_to_apply(cluster(1), composed("config"))
+            .observed([composed("vm")], ReferencesDigest::new([7; 32]))
+            .armed(xr_uid(self.number));
+        let change = self.resource.record_substrate(substrate, self.stamp().at);
+        self.step(WriteKind::Substrate, change.expect("one cluster").expect("something new"));
+    }
+
+    /// Nothing that was ever seen is left, which is what Deleted asks for.
+    fn record_what_is_gone(&mut self) {
+        let seen = self.resource.substrate();
+        let gone = seen.composed().iter().chain(seen.provider_config()).cloned().collect();
+        let left = seen.clone().without(&gone);
+        let change = self.resource.record_substrate(left, self.stamp().at);
+        if let Some(change) = change.expect("before Deleted") {
+            self.step(WriteKind::Substrate, change);
+        }
+    }
+
+    fn step(&mut self, kind: WriteKind, change: Change) {
+        self.resource = change.resource().clone();
+        self.then.push((kind, change));
+    }
+
+    /// A second later than the step before, with an event id that no other resource uses.
+    fn stamp(&self) -> Stamp {
+        let version = self.resource.version().get();
+        let event = id(self.number * EVENTS_PER_RESOURCE + 1 + u128::from(version));
+        let later = i64::try_from(version).unwrap_or(i64::MAX);
+        Stamp::new(event, second(later))
+    }
+}

@@ -1,0 +1,56 @@
+//! What the broker relies on when it asks for the time and for new ids.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use uuid::{Uuid, Variant};
+
+use super::{ClockUnderTest, IdSourceUnderTest};
+use crate::Violation;
+use crate::cases::require;
+use broker_ports::IdSource;
+
+type Outcome = Result<(), Violation>;
+
+const DRAWS: usize = 10_000;
+
+pub(super) async fn the_time_is_utc(world: &dyn ClockUnderTest) -> Outcome {
+    require(world.clock().now().offset().is_utc(), "the clock shows local time")
+}
+
+pub(super) async fn time_passes(world: &dyn ClockUnderTest) -> Outcome {
+    let (before, step) = (world.clock().now(), Duration::from_millis(20));
+    world.advance(step).await;
+    require(world.clock().now() >= before + step, "time passes and the clock does not show it")
+}
+
+pub(super) async fn ids_of_resources_are_version_7(world: &dyn IdSourceUnderTest) -> Outcome {
+    let id = world.replica().provisioned_resource_id().as_uuid();
+    require(
+        id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122,
+        &format!("{id} is not a version 7 UUID"),
+    )
+}
+
+pub(super) async fn ids_of_resources_grow(world: &dyn IdSourceUnderTest) -> Outcome {
+    let source = world.replica();
+    let ids: Vec<_> = (0..DRAWS).map(|_| source.provisioned_resource_id()).collect();
+    require(ids.is_sorted_by(|a, b| a < b), "a later id sorts before an earlier one")
+}
+
+pub(super) async fn no_id_is_given_twice(world: &dyn IdSourceUnderTest) -> Outcome {
+    let ids: BTreeSet<_> = draw(&*world.replica()).collect();
+    require(ids.len() == 2 * DRAWS, "an id was given twice")
+}
+
+pub(super) async fn replicas_never_give_the_same_id(world: &dyn IdSourceUnderTest) -> Outcome {
+    let (one, other) = (world.replica(), world.replica());
+    let ids: BTreeSet<_> = draw(&*one).collect();
+    require(!draw(&*other).any(|id| ids.contains(&id)), "two replicas gave the same id")
+}
+
+/// Ids of resources and of events, in turn.
+fn draw(source: &dyn IdSource) -> impl Iterator<Item = Uuid> {
+    let pair = || [source.provisioned_resource_id().as_uuid(), source.event_id().as_uuid()];
+    (0..DRAWS).flat_map(move |_| pair())
+}

@@ -1,0 +1,136 @@
+//! Shell, touch and arm: of a worker that was cut off, nothing but a shell can still land.
+
+use broker_domain::BootstrapTokenId;
+use broker_render::{ARMED_ANNOTATION, Armed, EPOCH_ANNOTATION, PAUSED_ANNOTATION, Precondition};
+use serde_json::{Value, json};
+
+use super::ClusterUnderTest;
+use super::scene::{CANARY, Outcome, Scene, at, done};
+use crate::cases::require;
+use broker_ports::{Applied, ApplyRequest, Arming, Deleted};
+
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    at(object, &["metadata", "annotations", key])?.as_str()
+}
+
+pub(super) fn holds_token(object: &Value) -> bool {
+    at(object, &["spec", "userData"])
+        .and_then(Value::as_str)
+        .is_some_and(|document| document.contains(CANARY))
+}
+
+pub(super) async fn a_shell_is_paused_and_carries_its_epoch(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let live = scene.live(&subject).await?;
+    require(live.armed == Arming::Shell, "a shell is not read as one")?;
+    let object = live.object.expose();
+    require(annotation(object, PAUSED_ANNOTATION) == Some("true"), "a shell is not paused")?;
+    require(annotation(object, EPOCH_ANNOTATION) == Some("1"), "a shell lost its epoch")?;
+    require(at(object, &["spec", "userData"]).is_none(), "a shell carries user data")
+}
+
+pub(super) async fn a_touch_makes_every_older_request_stale(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let shell = scene.shell(&subject).await?;
+    let touched = done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
+    require(touched.resource_version != shell.resource_version, "a touch kept the version")?;
+    let live = scene.live(&subject).await?;
+    require(annotation(live.object.expose(), EPOCH_ANNOTATION) == Some("2"), "no new epoch")?;
+    let older = scene.apply(subject.shell(1)?, shell.unchanged()).await?;
+    require(older == Applied::Conflict, "a touch of an older worker still lands")?;
+    let late = scene.apply(subject.shell(1)?, Precondition::Absent).await?;
+    require(late == Applied::Conflict, "a late shell lands on a newer one")
+}
+
+pub(super) async fn an_arm_injects_and_drops_the_pause(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.armed(&subject).await?;
+    let live = scene.live(&subject).await?;
+    let expected = Arming::Armed(Armed::Token(subject.token_id));
+    require(live.armed == expected, "it is not armed with its token")?;
+    let object = live.object.expose();
+    require(holds_token(object), "the token was not injected")?;
+    require(annotation(object, PAUSED_ANNOTATION).is_none(), "an armed composite is still paused")?;
+    require(annotation(object, EPOCH_ANNOTATION).is_none(), "an armed composite keeps an epoch")
+}
+
+pub(super) async fn an_arm_lands_once(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let shell = scene.shell(&subject).await?;
+    done(scene.arm(&subject, &shell).await?)?;
+    let mut other = subject;
+    other.token_id = BootstrapTokenId::new(world.fresh_id())?;
+    let again = scene.arm(&other, &shell).await?;
+    require(again == Applied::Conflict, "a shell was armed twice")
+}
+
+pub(super) async fn an_older_arm_is_refused_after_a_touch(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let shell = scene.shell(&subject).await?;
+    done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
+    let late = scene.arm(&subject, &shell).await?;
+    require(late == Applied::Conflict, "an arm of an older worker lands after a touch")?;
+    let live = scene.live(&subject).await?;
+    require(live.armed == Arming::Shell, "a refused arm armed")?;
+    require(!holds_token(live.object.expose()), "a refused arm injected its token")
+}
+
+pub(super) async fn a_reapply_keeps_the_injected_token(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.armed(&subject).await?;
+    let live = scene.live(&subject).await?;
+    let changed = subject.with_parameters(r#"{"size":"large"}"#)?;
+    let manifest = changed.preserved(live.object.expose())?;
+    let precondition = live.object.version().unchanged();
+    let request = ApplyRequest::sealed(scene.project, manifest, precondition);
+    done(scene.cluster.apply(&request).await?)?;
+    let after = scene.live(&changed).await?;
+    require(holds_token(after.object.expose()), "a re-apply without the plaintext lost the token")?;
+    let size = at(after.object.expose(), &["spec", "parameters", "size"]);
+    require(size == Some(&json!("large")), "a re-apply changed nothing")
+}
+
+pub(super) async fn a_standalone_composite_is_armed_without_a_token(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?.standalone();
+    let shell = scene.shell(&subject).await?;
+    done(scene.apply(subject.armed()?, shell.unchanged()).await?)?;
+    let live = scene.live(&subject).await?;
+    require(live.armed == Arming::Armed(Armed::Standalone), "it is not armed as standalone")?;
+    let object = live.object.expose();
+    require(annotation(object, PAUSED_ANNOTATION).is_none(), "it is still paused")?;
+    require(at(object, &["spec", "userData"]).is_none(), "something was injected")
+}
+
+pub(super) async fn an_annotation_by_hand_is_no_shell(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let patch = json!({"metadata": {"annotations": {ARMED_ANNOTATION: "by hand"}}});
+    world.patch("kubectl", &subject.reference()?, &patch).await?;
+    let live = scene.live(&subject).await?;
+    require(live.armed == Arming::Unreadable, "an annotation by hand is read as something else")
+}
+
+pub(super) async fn a_shell_is_deleted_freely(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let shell = scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let answer = scene.delete(&reference, &shell.uid).await?;
+    require(answer == Deleted::Accepted, "the deletion of a shell is not accepted")?;
+    scene.until_gone(&reference).await
+}

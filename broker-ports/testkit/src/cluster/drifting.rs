@@ -1,0 +1,56 @@
+//! Drift: what an observation says of a composite resource that another writer changed, and of its ProviderConfig.
+
+use std::sync::Arc;
+
+use broker_render::{Precondition, ProviderConfigScope};
+use serde_json::json;
+
+use super::ClusterUnderTest;
+use super::kinds::config;
+use super::scene::{Outcome, ROUNDS, Scene, done};
+use super::subject::Subject;
+use crate::Violation;
+use broker_ports::{CachedXr, ConfigKind, ConfigPresence, OwnedKinds, OwnedQuery, SpecState};
+
+pub(super) async fn drift_and_a_missing_config_are_observed(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.composed(&subject).await?;
+    observe_until(&scene, &subject, (SpecState::AsApplied, ConfigPresence::Missing)).await?;
+    done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
+    observe_until(&scene, &subject, (SpecState::AsApplied, ConfigPresence::Present)).await?;
+    let patch = json!({"spec": {"parameters": {"size": "large"}}});
+    world.patch("another writer", &subject.reference()?, &patch).await?;
+    observe_until(&scene, &subject, (SpecState::Drifted, ConfigPresence::Present)).await?;
+    world.delete_in_background(subject.provider_config()?.reference()).await?;
+    observe_until(&scene, &subject, (SpecState::Drifted, ConfigPresence::Missing)).await
+}
+
+/// Observes a subject, with its ProviderConfig, until the cache shows what is expected.
+async fn observe_until(
+    scene: &Scene<'_>,
+    subject: &Subject,
+    expected: (SpecState, ConfigPresence),
+) -> Outcome {
+    let kind = config();
+    let listed = OwnedKinds::new(Vec::new(), vec![(kind.api_version.clone(), kind.kind.clone())]);
+    let kind = ConfigKind::new(kind.api_version, kind.kind, ProviderConfigScope::Namespaced);
+    let target = [subject.xr_target().with_config(Some(Arc::new(kind)))];
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        // An adapter follows a kind of ProviderConfig once it was listed or read.
+        scene.cluster.list_owned(&OwnedQuery::new(listed.clone())).await?;
+        if let [Ok(CachedXr::Seen { spec, config, .. })] =
+            scene.cluster.observe_many(&target).await?[..]
+        {
+            if (spec, config) == expected {
+                return Ok(());
+            }
+            last = Some((spec, config));
+        }
+        scene.world.settle().await;
+    }
+    Err(Violation::new(format!("{expected:?} stands, and {last:?} is observed")))
+}

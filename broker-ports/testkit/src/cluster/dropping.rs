@@ -1,0 +1,97 @@
+//! Promises about patience: a request that its caller drops half way happened wholly or not at all.
+//!
+//! It may still be under way, and land after whatever comes next. What it was sent on decides what it can do
+//! then, so that asking again from what is read leads to the end.
+
+use broker_render::{PAUSED_ANNOTATION, Precondition, is_applied};
+
+use super::ClusterUnderTest;
+use super::arming::{annotation, holds_token};
+use super::scene::{Outcome, ROUNDS, Scene, done};
+use crate::Violation;
+use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
+use broker_ports::{Applied, ApplyRequest, Arming, DeleteRequest, Deleted, LiveXr, XrReading};
+
+pub(super) async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    for polls in 1..=MOST_POLLS {
+        let subject = scene.machine()?;
+        let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
+        let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
+        match scene.cluster.apply(&request).await? {
+            Applied::Done(_) => require(answer.is_none(), "a name was given twice")?,
+            Applied::Conflict => {}
+            Applied::NameTaken => return Err(Violation::new("nobody else took the name")),
+        }
+        let live = scene.live(&subject).await?;
+        require(is_applied(live.object.expose(), &subject.shell(1)?), "half a shell stands")?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn an_arm_that_was_dropped_is_whole_or_nothing(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    for polls in 1..=MOST_POLLS {
+        let subject = scene.machine()?;
+        let shell = scene.shell(&subject).await?;
+        let request = ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged());
+        let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
+        let mut rounds = 0;
+        while !is_armed(&scene.live(&subject).await?)? {
+            rounds += 1;
+            require(rounds < ROUNDS, "a shell is never armed")?;
+            // Either of the two lands; the other one finds another version.
+            let seen = scene.live(&subject).await?;
+            let _ = scene.arm(&subject, seen.object.version()).await?;
+        }
+        if let Some(answer) = answer {
+            done(answer?)?;
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+/// Wholly armed, or wholly a shell.
+fn is_armed(live: &LiveXr) -> Result<bool, Violation> {
+    let object = live.object.expose();
+    let paused = annotation(object, PAUSED_ANNOTATION) == Some("true");
+    match (live.armed, paused, holds_token(object)) {
+        (Arming::Shell, true, false) => Ok(false),
+        (Arming::Armed(_), false, true) => Ok(true),
+        (armed, paused, token) => Err(Violation::new(format!(
+            "half an arm stands: {armed:?}, paused {paused}, with a token {token}"
+        ))),
+    }
+}
+
+pub(super) async fn a_deletion_that_was_dropped_still_waits(
+    world: &dyn ClusterUnderTest,
+) -> Outcome {
+    let scene = Scene::new(world).await?;
+    for polls in 1..=MOST_POLLS {
+        let subject = scene.machine()?;
+        let part = scene.composed(&subject).await?;
+        let (target, live) = (subject.reference()?, scene.live(&subject).await?);
+        let uid = live.object.version().uid.as_str();
+        let request = DeleteRequest::new(scene.project, &target, uid);
+        let answer = dropped_after(polls, scene.cluster.delete(&request)).await;
+        world.settle().await;
+        let again = scene.cluster.delete(&request).await?;
+        require(again == Deleted::Accepted, "it is gone while what it composed stands")?;
+        scene.until_deleting(&part).await?;
+        scene.let_go(&part).await?;
+        scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}

@@ -1,0 +1,284 @@
+//! Inspection: every fact by itself, known or unknown, and no secret in any.
+
+use broker_domain::{ObjectReference, ProjectId};
+use broker_render::{Precondition, namespace};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::ClusterUnderTest;
+use super::kinds::{Blueprint, core_namespace};
+use super::scene::{CANARY, FINALIZER, Outcome, ROUNDS, Scene, done};
+use crate::Violation;
+use crate::builders::second;
+use crate::cases::require;
+use broker_ports::PortError;
+use broker_ports::{ClusterEvent, ConditionStatus, NamespaceState, ObjectReport, XrReading};
+
+fn present(
+    what: &str,
+    report: broker_ports::Fact<Option<ObjectReport>>,
+) -> Result<ObjectReport, Violation> {
+    report?.ok_or_else(|| Violation::new(format!("{what} stands, but is reported as absent")))
+}
+
+pub(super) async fn every_fact_is_reported(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let part = scene.composed(&subject).await?;
+    done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
+    scene.hold(&subject.reference()?).await?;
+    let condition = json!({
+        "type": "Synced", "status": "False", "reason": "ReconcileError", "message": "it broke",
+        "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 1,
+    });
+    let patch = json!({"status": {"conditions": [condition]}});
+    world.patch_status(&subject.reference()?, &patch).await?;
+    let inspection = scene.cluster.inspect(&subject.target()?).await?;
+    require(inspection.cluster? == scene.cluster.identity().await?, "it is another cluster")?;
+    require(inspection.namespace? == NamespaceState::Active, "the namespace is not active")?;
+    require(inspection.kind_installed?, "the kind is not reported as installed")?;
+    let xr = present("the composite resource", inspection.xr)?;
+    let live = scene.live(&subject).await?;
+    require(xr.uid == live.object.version().uid, "another object is reported")?;
+    require(xr.finalizers == [FINALIZER], "the finalizers are not reported")?;
+    require(!xr.paused && xr.deleting_since.is_none(), "it is neither paused nor going")?;
+    require(xr.armed == Some(subject.token_id.to_string()), "it is armed with something else")?;
+    let composition = xr.composition.as_deref();
+    require(composition == Some("machine"), "another Composition is reported")?;
+    let [synced] = &xr.conditions[..] else {
+        return Err(Violation::new("the conditions are not reported"));
+    };
+    let said =
+        (synced.kind.as_str(), synced.status, synced.reason.as_str(), synced.message.as_str());
+    let expected = ("Synced", ConditionStatus::False, "ReconcileError", "it broke");
+    require(said == expected, "a condition is reported in other words")?;
+    require(synced.since.is_some(), "it is not said since when a condition holds")?;
+    present("the ProviderConfig", inspection.provider_config)?;
+    let mut composed = inspection.composed;
+    let (name, report) =
+        composed.pop().ok_or_else(|| Violation::new("the composed object is not reported"))?;
+    require(name == part && composed.is_empty(), "other composed objects are reported")?;
+    require(present("the composed object", report)?.finalizers == [FINALIZER], "it is not held")
+}
+
+pub(super) async fn absent_things_are_reported_as_absent(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let elsewhere = ProjectId::new(world.fresh_id())?;
+    let subject = scene.resource(Blueprint::Fleeting)?.in_project(elsewhere);
+    world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+    scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
+    let mut target = subject.target()?;
+    target.recorded = [subject.part("gone")?].into();
+    let inspection = scene.cluster.inspect(&target).await?;
+    require(inspection.namespace? == NamespaceState::Absent, "the namespace is not absent")?;
+    require(!inspection.kind_installed?, "the kind is not reported as missing")?;
+    require(inspection.xr?.is_none(), "the composite resource is not absent")?;
+    require(inspection.provider_config?.is_none(), "the ProviderConfig is not absent")?;
+    let composed = inspection.composed;
+    let gone = matches!(&composed[..], [(_, Ok(None))]);
+    require(gone, "a recorded object that is gone is not reported as that")
+}
+
+pub(super) async fn a_forbidden_fact_is_unknown(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let mut target = subject.target()?;
+    target.recorded = [subject.part("recorded")?].into();
+    let limited = world.limited_to(&[core_namespace()]).await?;
+    let inspection = limited.inspect(&target).await?;
+    require(inspection.cluster.is_ok(), "a fact that is allowed is unknown")?;
+    require(inspection.namespace.is_ok(), "a fact that is allowed is unknown")?;
+    require(inspection.xr.is_err(), "a forbidden composite resource is a known fact")?;
+    require(inspection.provider_config.is_err(), "a forbidden ProviderConfig is a known fact")?;
+    require(inspection.events.is_err(), "forbidden events are a known fact")?;
+    let unknown = matches!(&inspection.composed[..], [(_, Err(_))]);
+    require(unknown, "a forbidden composed object is a known fact")
+}
+
+pub(super) async fn many_are_inspected_as_each_by_itself(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (shell, composing, nobody) = (scene.machine()?, scene.machine()?, scene.machine()?);
+    scene.shell(&shell).await?;
+    scene.composed(&composing).await?;
+    done(scene.apply(composing.provider_config()?, Precondition::Absent).await?)?;
+    let targets = [nobody.target()?, composing.target()?, shell.target()?];
+    let limited = world.limited_to(&[core_namespace()]).await?;
+    for cluster in [&*scene.cluster, &*limited] {
+        let answers = cluster.inspect_many(&targets).await;
+        require(answers.len() == targets.len(), "there is not one answer each")?;
+        for (target, answer) in targets.iter().zip(answers) {
+            let alone = cluster.inspect(target).await?;
+            require(
+                format!("{:?}", answer?) == format!("{alone:?}"),
+                "among many another thing is said of a resource than by itself",
+            )?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn a_rival_manager_is_named(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.composed(&subject).await?;
+    let calm = scene.cluster.inspect(&subject.target()?).await?;
+    let calm = present("the composite resource", calm.xr)?;
+    require(calm.rival_managers.is_empty(), "Crossplane is called a rival")?;
+    let patch = json!({"spec": {"parameters": {"size": "large"}}});
+    world.patch("somebody", &subject.reference()?, &patch).await?;
+    let inspection = scene.cluster.inspect(&subject.target()?).await?;
+    let report = present("the composite resource", inspection.xr)?;
+    require(report.rival_managers == ["somebody"], "who changed a field of ours is not named")
+}
+
+pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let part = scene.composed(&subject).await?;
+    let condition = json!({
+        "type": "ProvisioningFailed", "status": "True", "reason": format!("Refused-{CANARY}"),
+        "message": format!("the cloud refused {CANARY}"),
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    });
+    let patch = json!({"status": {"conditions": [condition]}});
+    world.patch_status(&subject.reference()?, &patch).await?;
+    world.patch_status(&part, &patch).await?;
+    let inspection = scene.cluster.inspect(&subject.target()?).await?;
+    let text = format!("{inspection:?}");
+    require(text.contains("the cloud refused"), "the message is not reported")?;
+    require(!text.contains(CANARY), "an inspection repeats the token")?;
+    let reading = scene.read(&subject).await?;
+    require(!format!("{reading:?}").contains(CANARY), "a reading prints the token")?;
+    let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
+    require(!format!("{seen:?}").contains(CANARY), "an observation prints the token")
+}
+
+pub(super) async fn a_pause_and_a_deletion_are_reported(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.shell(&subject).await?;
+    let reference = subject.reference()?;
+    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
+    let report = present("the composite resource", report)?;
+    require(report.paused, "a shell is not reported as paused")?;
+    require(report.armed.is_none(), "a shell is reported as armed")?;
+    require(report.deleting_since.is_none(), "what stands is reported as going")?;
+    scene.hold(&reference).await?;
+    world.delete_in_background(&reference).await?;
+    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
+    let report = present("the composite resource", report)?;
+    require(report.deleting_since.is_some(), "it is not said since when it goes")?;
+    scene.let_go(&reference).await
+}
+
+pub(super) async fn a_namespace_that_goes_is_terminating(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    // Its holder keeps it, and it keeps its namespace.
+    let part = subject.part("held")?;
+    scene.create_part(&subject, &part, json!([])).await?;
+    world.remove_namespace(namespace(scene.project).as_str()).await?;
+    for _ in 0..ROUNDS {
+        let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
+        if state == NamespaceState::Terminating {
+            return scene.let_go(&part).await;
+        }
+        require(state == NamespaceState::Active, "a namespace that is held is called absent")?;
+        world.settle().await;
+    }
+    Err(Violation::new("a namespace that is being deleted is called active"))
+}
+
+pub(super) async fn composed_objects_are_found_three_ways(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    let referred = scene.composed(&subject).await?;
+    let (labelled, recorded) = (subject.part("labelled")?, subject.part("recorded")?);
+    scene.create_part(&subject, &labelled, json!([])).await?;
+    let unlabelled = |target: &ObjectReference| {
+        json!({
+            "apiVersion": target.api_version(), "kind": target.kind(), "spec": {},
+            "metadata": {"name": target.name(), "namespace": target.namespace()},
+        })
+    };
+    world.create(&recorded, &unlabelled(&recorded)).await?;
+    // Only the reference leads to this one.
+    let strip = json!({"metadata": {"labels": {"crossplane.io/composite": Value::Null}}});
+    world.patch("somebody", &referred, &strip).await?;
+    let target = subject.target()?.with_recorded([recorded.clone()].into());
+    let inspection = scene.cluster.inspect(&target).await?;
+    let mut found = Vec::new();
+    for (name, report) in inspection.composed {
+        present("a composed object", report)?;
+        found.push(name);
+    }
+    found.sort();
+    let mut expected = vec![referred, labelled, recorded];
+    expected.sort();
+    require(found == expected, "composed objects are not found in all three ways, once each")
+}
+
+/// What is said some seconds after a fixed moment.
+fn said(at: i64, message: impl Into<String>) -> ClusterEvent {
+    ClusterEvent::new(Some(second(at)), "ComposeResources", message).as_warning()
+}
+
+pub(super) async fn events_come_newest_first(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let (subject, neighbour) = (scene.machine()?, scene.machine()?);
+    for subject in [&subject, &neighbour] {
+        scene.shell(subject).await?;
+    }
+    world.say(&neighbour.reference()?, &said(25, "about a neighbour")).await?;
+    for at in [20, 10, 30] {
+        world.say(&subject.reference()?, &said(at, format!("said at {at}"))).await?;
+    }
+    let events = scene.cluster.inspect(&subject.target()?).await?.events?;
+    let expected: Vec<_> = [30, 20, 10].map(|at| said(at, format!("said at {at}"))).into();
+    require(events == expected, &format!("instead of the newest first, there is {events:?}"))
+}
+
+pub(super) async fn an_event_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
+    let scene = Scene::new(world).await?;
+    let subject = scene.machine()?;
+    scene.armed(&subject).await?;
+    let words = format!("the cloud refused {CANARY}");
+    let mut event = said(10, words);
+    event.reason = format!("Refused-{CANARY}");
+    world.say(&subject.reference()?, &event).await?;
+    let events = scene.cluster.inspect(&subject.target()?).await?.events?;
+    let text = format!("{events:?}");
+    require(text.contains("the cloud refused"), "what was said is not reported")?;
+    require(!text.contains(CANARY), "an event repeats the token")
+}
+
+/// An event as an API server stores it. That of an object without a namespace stands in `default`.
+pub(super) fn core_event(
+    about: &ObjectReference,
+    live: &Value,
+    said: &ClusterEvent,
+    id: Uuid,
+) -> Result<(ObjectReference, Value), PortError> {
+    let ClusterEvent { at, reason, message, warning, .. } = said;
+    let within = about.namespace().unwrap_or("default");
+    let reference =
+        ObjectReference::new("v1", "Event", format!("{}.{}", about.name(), id), Some(within))?;
+    let at = at.unwrap_or(OffsetDateTime::UNIX_EPOCH).format(&Rfc3339).map_err(|error| {
+        PortError::rejected("the time of an event cannot be written").with_source(error)
+    })?;
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": reference.name(), "namespace": within},
+        "involvedObject": {
+            "apiVersion": about.api_version(), "kind": about.kind(), "name": about.name(),
+            "namespace": about.namespace(), "uid": live["metadata"]["uid"],
+        },
+        "reason": reason, "message": message, "type": if *warning { "Warning" } else { "Normal" },
+        "count": 1, "firstTimestamp": at, "lastTimestamp": at,
+        "source": {"component": "contract"},
+    });
+    Ok((reference, event))
+}

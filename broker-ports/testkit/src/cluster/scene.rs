@@ -1,0 +1,235 @@
+//! What most cases begin with: a Project with its namespace, the kinds, and a resource in it.
+
+use std::sync::Arc;
+
+use broker_domain::{ObjectReference, ProjectId};
+use broker_render::{Identity, Manifest, Precondition, namespace};
+use serde_json::{Value, json};
+
+use super::kinds::{Blueprint, config, part};
+use super::subject::Subject;
+use super::{ClusterUnderTest, ServedKind};
+use crate::Violation;
+use broker_ports::PortError;
+use broker_ports::{
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, LiveXr, ObjectVersion, Reading,
+    XrReading,
+};
+
+/// The result of a case.
+pub(super) type Outcome = Result<(), Violation>;
+
+/// Must never show anywhere.
+pub(super) const CANARY: &str = "canary-5f1d7c-bootstrap-token";
+
+/// Holds whatever a case wants to keep.
+pub(super) const FINALIZER: &str = "contract.plexsphere.io/held";
+
+/// How often a case asks again before it gives up.
+pub(super) const ROUNDS: usize = 600;
+
+/// A world in which the kinds are served and a Project has its namespace.
+pub(super) struct Scene<'w> {
+    pub(super) world: &'w dyn ClusterUnderTest,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) project: ProjectId,
+}
+
+impl<'w> Scene<'w> {
+    pub(super) async fn new(world: &'w dyn ClusterUnderTest) -> Result<Self, Violation> {
+        for blueprint in
+            [Blueprint::Machine, Blueprint::Estate, Blueprint::Fleeting, Blueprint::Picky]
+        {
+            world.install(&ServedKind::Composite(blueprint.installed())).await?;
+        }
+        world.install(&ServedKind::Plain(part())).await?;
+        world.install(&ServedKind::Plain(config())).await?;
+        let project = ProjectId::new(world.fresh_id())?;
+        world.create_namespace(namespace(project).as_str()).await?;
+        Ok(Self { world, cluster: world.cluster(), project })
+    }
+
+    /// A machine that nobody asked for yet.
+    pub(super) fn machine(&self) -> Result<Subject, Violation> {
+        self.resource(Blueprint::Machine)
+    }
+
+    pub(super) fn resource(&self, blueprint: Blueprint) -> Result<Subject, Violation> {
+        let identity = Identity {
+            resource: self.world.fresh_id().try_into()?,
+            project: self.project,
+            blueprint_version: self.world.fresh_id().try_into()?,
+        };
+        Subject::new(identity, blueprint.claimed()?, self.world.fresh_id().try_into()?)
+    }
+
+    /// Applies something that holds no secret.
+    pub(super) async fn apply(
+        &self,
+        manifest: Manifest,
+        precondition: Precondition,
+    ) -> Result<Applied, PortError> {
+        self.cluster.apply(&ApplyRequest::open(self.project, manifest, precondition)).await
+    }
+
+    /// A shell of the subject, under epoch 1.
+    pub(super) async fn shell(&self, subject: &Subject) -> Result<ObjectVersion, Violation> {
+        done(self.apply(subject.shell(1)?, Precondition::Absent).await?)
+    }
+
+    /// Arms a shell with the canary token.
+    pub(super) async fn arm(
+        &self,
+        subject: &Subject,
+        shell: &ObjectVersion,
+    ) -> Result<Applied, Violation> {
+        let manifest = subject.sealed()?;
+        let request = ApplyRequest::sealed(self.project, manifest, shell.unchanged());
+        Ok(self.cluster.apply(&request).await?)
+    }
+
+    /// The subject, armed.
+    pub(super) async fn armed(&self, subject: &Subject) -> Result<ObjectVersion, Violation> {
+        let shell = self.shell(subject).await?;
+        done(self.arm(subject, &shell).await?)
+    }
+
+    /// The subject as Crossplane leaves it: armed, with a composed object that its provider holds.
+    pub(super) async fn composed(&self, subject: &Subject) -> Result<ObjectReference, Violation> {
+        let version = self.armed(subject).await?;
+        let owner = subject.reference()?;
+        let name = format!("{}-part", owner.name());
+        let part = subject.part(&name)?;
+        self.create_part(
+            subject,
+            &part,
+            json!([{
+                "apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
+                "uid": version.uid, "controller": true, "blockOwnerDeletion": true,
+            }]),
+        )
+        .await?;
+        let reference =
+            json!({"apiVersion": part.api_version(), "kind": part.kind(), "name": part.name()});
+        let references = json!({"spec": {"crossplane": {"resourceRefs": [reference]}}});
+        self.world.patch("crossplane", &owner, &references).await?;
+        Ok(part)
+    }
+
+    /// An object with the composite label of the subject.
+    pub(super) async fn create_part(
+        &self,
+        subject: &Subject,
+        part: &ObjectReference,
+        owners: Value,
+    ) -> Outcome {
+        let object = json!({
+            "apiVersion": part.api_version(),
+            "kind": part.kind(),
+            "metadata": {
+                "name": part.name(),
+                "namespace": part.namespace(),
+                "labels": {"crossplane.io/composite": subject.reference()?.name()},
+                "finalizers": [FINALIZER],
+                "ownerReferences": owners,
+            },
+            "spec": {},
+        });
+        Ok(self.world.create(part, &object).await?)
+    }
+
+    /// Takes every finalizer from an object, as whoever held it.
+    pub(super) async fn let_go(&self, target: &ObjectReference) -> Outcome {
+        Ok(self.world.patch("holder", target, &json!({"metadata": {"finalizers": []}})).await?)
+    }
+
+    /// Holds an object.
+    pub(super) async fn hold(&self, target: &ObjectReference) -> Outcome {
+        let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
+        Ok(self.world.patch("holder", target, &patch).await?)
+    }
+
+    pub(super) async fn delete(
+        &self,
+        target: &ObjectReference,
+        uid: &str,
+    ) -> Result<Deleted, PortError> {
+        self.cluster.delete(&DeleteRequest::new(self.project, target, uid)).await
+    }
+
+    pub(super) async fn read(&self, subject: &Subject) -> Result<Reading, Violation> {
+        Ok(self.cluster.read(&subject.target()?).await?)
+    }
+
+    /// The composite resource, which has to stand.
+    pub(super) async fn live(&self, subject: &Subject) -> Result<LiveXr, Violation> {
+        match self.read(subject).await?.xr {
+            XrReading::Present(live) => Ok(*live),
+            absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
+                Err(Violation::new(format!(
+                    "the composite resource stands, but is read as {absent:?}"
+                )))
+            }
+        }
+    }
+
+    /// An object past the port, which has to stand.
+    pub(super) async fn object(&self, target: &ObjectReference) -> Result<Value, Violation> {
+        let object = self.world.object(target).await?;
+        object.ok_or_else(|| Violation::new(format!("{target} is gone")))
+    }
+
+    /// Waits until an object is gone.
+    pub(super) async fn until_gone(&self, target: &ObjectReference) -> Outcome {
+        for _ in 0..ROUNDS {
+            if self.world.object(target).await?.is_none() {
+                return Ok(());
+            }
+            self.world.settle().await;
+        }
+        Err(Violation::new(format!("{target} never goes")))
+    }
+
+    /// Waits until an object is being deleted.
+    pub(super) async fn until_deleting(&self, target: &ObjectReference) -> Outcome {
+        for _ in 0..ROUNDS {
+            let object = self.object(target).await?;
+            if object["metadata"].get("deletionTimestamp").is_some() {
+                return Ok(());
+            }
+            self.world.settle().await;
+        }
+        Err(Violation::new(format!("{target} is never deleted")))
+    }
+
+    /// Waits until the composite resource is read in another way than before.
+    pub(super) async fn until_read(
+        &self,
+        subject: &Subject,
+        wanted: impl Fn(&XrReading) -> bool + Send + Sync,
+    ) -> Outcome {
+        for _ in 0..ROUNDS {
+            if wanted(&self.read(subject).await?.xr) {
+                return Ok(());
+            }
+            self.world.settle().await;
+        }
+        let last = self.read(subject).await?.xr;
+        Err(Violation::new(format!("the composite resource stays {last:?}")))
+    }
+}
+
+/// The version at which an apply was done.
+pub(super) fn done(applied: Applied) -> Result<ObjectVersion, Violation> {
+    match applied {
+        Applied::Done(version) => Ok(version),
+        lost @ (Applied::Conflict | Applied::NameTaken) => {
+            Err(Violation::new(format!("an apply whose precondition holds is answered {lost:?}")))
+        }
+    }
+}
+
+/// What stands in an object at a path of keys.
+pub(super) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, key| value.get(key))
+}

@@ -1,0 +1,144 @@
+//! One resource, and what the broker would render for it.
+
+use std::sync::Arc;
+
+use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
+use broker_render::catalog::ComposedKind;
+use broker_render::{
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
+    Manifest, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    inject_bootstrap, namespace, preserve_injection, provider_config, xr,
+};
+use secrecy::SecretString;
+use serde_json::Value;
+
+use super::kinds::part;
+use super::scene::CANARY;
+use crate::Violation;
+use broker_ports::{Target, XrTarget};
+
+/// One resource, and everything that is rendered for it.
+pub(super) struct Subject {
+    pub(super) identity: Identity,
+    xrd: Arc<Xrd>,
+    parameters: Parameters,
+    mesh_role: MeshRole,
+    tags: CloudTags,
+    pub(super) token_id: BootstrapTokenId,
+}
+
+impl Subject {
+    /// A Node of a kind, with the token that it would be armed with.
+    pub(super) fn new(
+        identity: Identity,
+        xrd: Arc<Xrd>,
+        token_id: BootstrapTokenId,
+    ) -> Result<Self, Violation> {
+        Ok(Self {
+            identity,
+            xrd,
+            parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#)?,
+            mesh_role: MeshRole::Node,
+            tags: CloudTags::default(),
+            token_id,
+        })
+    }
+
+    pub(super) fn standalone(mut self) -> Self {
+        self.mesh_role = MeshRole::Standalone;
+        self
+    }
+
+    /// With parameter values: canonical JSON.
+    pub(super) fn with_parameters(mut self, json: &str) -> Result<Self, Violation> {
+        self.parameters = Parameters::from_canonical_json(json)?;
+        Ok(self)
+    }
+
+    /// The same name in another Project.
+    pub(super) fn in_project(mut self, project: ProjectId) -> Self {
+        self.identity.project = project;
+        self
+    }
+
+    pub(super) fn xr_target(&self) -> XrTarget {
+        let Identity { resource, project, .. } = self.identity;
+        XrTarget::new(resource, project, Arc::clone(&self.xrd))
+    }
+
+    pub(super) fn target(&self) -> Result<Target, Violation> {
+        let part = part();
+        let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
+        Ok(Target::new(self.xr_target(), Some(self.config_reference()?)).composing([kind]))
+    }
+
+    pub(super) fn config_reference(&self) -> Result<ObjectReference, Violation> {
+        Ok(self.provider_config()?.reference().clone())
+    }
+
+    pub(super) fn reference(&self) -> Result<ObjectReference, Violation> {
+        Ok(self.xr_target().reference()?)
+    }
+
+    pub(super) fn xrd(&self) -> Arc<Xrd> {
+        Arc::clone(&self.xrd)
+    }
+
+    /// A composed object of that name, in the Project's namespace.
+    pub(super) fn part(&self, name: &str) -> Result<ObjectReference, Violation> {
+        let (part, home) = (part(), namespace(self.identity.project));
+        Ok(ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str()))?)
+    }
+
+    pub(super) fn xr(&self) -> Result<Xr<'_>, Violation> {
+        Ok(xr(&XrInput {
+            xrd: &self.xrd,
+            composition: CompositionName::new("machine")?,
+            injection_strategy: InjectionStrategy::CloudInitUserData,
+            mesh_role: self.mesh_role,
+            identity: self.identity,
+            parameters: &self.parameters,
+            tags: &self.tags,
+        })?)
+    }
+
+    pub(super) fn shell(&self, epoch: u64) -> Result<Manifest, Violation> {
+        Ok(self.xr()?.shell(epoch))
+    }
+
+    /// Armed, without the injection.
+    pub(super) fn armed(&self) -> Result<Manifest, Violation> {
+        let armed = match self.mesh_role {
+            MeshRole::Node => Armed::Token(self.token_id),
+            MeshRole::Standalone => Armed::Standalone,
+        };
+        Ok(self.xr()?.armed(&armed))
+    }
+
+    /// Armed with the canary token.
+    pub(super) fn sealed(&self) -> Result<SealedManifest, Violation> {
+        Ok(inject_bootstrap(
+            &self.xr()?,
+            &Bootstrap {
+                token_id: self.token_id,
+                token: &SecretString::from(CANARY),
+                api_url: &ApiUrl::new("https://api.plexsphere.example")?,
+                agent: &Agent::default(),
+            },
+        )?)
+    }
+
+    /// Armed with whatever stands.
+    pub(super) fn preserved(&self, live: &Value) -> Result<SealedManifest, Violation> {
+        Ok(preserve_injection(live, &self.xr()?, self.token_id)?)
+    }
+
+    pub(super) fn provider_config(&self) -> Result<Manifest, Violation> {
+        Ok(provider_config(&ProviderConfigInput {
+            profile: &ProviderProfile::of(&Provider::new("contract")?),
+            identity: self.identity,
+            endpoint: r#"{"region":"here"}"#,
+            secret_name: "cloud-credentials-0000000000000000",
+        })?)
+    }
+}

@@ -1,0 +1,109 @@
+//! Answers that are given again, and arguments that outlive their call, where `Clone` is not enough.
+
+use broker_domain::{Change, ObjectReference, ProjectId};
+
+use broker_ports::Attribution;
+use broker_ports::LeaseEpoch;
+use broker_ports::{DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
+use broker_ports::{FailureClass, PortError};
+use broker_ports::{ListPage, SweepPage, UnreadableRow, Write};
+
+/// [`Write`], owned.
+pub(super) struct KeptWrite {
+    change: Change,
+    epoch: Option<LeaseEpoch>,
+    by: Attribution,
+    event_data: Option<String>,
+}
+
+impl KeptWrite {
+    pub(super) fn of(write: &Write<'_>) -> Self {
+        let Write { change, epoch, by, event_data, .. } = *write;
+        let event_data = event_data.map(str::to_owned);
+        Self { change: change.clone(), epoch, by: by.clone(), event_data }
+    }
+
+    pub(super) fn lend(&self) -> Write<'_> {
+        let Self { change, epoch, by, event_data } = self;
+        let mut write = Write::by_caller(change, by);
+        write.epoch = *epoch;
+        write.event_data = event_data.as_deref();
+        write
+    }
+}
+
+/// [`DeleteRequest`], owned.
+pub(super) struct KeptDelete {
+    project: ProjectId,
+    target: ObjectReference,
+    uid: String,
+}
+
+impl KeptDelete {
+    pub(super) fn of(request: &DeleteRequest<'_>) -> Self {
+        let DeleteRequest { project, target, uid, .. } = *request;
+        Self { project, target: target.clone(), uid: uid.to_owned() }
+    }
+
+    pub(super) fn lend(&self) -> DeleteRequest<'_> {
+        let Self { project, target, uid } = self;
+        DeleteRequest::new(*project, target, uid)
+    }
+}
+
+/// The answers of a batch.
+#[expect(clippy::ptr_arg, reason = "a copy is made of what a method returns, and that is a vector")]
+pub(super) fn batch<T: Clone>(answers: &Vec<Result<T, PortError>>) -> Vec<Result<T, PortError>> {
+    answers.iter().map(|answer| answer.as_ref().map_err(error).cloned()).collect()
+}
+
+/// A page of resources.
+pub(super) fn list_page(page: &ListPage) -> ListPage {
+    let ListPage { resources, unreadable: odd, next, watermark, .. } = page;
+    ListPage::new(resources.clone(), *next, *watermark).beside(unreadable(odd))
+}
+
+/// A page of compact rows.
+pub(super) fn sweep_page(page: &SweepPage) -> SweepPage {
+    let SweepPage { rows, unreadable: odd, next, now, .. } = page;
+    SweepPage::new(rows.clone(), *next, *now).beside(unreadable(odd))
+}
+
+fn unreadable(rows: &[UnreadableRow]) -> Vec<UnreadableRow> {
+    rows.iter().map(|row| UnreadableRow::new(row.id, error(&row.error))).collect()
+}
+
+/// A live object is not copied, for it may hold a token; a stale read is the one thing that needs to.
+pub(super) fn reading(reading: &Reading) -> Reading {
+    let Reading { cluster, xr, provider_config, recorded, labelled, .. } = reading;
+    let xr = match xr {
+        XrReading::Present(live) => XrReading::Present(Box::new(live_xr(live))),
+        XrReading::Absent => XrReading::Absent,
+        XrReading::NamespaceAbsent => XrReading::NamespaceAbsent,
+        XrReading::KindAbsent => XrReading::KindAbsent,
+    };
+    let config = provider_config.as_ref().map(live_object);
+    Reading::new(cluster.clone(), xr, config, recorded.clone(), labelled.clone())
+}
+
+fn live_xr(live: &LiveXr) -> LiveXr {
+    let LiveXr { object, status, armed, references, .. } = live;
+    LiveXr::new(live_object(object), status.clone(), *armed, references.clone())
+}
+
+fn live_object(object: &LiveObject) -> LiveObject {
+    LiveObject::new(object.version().clone(), object.expose().clone())
+}
+
+fn error(error: &PortError) -> PortError {
+    let message = error.to_string();
+    let copy = match error.class() {
+        FailureClass::Rejected => PortError::rejected(message),
+        FailureClass::Transient => PortError::transient(message),
+        FailureClass::Unknown => PortError::unknown(message),
+    };
+    match error.retry_after() {
+        Some(wait) => copy.with_retry_after(wait),
+        None => copy,
+    }
+}

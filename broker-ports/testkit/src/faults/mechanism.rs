@@ -1,0 +1,266 @@
+//! The one place where calls go wrong; what the ports add is delegation.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+
+use super::plan::{Answered, Fault, Late};
+use super::{Faults, Fired};
+use broker_ports::{PortError, PortName};
+
+/// A port that can be wrapped: implemented for `dyn` of each, and for nothing else.
+pub trait FaultyPort: Send + Sync + 'static + sealed::Sealed {
+    /// Which port it is.
+    #[doc(hidden)]
+    const PORT: PortName;
+    /// What can go wrong.
+    #[doc(hidden)]
+    const METHODS: &'static [Method];
+
+    /// The same port, with faults.
+    #[doc(hidden)]
+    fn decorate(port: Arc<Self>, faults: Faults) -> Arc<Self>;
+}
+
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
+/// A method that can go wrong.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Method {
+    pub(super) name: &'static str,
+    pub(super) may_be_stale: bool,
+    pub(super) may_change: bool,
+}
+
+/// A port in its wrapping.
+pub(super) struct Faulty<P: ?Sized> {
+    inner: Arc<P>,
+    faults: Faults,
+    /// The [`Past`] of each question, where a stale answer may be wanted.
+    answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
+}
+
+/// What was true, as far as anybody asked.
+struct Past<T> {
+    latest: T,
+    /// What was true before that.
+    before: Option<T>,
+}
+
+type Answer<T> = Result<T, PortError>;
+
+/// A method and its arguments.
+type Question = (&'static str, String);
+
+impl<P: FaultyPort + ?Sized> Faulty<P> {
+    pub(super) fn new(inner: Arc<P>, faults: Faults) -> Self {
+        Self { inner, faults, answers: Mutex::default() }
+    }
+
+    pub(super) const fn inner(&self) -> &Arc<P> {
+        &self.inner
+    }
+
+    /// What a call is about, if anybody wants to know.
+    pub(super) fn about(&self, what: impl FnOnce() -> String) -> Option<String> {
+        self.faults.0.plan.remembers().then(what)
+    }
+
+    /// A call that may change something. `now` performs it for this caller, `later` makes a request of it
+    /// that outlives the caller.
+    pub(super) async fn write<T, F>(
+        &self,
+        method: Method,
+        about: Option<String>,
+        now: impl Fn() -> F + Send,
+        later: impl FnOnce() -> BoxFuture<'static, Answer<T>> + Send,
+    ) -> Answer<T>
+    where
+        F: Future<Output = Answer<T>> + Send,
+        T: Send + 'static,
+    {
+        let (_, fired) = self.faults.count(P::PORT, method, about);
+        let Some(fired) = fired else { return now().await };
+        let lost = || Err(PortError::unknown(format!("fault: {fired}")));
+        if fired.fault != Fault::StaleRead {
+            self.faults.record(fired);
+        }
+        match fired.fault {
+            Fault::BeforeEffect => Err(PortError::transient(format!("fault: {fired}"))),
+            Fault::AfterEffect => {
+                let _lost = now().await;
+                lost()
+            }
+            Fault::Delay { by, late: Late::Never } => {
+                tokio::time::sleep(by).await;
+                lost()
+            }
+            Fault::Delay { by, late: Late::Lands } => {
+                let under_way = UnderWay { fired, faults: &self.faults, request: Some(later()) };
+                tokio::time::sleep(by).await;
+                under_way.arrive().await
+            }
+            Fault::Duplicate { answered } => twice(answered, now).await,
+            // Nothing that changes something is answered from memory.
+            Fault::StaleRead => now().await,
+        }
+    }
+
+    /// A call that changes nothing and whose answer can be given again.
+    pub(super) async fn read<T, F>(
+        &self,
+        method: Method,
+        about: Option<String>,
+        question: impl FnOnce() -> String + Send,
+        copy: fn(&T) -> T,
+        now: impl Fn() -> F + Send,
+    ) -> Answer<T>
+    where
+        F: Future<Output = Answer<T>> + Send,
+        T: Debug + Send + 'static,
+    {
+        if !self.faults.0.plan.has_stale_reads() {
+            return self.ask(method, about, now).await;
+        }
+        let key = (method.name, question());
+        let (nth, fired) = self.faults.count(P::PORT, method, about);
+        let answer = match fired {
+            Some(fired) if fired.fault != Fault::StaleRead => self.answer(fired, now).await,
+            Some(_) | None => now().await,
+        };
+        let Ok(truth) = &answer else { return answer };
+        let Some(stale) = self.remember(key, truth, copy) else { return answer };
+        self.faults.lock().stale.insert((P::PORT, method.name, nth));
+        match fired {
+            Some(fired) if fired.fault == Fault::StaleRead => {
+                self.faults.record(fired);
+                Ok(stale)
+            }
+            Some(_) | None => answer,
+        }
+    }
+
+    /// A call that changes nothing.
+    pub(super) async fn ask<T, F>(
+        &self,
+        method: Method,
+        about: Option<String>,
+        now: impl Fn() -> F + Send,
+    ) -> Answer<T>
+    where
+        F: Future<Output = Answer<T>> + Send,
+        T: Send + 'static,
+    {
+        match self.faults.count(P::PORT, method, about).1 {
+            Some(fired) => self.answer(fired, now).await,
+            None => now().await,
+        }
+    }
+
+    /// The same faults as with a write, but whatever is lost is only `Transient`: nothing can have happened.
+    async fn answer<T, F>(&self, fired: Fired, now: impl Fn() -> F + Send) -> Answer<T>
+    where
+        F: Future<Output = Answer<T>> + Send,
+        T: Send + 'static,
+    {
+        let lost = || Err(PortError::transient(format!("fault: {fired}")));
+        if fired.fault != Fault::StaleRead {
+            self.faults.record(fired);
+        }
+        match fired.fault {
+            Fault::BeforeEffect => lost(),
+            Fault::AfterEffect => {
+                let _lost = now().await;
+                lost()
+            }
+            Fault::Delay { by, late } => {
+                tokio::time::sleep(by).await;
+                match late {
+                    Late::Never => lost(),
+                    Late::Lands => now().await,
+                }
+            }
+            Fault::Duplicate { answered } => twice(answered, now).await,
+            Fault::StaleRead => now().await,
+        }
+    }
+
+    /// Remembers an answer; answers what was true before it.
+    fn remember<T: Debug + Send + 'static>(
+        &self,
+        key: Question,
+        truth: &T,
+        copy: fn(&T) -> T,
+    ) -> Option<T> {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let past = answers.entry(key).or_insert_with(|| {
+            Box::new(Past { latest: copy(truth), before: None }) as Box<dyn Any + Send>
+        });
+        let past = past.downcast_mut::<Past<T>>()?;
+        if format!("{:?}", past.latest) != format!("{truth:?}") {
+            past.before = Some(std::mem::replace(&mut past.latest, copy(truth)));
+        }
+        past.before.as_ref().map(copy)
+    }
+}
+
+async fn twice<T, F>(answered: Answered, now: impl Fn() -> F + Send) -> Answer<T>
+where
+    F: Future<Output = Answer<T>> + Send,
+    T: Send,
+{
+    let first = now().await;
+    let second = now().await;
+    match answered {
+        Answered::First => first,
+        Answered::Second => second,
+    }
+}
+
+impl Faults {
+    /// Counts a call, and says which it is and what should go wrong with it.
+    fn count(&self, port: PortName, method: Method, about: Option<String>) -> (u64, Option<Fired>) {
+        let mut state = self.lock();
+        let calls = state.calls.entry((port, method.name)).or_default();
+        *calls += 1;
+        let nth = *calls;
+        if let Some(about) = about {
+            state.about.insert((port, method.name, nth), about);
+        }
+        let fault = if state.healed { None } else { self.0.plan.decide(port, method, nth) };
+        (nth, fault.map(|fault| Fired { port, method: method.name, nth, fault }))
+    }
+
+    fn record(&self, fired: Fired) {
+        self.lock().log.push(fired);
+    }
+}
+
+/// A request on its way to the other side. If its caller is dropped first it goes adrift.
+struct UnderWay<'a, T: Send + 'static> {
+    fired: Fired,
+    faults: &'a Faults,
+    request: Option<BoxFuture<'static, Answer<T>>>,
+}
+
+impl<T: Send + 'static> UnderWay<'_, T> {
+    async fn arrive(mut self) -> Answer<T> {
+        self.request.take().expect("it arrives once").await
+    }
+}
+
+impl<T: Send + 'static> Drop for UnderWay<'_, T> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let unheard = Box::pin(async move { drop(request.await) });
+            self.faults.lock().adrift.push_back((self.fired, unheard));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Delegation: one line per method of every port, which says whether it changes something.
+//!
+//! - `write` may change something. Its arguments say how they are kept for a request that outlives the call,
+//!   and how they are then lent: `= kept => lent`; what is copied needs neither.
+//! - `kinds` is a `write` whose first argument says which one: each kind counts as a method of its own.
+//! - `read` changes nothing, and its answer can be given again, by `Clone` or by a function of ours.
+//! - `ask` changes nothing, and its answer cannot be given again.
+//!
+//! `about` is what tells a call from others of its method, for whoever counts them apart.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, ClusterId, ProjectId,
+    ProvisionedResource, ProvisionedResourceId, RequestId, ResourceId, Version,
+};
+
+use super::Faults;
+use super::answers::{self, KeptDelete, KeptWrite};
+use super::mechanism::{Faulty, FaultyPort, Method, sealed};
+use broker_ports::{
+    Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
+    AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
+    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Consumer,
+    Created, CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure, DryRun,
+    Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
+    LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
+    NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId,
+    PeerResolver, Permit, PermitRequest, PortError, PortName, PurgeRequest, Reading, Released,
+    Replaced, Replacement, Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry,
+    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
+    TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
+};
+
+/// What can be called on a port. The seams of the mesh go by the name of the port that they make up.
+pub(super) fn methods_of(port: PortName) -> Vec<Method> {
+    let methods: &[&[Method]] = match port {
+        PortName::Repository => &[<dyn Repository>::METHODS, &WRITES],
+        PortName::Schedule => &[<dyn Schedule>::METHODS],
+        PortName::Outbox => &[<dyn Outbox>::METHODS],
+        PortName::Cluster => &[<dyn Cluster>::METHODS],
+        PortName::TokenIssuer => &[<dyn TokenIssuer>::METHODS],
+        PortName::NodeDeregistrar => &[
+            <dyn NodeDeregistrar>::METHODS,
+            <dyn TokenReader>::METHODS,
+            <dyn PeerResolver>::METHODS,
+            <dyn PeerCommander>::METHODS,
+        ],
+        PortName::BlueprintResolver => &[<dyn BlueprintResolver>::METHODS],
+        PortName::CloudResolver => &[<dyn CloudResolver>::METHODS],
+        PortName::CredentialResolver => &[<dyn CredentialResolver>::METHODS],
+        PortName::AssignmentReader => &[<dyn AssignmentReader>::METHODS],
+        PortName::LabelTagResolver => &[<dyn LabelTagResolver>::METHODS],
+        PortName::AuditSink => &[<dyn AuditSink>::METHODS],
+        PortName::EventSink => &[<dyn EventSink>::METHODS],
+        // They neither wait nor fail.
+        PortName::Clock | PortName::IdSource => &[],
+    };
+    let mut methods = methods.concat();
+    methods.retain(|method| method.name != "write");
+    methods
+}
+
+/// The kinds of [`Repository::write`].
+const WRITES: [Method; 6] = [
+    changing(WriteKind::Phase.as_str()),
+    changing(WriteKind::Token.as_str()),
+    changing(WriteKind::Closed.as_str()),
+    changing(WriteKind::Substrate.as_str()),
+    changing(WriteKind::DeletionIntent.as_str()),
+    changing(WriteKind::Retry.as_str()),
+];
+
+/// A call that may change something.
+const fn changing(name: &'static str) -> Method {
+    Method { name, may_be_stale: false, may_change: true }
+}
+
+macro_rules! faulty_port {
+    ($trait:ident as $name:ident {
+        $($kind:ident $method:ident(
+            $($arg:ident: $ty:ty $(= $keep:expr => $lend:expr)?),*
+        ) -> $answer:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
+    }) => {
+        impl sealed::Sealed for dyn $trait {}
+
+        impl FaultyPort for dyn $trait {
+            const PORT: PortName = PortName::$name;
+            const METHODS: &'static [Method] = &[$(method!($kind $method)),+];
+
+            fn decorate(port: Arc<Self>, faults: Faults) -> Arc<Self> {
+                Arc::new(Faulty::new(port, faults))
+            }
+        }
+
+        #[async_trait]
+        impl $trait for Faulty<dyn $trait> {
+            $(async fn $method(&self, $($arg: $ty),*) -> Result<$answer, PortError> {
+                let port = self;
+                let about = about!(port $(, $about)?);
+                call!($kind port, about, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
+            })+
+        }
+    };
+}
+
+macro_rules! method {
+    (write $method:ident) => {
+        changing(stringify!($method))
+    };
+    (kinds $method:ident) => {
+        changing(stringify!($method))
+    };
+    (read $method:ident) => {
+        Method { name: stringify!($method), may_be_stale: true, may_change: false }
+    };
+    (ask $method:ident) => {
+        Method { name: stringify!($method), may_be_stale: false, may_change: false }
+    };
+}
+
+macro_rules! about {
+    ($port:ident) => {
+        None
+    };
+    ($port:ident, $about:expr) => {
+        $port.about(|| $about)
+    };
+}
+
+macro_rules! call {
+    (write $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
+        call!(changing changing(stringify!($method)), $port, $about, $method($($arg $(= $keep => $lend)?),*))
+    };
+    (kinds $port:ident, $about:ident, $method:ident($which:ident, $($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
+        call!(changing changing($which.as_str()), $port, $about, $method($which, $($arg $(= $keep => $lend)?),*))
+    };
+    (changing $called:expr, $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
+        $port
+            .write(
+                $called,
+                $about,
+                || $port.inner().$method($($arg),*),
+                || {
+                    let inner = Arc::clone($port.inner());
+                    $(let $arg = or!($arg $(, $keep)?);)*
+                    Box::pin(async move { inner.$method($(or!($arg $(, $lend)?)),*).await })
+                },
+            )
+            .await
+    };
+    (read $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
+        call!(read $port, $about, $method($($arg),*) copied by Clone::clone)
+    };
+    (read $port:ident, $about:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {
+        $port
+            .read(
+                method!(read $method),
+                $about,
+                || format!("{:?}", ($($arg,)*)),
+                $copy,
+                || $port.inner().$method($($arg),*),
+            )
+            .await
+    };
+    (ask $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
+        $port.ask(method!(ask $method), $about, || $port.inner().$method($($arg),*)).await
+    };
+}
+
+macro_rules! or {
+    ($arg:ident) => {
+        $arg
+    };
+    ($arg:ident, $instead:expr) => {
+        $instead
+    };
+}
+
+faulty_port!(Repository as Repository {
+    write create(admitted: &Admitted = admitted.clone() => &admitted) -> Created;
+    read get_by_id(id: ProvisionedResourceId) -> Option<ProvisionedResource>;
+    read get_in_project(
+        project: ProjectId,
+        id: ProvisionedResourceId
+    ) -> Option<ProvisionedResource>;
+    read get_by_request(project: ProjectId, request: &RequestId) -> Option<StoredRequest>;
+    read list(query: &ListQuery) -> ListPage, copied by answers::list_page;
+    read sweep_page(query: &SweepQuery) -> SweepPage, copied by answers::sweep_page;
+    kinds write(kind: WriteKind, write: &Write<'_> = KeptWrite::of(write) => &write.lend()) -> Written;
+    write replace(replacement: &Replacement = replacement.clone() => &replacement) -> Replaced;
+    read history(id: ProvisionedResourceId) -> Vec<AuditRecord>;
+    write scrub_audit(id: ProvisionedResourceId, by: &Attribution = by.clone() => &by) -> u64;
+    write purge_deleted(
+        request: &PurgeRequest = *request => &request
+    ) -> Vec<ProvisionedResourceId>;
+});
+
+faulty_port!(Schedule as Schedule {
+    write claim(request: &ClaimRequest = request.clone() => &request) -> Vec<Lease>;
+    write release(
+        lease: &Lease = lease.clone() => &lease,
+        seen: Version,
+        outcome: &PassOutcome = outcome.clone() => &outcome
+    ) -> Released;
+    write schedule(id: ProvisionedResourceId, due: Due) -> bool;
+    read entry(id: ProvisionedResourceId) -> Option<ScheduleEntry>;
+    write set_paused(
+        id: ProvisionedResourceId,
+        paused: bool,
+        by: &Attribution = by.clone() => &by
+    ) -> bool;
+    read brakes(cluster: &ClusterId) -> Vec<Brake>;
+    write set_brake(
+        cluster: &ClusterId = cluster.clone() => &cluster,
+        brake: &Brake = brake.clone() => &brake,
+        by: &Attribution = by.clone() => &by
+    ) -> ();
+    write release_brake(release: &BrakeRelease = release.clone() => &release) -> bool;
+    write permit(request: &PermitRequest = request.clone() => &request) -> Permit;
+    read accepted_losses(cluster: &ClusterId) -> BTreeSet<Loss>;
+    ask wakeups() -> Wakeups;
+});
+
+faulty_port!(Outbox as Outbox {
+    write claim_events(request: &ClaimEvents = request.clone() => &request) -> Vec<ClaimedEvent>;
+    write acknowledge_event(claim: &EventClaim = claim.clone() => &claim) -> Acknowledged;
+    write delay_event(
+        claim: &EventClaim = claim.clone() => &claim,
+        wait: Duration,
+        failure: DeliveryFailure
+    ) -> Acknowledged;
+    write set_aside_event(
+        claim: &EventClaim = claim.clone() => &claim,
+        reason: &str = reason.to_owned() => &reason
+    ) -> Acknowledged;
+    write resume_events(
+        id: ProvisionedResourceId,
+        how: Resume,
+        by: &Attribution = by.clone() => &by
+    ) -> Option<SetAside>;
+    write purge_events(retention: Duration, limit: PageSize) -> u64;
+    read backlog() -> Backlog;
+    read set_aside_events(of: EventsOf, limit: PageSize) -> Vec<SetAsideOf>;
+});
+
+faulty_port!(Cluster as Cluster {
+    read identity() -> ClusterId;
+    read observe_many(
+        targets: &[XrTarget]
+    ) -> Vec<Result<CachedXr, PortError>>, copied by answers::batch;
+    read read(target: &Target) -> Reading, copied by answers::reading;
+    ask inspect(target: &Target) -> Inspection;
+    write apply(
+        request: &ApplyRequest = request.handle() => &request
+    ) -> Applied, about request.target().kind().to_owned();
+    ask dry_run(request: &ApplyRequest) -> DryRun;
+    write delete(
+        request: &DeleteRequest<'_> = KeptDelete::of(request) => &request.lend()
+    ) -> Deleted, about request.target.kind().to_owned();
+    read list_owned(query: &OwnedQuery) -> OwnedPage;
+    ask hints() -> Hints;
+});
+
+faulty_port!(TokenIssuer as TokenIssuer {
+    write issue(request: &IssueRequest = *request => &request) -> Issue;
+    write close(resource: ProvisionedResourceId) -> ();
+    read state(token: BootstrapTokenId) -> Option<TokenState>;
+    read ttl_window() -> TtlWindow;
+});
+
+faulty_port!(NodeDeregistrar as NodeDeregistrar {
+    write deregister(token: BootstrapTokenId) -> ();
+    read node_registered(token: BootstrapTokenId) -> bool;
+    read nodes_registered(
+        tokens: &[BootstrapTokenId]
+    ) -> Vec<Result<bool, PortError>>, copied by answers::batch;
+});
+
+faulty_port!(TokenReader as NodeDeregistrar {
+    read consumers(tokens: &[BootstrapTokenId]) -> Vec<Option<Consumer>>;
+});
+
+faulty_port!(PeerResolver as NodeDeregistrar {
+    read live_peer(node: NodeId) -> Option<PeerId>;
+});
+
+faulty_port!(PeerCommander as NodeDeregistrar {
+    write retire(node: NodeId, peer: Option<PeerId>) -> Retired;
+});
+
+faulty_port!(BlueprintResolver as BlueprintResolver {
+    read resolve(id: BlueprintVersionId) -> Option<Arc<BlueprintVersionView>>;
+});
+
+faulty_port!(CloudResolver as CloudResolver {
+    read resolve(id: CloudId) -> Option<CloudView>;
+});
+
+faulty_port!(CredentialResolver as CredentialResolver {
+    read resolve(project: ProjectId, id: CloudCredentialId) -> Option<CredentialView>;
+});
+
+faulty_port!(AssignmentReader as AssignmentReader {
+    read read(project: ProjectId) -> Option<NamespaceObservation>;
+});
+
+faulty_port!(LabelTagResolver as LabelTagResolver {
+    read resolve(project: ProjectId, resource: ResourceId) -> Option<ResourceView>;
+    read resolve_many(
+        resources: &[(ProjectId, ResourceId)]
+    ) -> Vec<Result<Option<ResourceView>, PortError>>, copied by answers::batch;
+});
+
+faulty_port!(AuditSink as AuditSink {
+    write record(entry: &AuditEntry = entry.clone() => &entry) -> ();
+});
+
+faulty_port!(EventSink as EventSink {
+    write deliver(envelope: &Envelope = envelope.clone() => &envelope) -> ();
+});

@@ -1,0 +1,191 @@
+//! What the chained deregistrar relies on: one seam after the other.
+
+use broker_domain::BootstrapTokenId;
+use futures_util::future;
+use uuid::Uuid;
+
+use super::{SeamsUnderTest, unknown_token};
+use crate::Violation;
+use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
+use broker_ports::{Consumer, NodeId, PeerId, Retired};
+
+type Outcome = Result<(), Violation>;
+
+pub(super) async fn consumers_answer_in_order(world: &dyn SeamsUnderTest) -> Outcome {
+    let (one, gone) = (world.enrolled_token().await?, world.enrolled_token().await?);
+    let gone_node = node_of(world, gone).await?;
+    retired(world, gone_node, None, Retired::Done).await?;
+    let tokens = [gone, world.issued_token().await?, one, unknown_token()?, one];
+    let consumers = world.tokens().consumers(&tokens).await?;
+    let marks: Vec<_> = consumers.iter().map(|c| c.map(|consumer| consumer.deregistered)).collect();
+    require(
+        marks == [Some(true), None, Some(false), None, Some(false)],
+        &format!("the consumers are {consumers:?}"),
+    )?;
+    require(consumers[2] == consumers[4], "one token has two consumers")?;
+    require(consumers[0].map(|c| c.node) == Some(gone_node), "a Node changed its id")
+}
+
+pub(super) async fn a_live_peer_is_found(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    require(world.peers().live_peer(node).await?.is_none(), "a Node has a Peer before it joined")?;
+    let peer = join(world, token, node).await?;
+    require(
+        world.peers().live_peer(node).await? == Some(peer),
+        "the same Peer has another id the second time",
+    )?;
+    world.leave(token).await?;
+    require(world.peers().live_peer(node).await?.is_none(), "a Peer that went away is live")
+}
+
+pub(super) async fn retire_drains_the_named_peer_and_marks(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    let peer = join(world, token, node).await?;
+    retired(world, node, Some(peer), Retired::Done).await?;
+    require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
+    marked(world, token, true).await
+}
+
+pub(super) async fn retire_without_a_peer_marks(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    retired(world, node_of(world, token).await?, None, Retired::Done).await?;
+    marked(world, token, true).await
+}
+
+pub(super) async fn retire_with_a_peer_that_is_gone_marks(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    let peer = join(world, token, node).await?;
+    world.leave(token).await?;
+    retired(world, node, Some(peer), Retired::Done).await?;
+    marked(world, token, true).await
+}
+
+pub(super) async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    let peer = join(world, token, node).await?;
+    for named in [Some(peer), Some(peer), None] {
+        retired(world, node, named, Retired::Done).await?;
+        marked(world, token, true).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn retire_that_was_dropped_is_finished_by_the_next(
+    world: &dyn SeamsUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let token = world.enrolled_token().await?;
+        let node = node_of(world, token).await?;
+        let peer = join(world, token, node).await?;
+        let answer = dropped_after(polls, world.commander().retire(node, Some(peer))).await;
+        retired(world, node, Some(peer), Retired::Done).await?;
+        require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
+        marked(world, token, true).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTest) -> Outcome {
+    for round in 0..8 {
+        let token = world.enrolled_token().await?;
+        let node = node_of(world, token).await?;
+        let agent = world.join(token);
+        let leave = world.commander().retire(node, None);
+        let (joined, left) = if round % 2 == 0 {
+            future::join(agent, leave).await
+        } else {
+            let (left, joined) = future::join(leave, agent).await;
+            (joined, left)
+        };
+        let (joined, left) = (joined?, left?);
+        require(joined == (left == Retired::PeerAppeared), "both won, or both lost")?;
+        marked(world, token, !joined).await?;
+        require(world.has_peer(token).await? == joined, "the loser's word holds")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn retire_leaves_a_node_whose_peer_was_not_named(
+    world: &dyn SeamsUnderTest,
+) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    // Nobody saw a Peer; it appears before the command.
+    join(world, token, node).await?;
+    retired(world, node, None, Retired::PeerAppeared).await?;
+    marked(world, token, false).await?;
+    require(world.has_peer(token).await?, "a Peer that was not named was drained")
+}
+
+pub(super) async fn retire_leaves_a_node_whose_peer_is_another(
+    world: &dyn SeamsUnderTest,
+) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    let seen = join(world, token, node).await?;
+    world.leave(token).await?;
+    let now = join(world, token, node).await?;
+    // A mesh that keeps a Node's Peer over a reboot has no other one to appear; somebody else's will do.
+    let other = if seen == now { PeerId::new(Uuid::from_u128(0x00dd))? } else { seen };
+    retired(world, node, Some(other), Retired::PeerAppeared).await?;
+    marked(world, token, false).await?;
+    require(world.has_peer(token).await?, "a Peer that was not named was drained")
+}
+
+pub(super) async fn a_marked_node_gets_no_peer(world: &dyn SeamsUnderTest) -> Outcome {
+    let token = world.enrolled_token().await?;
+    let node = node_of(world, token).await?;
+    retired(world, node, None, Retired::Done).await?;
+    require(!world.join(token).await?, "a marked Node joined")?;
+    require(world.peers().live_peer(node).await?.is_none(), "a marked Node has a live Peer")
+}
+
+pub(super) async fn node_of(
+    world: &dyn SeamsUnderTest,
+    token: BootstrapTokenId,
+) -> Result<NodeId, Violation> {
+    Ok(consumer(world, token).await?.node)
+}
+
+async fn consumer(
+    world: &dyn SeamsUnderTest,
+    token: BootstrapTokenId,
+) -> Result<Consumer, Violation> {
+    let consumers = world.tokens().consumers(&[token]).await?;
+    let [Some(consumer)] = consumers[..] else {
+        return Err(Violation::new(format!("the consumer of a consumed token is {consumers:?}")));
+    };
+    Ok(consumer)
+}
+
+async fn marked(world: &dyn SeamsUnderTest, token: BootstrapTokenId, expected: bool) -> Outcome {
+    let marked = consumer(world, token).await?.deregistered;
+    require(marked == expected, &format!("the mark of the Node is {marked}"))
+}
+
+pub(super) async fn join(
+    world: &dyn SeamsUnderTest,
+    token: BootstrapTokenId,
+    node: NodeId,
+) -> Result<PeerId, Violation> {
+    require(world.join(token).await?, "a Node that enrolled may not join")?;
+    let peer = world.peers().live_peer(node).await?;
+    peer.ok_or_else(|| Violation::new("a Node that joined has no live Peer"))
+}
+
+async fn retired(
+    world: &dyn SeamsUnderTest,
+    node: NodeId,
+    peer: Option<PeerId>,
+    expected: Retired,
+) -> Outcome {
+    let retired = world.commander().retire(node, peer).await?;
+    require(retired == expected, &format!("retire answered {retired:?}, not {expected:?}"))
+}

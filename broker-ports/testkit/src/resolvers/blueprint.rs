@@ -1,0 +1,168 @@
+//! What admission and every pass rely on when they look up a blueprint.
+
+use broker_domain::MeshRole;
+use broker_render::InjectionStrategy;
+
+use super::{BlueprintResolverUnderTest, RawBlueprint, nobodys};
+use crate::Violation;
+use crate::cases::{require, require_outage};
+use broker_ports::BlueprintVersionView;
+use broker_ports::{FailureClass, PortError};
+
+type Outcome = Result<(), Violation>;
+
+const READABLE: RawBlueprint = RawBlueprint {
+    xrd: "apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata:
+  name: machines.contract.example.org
+spec:
+  group: contract.example.org
+  names: {kind: Machine, plural: machines}
+  scope: Namespaced
+  versions:
+    - name: v1alpha1
+      served: true
+      referenceable: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                userData: {type: string}
+                parameters:
+                  type: object
+                  properties:
+                    size: {type: string}
+",
+    composition: "apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: contract-machine}
+",
+    parameter_schema: r#"{"parameters":[{"name":"size","type":"string","default":"small"}]}"#,
+    injection_strategy: InjectionStrategy::CloudInitUserData,
+    mesh_role: MeshRole::Node,
+};
+
+const UNREADABLE_XRD: RawBlueprint = RawBlueprint {
+    xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
+    ..READABLE
+};
+
+const UNREADABLE_COMPOSITION: RawBlueprint =
+    RawBlueprint { composition: "kind: Composition\nmetadata: {name: Not A Name}\n", ..READABLE };
+
+const UNREADABLE_SCHEMA: RawBlueprint =
+    RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE };
+
+pub(super) async fn a_published_version_is_found(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let standalone = RawBlueprint {
+        injection_strategy: InjectionStrategy::HelmValues,
+        mesh_role: MeshRole::Standalone,
+        ..READABLE
+    };
+    for blueprint in [READABLE, standalone] {
+        let id = world.publish(&blueprint).await?;
+        let Some(view) = world.resolver().resolve(id).await? else {
+            return Err(Violation::new("a published version is not found"));
+        };
+        let BlueprintVersionView { id: found, xrd, parameter_schema, .. } = &*view;
+        require(*found == id, "the version that was found is another one")?;
+        require(
+            (xrd.group(), xrd.kind(), xrd.version())
+                == ("contract.example.org", "Machine", "v1alpha1"),
+            "the XRD is not the one that was published",
+        )?;
+        require(
+            view.composition.as_str() == "contract-machine",
+            "the Composition is not the one that was published",
+        )?;
+        let parameters = parameter_schema.validate("{}")?;
+        require(
+            parameters.as_json() == r#"{"size":"small"}"#,
+            "the schema is not the one that was published",
+        )?;
+        require(
+            view.injection_strategy == blueprint.injection_strategy
+                && view.mesh_role == blueprint.mesh_role,
+            "strategy or role are not those that were published",
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_version_that_was_not_published_is_none(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let found = world.resolver().resolve(nobodys()?).await?;
+    require(found.is_none(), "a version that was not published is found")
+}
+
+pub(super) async fn a_version_whose_xrd_does_not_parse_is_rejected(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    refused(world, &UNREADABLE_XRD).await
+}
+
+pub(super) async fn a_version_whose_composition_does_not_parse_is_rejected(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    refused(world, &UNREADABLE_COMPOSITION).await
+}
+
+pub(super) async fn a_version_whose_schema_does_not_parse_is_rejected(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    refused(world, &UNREADABLE_SCHEMA).await
+}
+
+pub(super) async fn an_unreadable_version_concerns_nobody_else(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let broken = world.publish(&UNREADABLE_XRD).await?;
+    let sound = world.publish(&READABLE).await?;
+    for _ in 0..2 {
+        require(world.resolver().resolve(broken).await.is_err(), "it is readable after all")?;
+        let found = world.resolver().resolve(sound).await?;
+        require(found.is_some(), "a readable version is not found beside an unreadable one")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_catalog_that_is_cut_off_never_answers_with_absence(
+    world: &dyn BlueprintResolverUnderTest,
+) -> Outcome {
+    let id = world.publish(&READABLE).await?;
+    world.cut_off().await?;
+    // Nobody asked for it before: a version does not change, so one that was read may be remembered.
+    require_outage(world.resolver().resolve(id).await, "a version that nobody read yet")
+}
+
+/// It exists, so it is not absent; it will not get better, so it is not transient; and the reason is in
+/// the domain's own words.
+async fn refused(world: &dyn BlueprintResolverUnderTest, blueprint: &RawBlueprint) -> Outcome {
+    let id = world.publish(blueprint).await?;
+    match world.resolver().resolve(id).await {
+        Ok(found) => Err(Violation::new(format!(
+            "a version that cannot be read is {}",
+            if found.is_some() { "found" } else { "called absent" }
+        ))),
+        Err(error) => rejected(&error),
+    }
+}
+
+pub(super) fn rejected(error: &PortError) -> Outcome {
+    require(
+        error.class() == FailureClass::Rejected,
+        &format!("what cannot be read is {}, not rejected", error.class()),
+    )?;
+    let reason = error.domain().map(broker_domain::Error::reason);
+    require(
+        reason == Some("invalid_input"),
+        &format!("the domain error behind the rejection is {reason:?}"),
+    )
+}

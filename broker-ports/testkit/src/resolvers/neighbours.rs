@@ -1,0 +1,327 @@
+//! What the broker relies on when it looks up clouds, credentials, assignments and labels.
+
+use std::collections::BTreeMap;
+
+use broker_domain::{ClusterId, ProjectId, ResourceId};
+use broker_render::Provider;
+
+use super::blueprint::rejected;
+use super::{
+    AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
+    LabelTagResolverUnderTest, nobodys,
+};
+use crate::Violation;
+use crate::cases::{require, require_outage};
+use broker_ports::{NamespaceObservation, ResourceView};
+
+type Outcome = Result<(), Violation>;
+
+pub(super) async fn a_cloud_is_found(world: &dyn CloudResolverUnderTest) -> Outcome {
+    let provider = Provider::new("hetzner")?;
+    let clouds = [
+        world.add(&provider, r#"{"region":"fsn1"}"#).await?,
+        world.add(&provider, r#"{"region":"nbg1"}"#).await?,
+    ];
+    for cloud in clouds {
+        let found = world.resolver().resolve(cloud.id).await?;
+        let same = found.as_ref().is_some_and(|found| {
+            found.id == cloud.id
+                && found.provider == cloud.provider
+                && json(&found.endpoint) == json(&cloud.endpoint)
+        });
+        require(same, &format!("instead of {cloud:?}, {found:?} is found"))?;
+    }
+    Ok(())
+}
+
+/// A store may keep a document and not its text.
+fn json(text: &str) -> Option<serde_json::Value> {
+    serde_json::from_str(text).ok()
+}
+
+pub(super) async fn a_cloud_that_does_not_exist_is_none(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let found = world.resolver().resolve(nobodys()?).await?;
+    require(found.is_none(), "a cloud that does not exist is found")
+}
+
+pub(super) async fn a_cloud_that_cannot_be_read_is_rejected(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
+    if !world.spoil(cloud.id).await? {
+        return Ok(());
+    }
+    match world.resolver().resolve(cloud.id).await {
+        Ok(found) => Err(Violation::new(format!("a cloud that cannot be read is {found:?}"))),
+        Err(error) => rejected(&error),
+    }
+}
+
+pub(super) async fn an_unreadable_cloud_concerns_nobody_else(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let provider = Provider::new("hetzner")?;
+    let (broken, sound) = (world.add(&provider, "{}").await?, world.add(&provider, "{}").await?);
+    if !world.spoil(broken.id).await? {
+        return Ok(());
+    }
+    for _ in 0..2 {
+        require(world.resolver().resolve(broken.id).await.is_err(), "it is readable after all")?;
+        let found = world.resolver().resolve(sound.id).await?;
+        require(found.is_some(), "a readable cloud is not found beside an unreadable one")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn an_inventory_that_is_cut_off_never_answers_with_absence(
+    world: &dyn CloudResolverUnderTest,
+) -> Outcome {
+    let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(cloud.id).await, "a cloud")
+}
+
+pub(super) async fn an_assigned_credential_is_found(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let (one, other) = (world.project().await?, world.project().await?);
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    for project in [one, other] {
+        world.assign(project, credential.id).await?;
+        let found = world.resolver().resolve(project, credential.id).await?;
+        require(
+            found.as_ref() == Some(&credential),
+            &format!("instead of {credential:?}, {found:?} is found"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_credential_that_does_not_exist_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let found = world.resolver().resolve(project, nobodys()?).await?;
+    require(found.is_none(), "a credential that does not exist is found")
+}
+
+pub(super) async fn a_credential_that_nobody_was_assigned_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    let found = world.resolver().resolve(project, credential.id).await?;
+    require(found.is_none(), "a credential that no project was assigned is found")
+}
+
+pub(super) async fn a_credential_of_another_project_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let (owner, stranger) = (world.project().await?, world.project().await?);
+    let (theirs, ours) =
+        (world.add("kv", "clouds/one").await?, world.add("kv", "clouds/two").await?);
+    world.assign(owner, theirs.id).await?;
+    world.assign(stranger, ours.id).await?;
+    // Asked for by its owner before, so that whoever caches by credential alone is found out.
+    world.resolver().resolve(owner, theirs.id).await?;
+    let found = world.resolver().resolve(stranger, theirs.id).await?;
+    require(found.is_none(), "a credential leaks into a project that was not assigned it")
+}
+
+pub(super) async fn a_credential_that_was_withdrawn_is_none(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    world.assign(project, credential.id).await?;
+    world.resolver().resolve(project, credential.id).await?;
+    world.withdraw(project, credential.id).await?;
+    let found = world.resolver().resolve(project, credential.id).await?;
+    require(found.is_none(), "a credential that was withdrawn is found")
+}
+
+pub(super) async fn credentials_that_are_cut_off_are_never_absent(
+    world: &dyn CredentialResolverUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let credential = world.add("kv", "clouds/hetzner").await?;
+    world.assign(project, credential.id).await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(project, credential.id).await, "a credential")
+}
+
+pub(super) async fn a_project_that_was_not_placed_is_none(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    for project in [world.project().await?, nobodys()?] {
+        let found = world.reader().read(project).await?;
+        require(found.is_none(), "a project that was not placed has a namespace")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_placed_project_has_its_namespace(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    for ready in [true, false] {
+        let project = world.project().await?;
+        let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found.as_ref() == Some(&namespace),
+            &format!("instead of {namespace:?}, {found:?} is read"),
+        )?;
+    }
+    Ok(())
+}
+
+/// A Project moves to another cluster, and to a platform that names none.
+pub(super) async fn assignment_names_its_cluster(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+    let project = world.project().await?;
+    let unnamed = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
+    let named = |uid| ClusterId::new(uid).map(|cluster| unnamed.clone().on_cluster(cluster));
+    for namespace in [named("uid-1")?, named("uid-2")?, unnamed.clone()] {
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found.as_ref() == Some(&namespace),
+            &format!("instead of {namespace:?}, {found:?} is read"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+    let project = world.project().await?;
+    for ready in [false, true, false] {
+        let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
+        world.place(project, &namespace).await?;
+        let found = world.reader().read(project).await?;
+        require(
+            found == Some(namespace),
+            &format!("a change of readiness to {ready} is not seen"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn an_assignment_that_is_cut_off_is_never_absent(
+    world: &dyn AssignmentReaderUnderTest,
+) -> Outcome {
+    let project = world.project().await?;
+    let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
+    world.place(project, &namespace).await?;
+    world.cut_off().await?;
+    require_outage(world.reader().read(project).await, "an assignment")
+}
+
+pub(super) async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let labels = labels(&[("team", "payments"), ("tier", "gold")]);
+    let resource = world.resource(&labels).await?;
+    require_labels(world, resource, labels).await
+}
+
+pub(super) async fn a_resource_without_labels_has_none(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let resource = world.resource(&BTreeMap::new()).await?;
+    require_labels(world, resource, BTreeMap::new()).await
+}
+
+pub(super) async fn resource_absent_is_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let (project, _) = world.resource(&labels(&[("team", "payments")])).await?;
+    let found = world.resolver().resolve(project, nobodys()?).await?;
+    require(found.is_none(), &format!("a resource that does not exist is {found:?}"))
+}
+
+/// The answers are those for a Resource that does not exist, alone and among many.
+pub(super) async fn resource_of_another_project_is_none(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let (own, bare) = world.resource(&BTreeMap::new()).await?;
+    let (other, labelled) = world.resource(&labels(&[("team", "payments")])).await?;
+    let foreign = [(own, labelled), (other, bare), (nobodys()?, labelled)];
+    for (project, resource) in foreign {
+        let found = world.resolver().resolve(project, resource).await?;
+        require(found.is_none(), &format!("another project finds {found:?}"))?;
+    }
+    for found in world.resolver().resolve_many(&foreign).await? {
+        let found = found?;
+        require(found.is_none(), &format!("another project finds {found:?} among many"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn labels_stay_with_their_resource(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let (one, other) = (labels(&[("team", "payments")]), labels(&[("team", "search")]));
+    let resources = [(world.resource(&one).await?, one), (world.resource(&other).await?, other)];
+    for (resource, labels) in resources {
+        require_labels(world, resource, labels).await?;
+    }
+    Ok(())
+}
+
+/// Many questions get one answer each, in their order, also for a Resource that occurs twice, has no labels, belongs
+/// to another Project or does not exist.
+pub(super) async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+    let one = world.resource(&labels(&[("team", "payments"), ("tier", "gold")])).await?;
+    let other = world.resource(&labels(&[("team", "search")])).await?;
+    let bare = world.resource(&BTreeMap::new()).await?;
+    world.keep(other.1, &labels(&[("cost-centre", "4711")])).await?;
+    let asked = [other, bare, one, (one.0, nobodys()?), (one.0, other.1), other];
+    let answers = world.resolver().resolve_many(&asked).await?;
+    require(answers.len() == asked.len(), &format!("{} answers to six questions", answers.len()))?;
+    for ((project, resource), answer) in asked.into_iter().zip(answers) {
+        let (alone, answer) = (world.resolver().resolve(project, resource).await?, answer?);
+        require(answer == alone, &format!("{answer:?} among many, {alone:?} alone"))?;
+    }
+    let none = world.resolver().resolve_many(&[]).await?;
+    require(none.is_empty(), "no question has answers")
+}
+
+pub(super) async fn labels_that_do_not_propagate_stay_here(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let follow = labels(&[("team", "payments")]);
+    let resource = world.resource(&follow).await?;
+    world.keep(resource.1, &labels(&[("cost-centre", "4711")])).await?;
+    require_labels(world, resource, follow).await?;
+    let quiet = world.resource(&BTreeMap::new()).await?;
+    world.keep(quiet.1, &labels(&[("cost-centre", "4711")])).await?;
+    require_labels(world, quiet, BTreeMap::new()).await
+}
+
+pub(super) async fn labels_that_are_cut_off_are_never_empty(
+    world: &dyn LabelTagResolverUnderTest,
+) -> Outcome {
+    let (project, resource) = world.resource(&labels(&[("team", "payments")])).await?;
+    world.cut_off().await?;
+    require_outage(world.resolver().resolve(project, resource).await, "a look at labels")?;
+    match world.resolver().resolve_many(&[(project, resource)]).await {
+        Ok(answers) => {
+            require(!answers.is_empty(), "nobody could be asked, and there is no answer")?;
+            let what = "a look at the labels of many";
+            answers.into_iter().try_for_each(|answer| require_outage(answer, what))
+        }
+        failed @ Err(_) => require_outage(failed, "a look at the labels of many"),
+    }
+}
+
+async fn require_labels(
+    world: &dyn LabelTagResolverUnderTest,
+    (project, resource): (ProjectId, ResourceId),
+    labels: BTreeMap<String, String>,
+) -> Outcome {
+    let found = world.resolver().resolve(project, resource).await?;
+    let expected = Some(ResourceView::new(labels));
+    require(found == expected, &format!("instead of {expected:?}, {found:?} is found"))
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}

@@ -1,0 +1,114 @@
+//! Promises of `record`.
+
+use broker_domain::Phase;
+use futures_util::future::try_join_all;
+
+use super::bench::{HOUR, same};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{attribution, id, project, resource};
+use crate::cases::{require, require_outage};
+use broker_ports::{AuditAction, AuditEntry};
+
+fn entry(action: AuditAction) -> AuditEntry {
+    AuditEntry::new(action, attribution()).in_project(project(1)).about(id(1))
+}
+
+pub(super) async fn a_line_is_kept_as_it_was_recorded(world: &dyn StoreUnderTest) -> Outcome {
+    world.stored(&resource().ready()).await?;
+    let mut line = entry(AuditAction::NodeDeregister).with_event_data("as Jane said");
+    line.previous_phase = Some(Phase::Deregistering);
+    line.new_phase = Some(Phase::Deprovisioning);
+    line.failed_step = Some(Phase::Enrolling);
+    world.audit().record(&line).await?;
+    let kept = world.last_line(id(1)).await?;
+    same("the line is", &kept.entry, &line)?;
+    same(
+        "it is of no write, and so of no version and epoch",
+        &(kept.version, kept.epoch),
+        &(None, None),
+    )
+}
+
+pub(super) async fn every_action_is_kept(world: &dyn StoreUnderTest) -> Outcome {
+    for action in AuditAction::ALL {
+        world.audit().record(&entry(*action)).await?;
+    }
+    same("the audit says", &world.actions(id(1)).await?, &AuditAction::ALL.to_vec())
+}
+
+pub(super) async fn lines_keep_their_order_among_those_of_writes(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let builder = resource().provisioning();
+    world.know(&builder.declaration()).await?;
+    let _ = world.repository().create(&builder.admitted()).await?;
+    world.audit().record(&entry(AuditAction::SubstrateApply)).await?;
+    for (kind, change) in &builder.life().then {
+        world.commit(*kind, change).await?;
+    }
+    world.audit().record(&entry(AuditAction::TokenIssue)).await?;
+    let expected = vec![
+        AuditAction::Declared,
+        AuditAction::SubstrateApply,
+        AuditAction::PhaseChanged,
+        AuditAction::TokenIssue,
+    ];
+    same("the audit says", &world.actions(builder.id()).await?, &expected)
+}
+
+pub(super) async fn a_line_about_no_resource_is_kept(world: &dyn StoreUnderTest) -> Outcome {
+    let refused = AuditEntry::new(AuditAction::DeclarationRefused, attribution());
+    let of_project = refused.clone().in_project(project(1));
+    for line in [&refused, &of_project] {
+        world.audit().record(line).await?;
+    }
+    let kept: Vec<_> = world.audit_trail().await?.into_iter().map(|line| line.entry).collect();
+    same("the audit is", &kept, &vec![refused, of_project])
+}
+
+pub(super) async fn a_line_about_an_unknown_resource_is_kept(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    world.audit().record(&entry(AuditAction::SubstrateDelete)).await?;
+    same("the audit says", &world.actions(id(1)).await?, &vec![AuditAction::SubstrateDelete])
+}
+
+pub(super) async fn what_is_recorded_twice_has_two_lines(world: &dyn StoreUnderTest) -> Outcome {
+    for _ in 0..2 {
+        world.audit().record(&entry(AuditAction::TokenIssue)).await?;
+    }
+    let actions = world.actions(id(1)).await?;
+    same("the audit says", &actions, &vec![AuditAction::TokenIssue, AuditAction::TokenIssue])
+}
+
+pub(super) async fn lines_recorded_at_once_have_places_of_their_own(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let lines: Vec<_> = (1..=16)
+        .map(|number| AuditEntry::new(AuditAction::TokenIssue, attribution()).about(id(number)))
+        .collect();
+    try_join_all(lines.iter().map(|line| world.audit().record(line))).await?;
+    let trail = world.audit_trail().await?;
+    let ordered = trail.windows(2).all(|pair| pair[0].sequence < pair[1].sequence);
+    require(ordered, "two lines have one place, or they are out of order")?;
+    let mut about: Vec<_> = trail.into_iter().filter_map(|line| line.entry.resource).collect();
+    about.sort_unstable();
+    same("there are lines about", &about, &(1..=16).map(id).collect())
+}
+
+pub(super) async fn a_line_has_the_time_of_the_store(world: &dyn StoreUnderTest) -> Outcome {
+    world.audit().record(&entry(AuditAction::TokenIssue)).await?;
+    world.advance(HOUR).await?;
+    world.audit().record(&entry(AuditAction::SubstrateApply)).await?;
+    let history = world.repository().history(id(1)).await?;
+    let [first, second] = &history[..] else {
+        return Err(Violation::new(format!("there are {} lines", history.len())));
+    };
+    require(second.at >= first.at + HOUR / 2, "a line's time is not when it was stored")
+}
+
+pub(super) async fn an_audit_that_is_cut_off_says_so(world: &dyn StoreUnderTest) -> Outcome {
+    world.cut_off().await?;
+    require_outage(world.audit().record(&entry(AuditAction::TokenIssue)).await, "record")
+}

@@ -1,0 +1,276 @@
+//! Promises of brakes and permits: how much is destroyed automatically, at the most.
+
+use std::time::Duration;
+
+use broker_domain::{ProvisionedResource, Version};
+use futures_util::future::try_join_all;
+
+use super::bench::{HOUR, deletion, fresh_stamp, is_due, same, went_well, went_wrong};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{attribution, cluster, project, resource, second, xr_uid};
+use crate::cases::require;
+use broker_ports::AuditAction;
+use broker_ports::Lease;
+use broker_ports::{
+    Allowance, Brake, BrakeRelease, Loss, Lost, PassOutcome, Permit, PermitRequest,
+};
+use broker_ports::{PageSize, PurgeRequest, WriteKind};
+
+/// Two permits an hour, whatever the fleet.
+const TWO: Allowance = Allowance { least: 2, percent: 0, most: 20, within: HOUR };
+
+fn brake(absent: u64) -> Brake {
+    Brake::new(absent, 100, second(3))
+}
+
+fn lost(uid: u128) -> Lost {
+    Lost::Xr(xr_uid(uid))
+}
+
+fn request(stored: &ProvisionedResource, lease: &Lease, lost: Lost) -> PermitRequest {
+    let version = stored.version();
+    PermitRequest::new(lease.clone(), version, cluster(1), lost, TWO, attribution())
+}
+
+fn release(accepted: Vec<Loss>) -> BrakeRelease {
+    BrakeRelease::new(cluster(1), None, accepted, attribution())
+}
+
+/// A resource that was applied and is held by a worker.
+struct Held {
+    stored: ProvisionedResource,
+    lease: Lease,
+}
+
+impl Held {
+    async fn numbered(world: &dyn StoreUnderTest, number: u128) -> Result<Self, Violation> {
+        let in_project = resource().numbered(number).in_project(project(1 + number % 2));
+        let stored = world.stored(&in_project.with_substrate()).await?;
+        let lease = world.hold("a", stored.id()).await?;
+        Ok(Self { stored, lease })
+    }
+
+    async fn permit(&self, world: &dyn StoreUnderTest, lost: Lost) -> Result<Permit, Violation> {
+        Ok(world.schedule().permit(&request(&self.stored, &self.lease, lost)).await?)
+    }
+}
+
+pub(super) async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    same("at first the brakes are", &schedule.brakes(&cluster(1)).await?, &vec![])?;
+    let of_project = brake(7).of_project(project(2));
+    schedule.set_brake(&cluster(1), &of_project, &attribution()).await?;
+    schedule.set_brake(&cluster(1), &brake(11), &attribution()).await?;
+    let both = vec![brake(11), of_project];
+    same("the brakes are", &schedule.brakes(&cluster(1)).await?, &both)?;
+    same("the other cluster's are", &schedule.brakes(&cluster(2)).await?, &vec![])?;
+    let mut elsewhere = release(Vec::new());
+    elsewhere.cluster = cluster(2);
+    same("no brake is released", &schedule.release_brake(&elsewhere).await?, &false)?;
+    same("the brakes are", &schedule.brakes(&cluster(1)).await?, &both)?;
+    same("one is released", &schedule.release_brake(&release(Vec::new())).await?, &true)?;
+    same("the brakes are", &schedule.brakes(&cluster(1)).await?, &both[1..].to_vec())
+}
+
+pub(super) async fn a_second_brake_keeps_the_first(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    for absent in [11, 99] {
+        schedule.set_brake(&cluster(1), &brake(absent), &attribution()).await?;
+    }
+    same("the brakes are", &schedule.brakes(&cluster(1)).await?, &vec![brake(11)])
+}
+
+pub(super) async fn a_brake_is_audited_where_it_changes(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    schedule.release_brake(&release(Vec::new())).await?;
+    for _ in 0..2 {
+        schedule.set_brake(&cluster(1), &brake(11), &attribution()).await?;
+    }
+    for _ in 0..2 {
+        schedule.release_brake(&release(Vec::new())).await?;
+    }
+    schedule.set_brake(&cluster(1), &brake(1).of_project(project(2)), &attribution()).await?;
+    let trail = world.audit_trail().await?;
+    let said: Vec<_> = trail.iter().map(|line| (line.entry.project, line.entry.action)).collect();
+    let expected = vec![
+        (None, AuditAction::BrakeSet),
+        (None, AuditAction::BrakeReleased),
+        (Some(project(2)), AuditAction::BrakeSet),
+    ];
+    same("the audit says", &said, &expected)
+}
+
+pub(super) async fn permits_stay_within_the_allowance(world: &dyn StoreUnderTest) -> Outcome {
+    let mut answers = Vec::new();
+    let mut held = Vec::new();
+    for number in 1..=3 {
+        let one = Held::numbered(world, number).await?;
+        answers.push(one.permit(world, lost(number)).await?);
+        held.push(one);
+    }
+    same("permits", &answers, &vec![Permit::Granted, Permit::Granted, Permit::OverBudget])?;
+    world.advance(HOUR * 2).await?;
+    same("a window later", &held[2].permit(world, lost(3)).await?, &Permit::Granted)
+}
+
+pub(super) async fn permits_at_once_stay_within_the_allowance(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let mut requests = Vec::new();
+    for number in 1..=12 {
+        let Held { stored, lease } = Held::numbered(world, number).await?;
+        requests.push(request(&stored, &lease, lost(number)));
+    }
+    let asked = requests.iter().map(|request| world.schedule().permit(request));
+    let answers = try_join_all(asked).await?;
+    let granted = answers.iter().filter(|permit| **permit == Permit::Granted).count();
+    same("so many permits were handed out", &granted, &2)
+}
+
+pub(super) async fn the_allowance_grows_with_what_was_applied(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    // Half of the fleet. One that was never applied and one on its way down do not count.
+    let half = Allowance { least: 0, percent: 50, most: 20, within: HOUR };
+    world.stored(&resource().numbered(8)).await?;
+    world.stored(&resource().numbered(9).with_substrate().deregistering()).await?;
+    let mut held = Vec::new();
+    for number in 1..=4 {
+        held.push(Held::numbered(world, number).await?);
+    }
+    let mut answers = Vec::new();
+    for (one, number) in held.iter().zip(1..) {
+        let mut request = request(&one.stored, &one.lease, lost(number));
+        request.allowance = half;
+        answers.push(world.schedule().permit(&request).await?);
+    }
+    let expected = vec![Permit::Granted, Permit::Granted, Permit::OverBudget, Permit::OverBudget];
+    same("permits", &answers, &expected)
+}
+
+pub(super) async fn a_loss_is_permitted_once_and_reused(world: &dyn StoreUnderTest) -> Outcome {
+    let one = Held::numbered(world, 1).await?;
+    for _ in 0..3 {
+        same("a retry", &one.permit(world, lost(1)).await?, &Permit::Granted)?;
+    }
+    let actions = world.actions(one.stored.id()).await?;
+    let lines = actions.iter().filter(|action| **action == AuditAction::PermitTaken).count();
+    same("so many lines tell of it", &lines, &1)?;
+    same("the next loss", &one.permit(world, lost(2)).await?, &Permit::Granted)?;
+    same("and one more", &one.permit(world, lost(3)).await?, &Permit::OverBudget)?;
+    // A permit that was not used leaves the budget, and is charged again when it is asked for.
+    world.advance(HOUR * 2).await?;
+    let answers = [
+        one.permit(world, lost(1)).await?,
+        one.permit(world, lost(4)).await?,
+        one.permit(world, lost(2)).await?,
+    ];
+    let expected = [Permit::Granted, Permit::Granted, Permit::OverBudget];
+    same("a window later, permits", &answers, &expected)
+}
+
+/// What came back after its loss was accepted counts when it is lost again.
+pub(super) async fn acceptance_ends_when_the_composite_stands(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let schedule = world.schedule();
+    let Held { stored, lease } = Held::numbered(world, 1).await?;
+    let loss = Loss { resource: stored.id(), lost: lost(1) };
+    let accepted = async || schedule.accepted_losses(&cluster(1)).await.map(|all| all.len());
+    let stands = PassOutcome::Stands { due_in: None };
+    schedule.release_brake(&release(vec![loss])).await?;
+    world.give_back(&lease, stored.version(), &stands).await?;
+    same("accepted since the claim are", &accepted().await?, &1)?;
+    for (outcome, left) in [(went_well(), 1), (went_wrong(), 1), (stands, 0)] {
+        let lease = world.hold("b", stored.id()).await?;
+        world.give_back(&lease, stored.version(), &outcome).await?;
+        same("accepted losses are", &accepted().await?, &left)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_brake_grants_nothing_in_its_reach(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
+    same("before", &first.permit(world, lost(1)).await?, &Permit::Granted)?;
+    let of_project = brake(6).of_project(first.stored.project_id());
+    schedule.set_brake(&cluster(1), &of_project, &attribution()).await?;
+    same("a held Project", &first.permit(world, lost(1)).await?, &Permit::Braked)?;
+    same("another Project", &second.permit(world, lost(2)).await?, &Permit::Granted)?;
+    schedule.set_brake(&cluster(1), &brake(6), &attribution()).await?;
+    same("a held cluster", &second.permit(world, lost(2)).await?, &Permit::Braked)?;
+    schedule.release_brake(&release(Vec::new())).await?;
+    same("after the release", &second.permit(world, lost(2)).await?, &Permit::Granted)?;
+    same("the Project", &first.permit(world, lost(1)).await?, &Permit::Braked)
+}
+
+pub(super) async fn an_accepted_loss_is_due_and_needs_no_permit(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let schedule = world.schedule();
+    schedule.set_brake(&cluster(1), &brake(6), &attribution()).await?;
+    let mut accepted = Vec::new();
+    for number in 1..=4 {
+        let Held { stored, lease } = Held::numbered(world, number).await?;
+        world.give_back(&lease, stored.version(), &went_wrong()).await?;
+        accepted.push(Loss { resource: stored.id(), lost: lost(number) });
+    }
+    schedule.release_brake(&release(accepted.clone())).await?;
+    let listed = schedule.accepted_losses(&cluster(1)).await?;
+    same("accepted are", &listed, &accepted.iter().cloned().collect())?;
+    same("elsewhere are", &schedule.accepted_losses(&cluster(2)).await?.len(), &0)?;
+    for loss in accepted {
+        let entry = world.entry(loss.resource).await?;
+        require(is_due(&entry), "an accepted loss is not due")?;
+        same("failed attempts are", &entry.attempts, &0)?;
+        let lease = world.hold("b", loss.resource).await?;
+        let stored = world.get(loss.resource).await?;
+        let permit = schedule.permit(&request(&stored, &lease, loss.lost)).await?;
+        same("an accepted loss", &permit, &Permit::Granted)?;
+    }
+    for (number, expected) in [(5, Permit::Granted), (6, Permit::Granted), (7, Permit::OverBudget)]
+    {
+        let one = Held::numbered(world, number).await?;
+        same("a loss that was not accepted", &one.permit(world, lost(number)).await?, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    let one = Held::numbered(world, 1).await?;
+    let mut stale = request(&one.stored, &one.lease, lost(1));
+    stale.seen = Version::FIRST;
+    same("another version", &schedule.permit(&stale).await?, &Permit::Stale)?;
+    let mut late = request(&one.stored, &one.lease, lost(1));
+    world.give_back(&one.lease, one.stored.version(), &went_wrong()).await?;
+    world.hold("b", one.stored.id()).await?;
+    same("a lost lease", &schedule.permit(&late).await?, &Permit::LeaseLost)?;
+    late.lease.resource = resource().numbered(99).id();
+    same("a row that is gone", &schedule.permit(&late).await?, &Permit::Stale)?;
+    let actions = world.actions(one.stored.id()).await?;
+    require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")
+}
+
+/// What was destroyed counts for as long as the window lasts, also when its row is gone.
+pub(super) async fn permit_of_a_purged_resource_stays_spent(world: &dyn StoreUnderTest) -> Outcome {
+    let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
+    for (one, number) in [(&first, 1), (&second, 2)] {
+        same("a permit", &one.permit(world, lost(number)).await?, &Permit::Granted)?;
+    }
+    let leaving = deletion(&first.stored, 1)?;
+    world.commit(WriteKind::DeletionIntent, &leaving).await?;
+    let closed = leaving.into_resource().record_closed(fresh_stamp(2).at)?;
+    let closed = closed.ok_or(Violation::new("its tokens are closed already"))?;
+    world.commit(WriteKind::Closed, &closed).await?;
+    let gone = closed.into_resource().abandon(fresh_stamp(3))?;
+    world.commit(WriteKind::Phase, &gone).await?;
+    world.deliver_all().await?;
+    world.advance(Duration::from_mins(3)).await?;
+    let purge = PurgeRequest::new(Duration::from_mins(2), PageSize::MAX);
+    let purged = world.repository().purge_deleted(&purge).await?;
+    same("it purged", &purged, &vec![first.stored.id()])?;
+    let third = Held::numbered(world, 3).await?;
+    same("within the hour", &third.permit(world, lost(3)).await?, &Permit::OverBudget)
+}

@@ -1,0 +1,278 @@
+//! Promises of `claim`: who gets what.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use broker_domain::{Phase, ProvisionedResourceId};
+use futures_util::future::try_join_all;
+
+use super::bench::{HOUR, same, to, went_well, went_wrong};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{attribution, cluster, id, project, resource, rows, worker};
+use crate::cases::require;
+use broker_ports::{ClaimRequest, ClaimTarget, PassOutcome};
+use broker_ports::{Lane, LeaseEpoch};
+
+pub(super) async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    for epoch in 1..=3 {
+        let lease = world.hold("a", stored.id()).await?;
+        same("the epoch is", &lease.epoch, &LeaseEpoch::new(epoch))?;
+        same("the schedule's is", &world.entry(stored.id()).await?.epoch, &lease.epoch)?;
+        world.give_back(&lease, stored.version(), &went_well()).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_wrong()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    same("it is on", &lease.resource, &stored.id())?;
+    same("it is held by", &lease.worker, &worker("a"))?;
+    same("failed attempts are", &lease.attempts, &1)?;
+    let entry = world.entry(stored.id()).await?;
+    same("the schedule says", &entry.lease, &Some((worker("a"), lease.until)))?;
+    let left: Duration = (lease.until - entry.now).try_into()?;
+    require(left <= HOUR && left > HOUR / 2, "the lease is not as long as was asked for")
+}
+
+pub(super) async fn of_16_claims_on_one_resource_one_gets_it(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let requests: Vec<_> = (0..16)
+        .map(|number| {
+            let target = ClaimTarget::One(stored.id());
+            ClaimRequest::new(worker(&format!("worker-{number}")), target, HOUR)
+        })
+        .collect();
+    let answers =
+        try_join_all(requests.iter().map(|request| world.schedule().claim(request))).await?;
+    same("so many leases were given", &answers.iter().flatten().count(), &1)
+}
+
+pub(super) async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=12 {
+        world.stored(&resource().numbered(number).in_project(project(1 + number % 3))).await?;
+    }
+    let requests: Vec<_> = (0..6)
+        .map(|number| {
+            let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(3) };
+            ClaimRequest::new(worker(&format!("worker-{number}")), target, HOUR)
+        })
+        .collect();
+    let answers =
+        try_join_all(requests.iter().map(|request| world.schedule().claim(request))).await?;
+    let mut claimed: Vec<_> = answers.iter().flatten().map(|lease| lease.resource).collect();
+    // Claims that meet may leave something to the next one; none gets what another has.
+    claimed.extend(world.due_in(Lane::Converge).await?);
+    let distinct: BTreeSet<_> = claimed.iter().copied().collect();
+    same("every resource was claimed", &distinct, &(1..=12).map(id).collect())?;
+    same("each of them once, so there are", &claimed.len(), &12)
+}
+
+pub(super) async fn what_is_held_is_not_claimed(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.hold("a", stored.id()).await?;
+    for name in ["a", "b"] {
+        let second = world.claim_one(name, stored.id()).await?;
+        require(second.is_none(), &format!("{name} got a lease that a still holds"))?;
+    }
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![])
+}
+
+pub(super) async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lost = world.hold("a", stored.id()).await?;
+    require(!lost.takeover, "the first lease was taken over from nobody")?;
+    world.advance(HOUR * 2).await?;
+    let mut leases = world.claim_due(Lane::Converge, 10).await?;
+    let taken = leases.pop().ok_or(Violation::new("a lease that is over is never taken over"))?;
+    require(taken.takeover, "a takeover does not say so")?;
+    same("the epoch is", &taken.epoch, &lost.epoch.next())
+}
+
+pub(super) async fn a_lease_that_was_given_back_is_no_takeover(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_well()).await?;
+    let lease = world.hold("b", stored.id()).await?;
+    require(!lease.takeover, "a lease that was given back is said to be taken over")
+}
+
+pub(super) async fn lanes_are_apart(world: &dyn StoreUnderTest) -> Outcome {
+    for (number, phase) in (1..).zip(Phase::ALL) {
+        world.stored(&resource().numbered(number).rolling_back().in_phase(phase)).await?;
+    }
+    let ids =
+        |phases: &[usize]| phases.iter().map(|number| id(*number as u128)).collect::<Vec<_>>();
+    same("teardown has", &world.due_in(Lane::Teardown).await?, &ids(&[6, 7]))?;
+    same("converge has", &world.due_in(Lane::Converge).await?, &ids(&[1, 2, 3, 4, 5]))
+}
+
+pub(super) async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
+    let deleted = world.stored(&resource().rolling_back().deleted()).await?;
+    let failed = world.stored(&resource().numbered(2).failed()).await?;
+    for lane in [Lane::Converge, Lane::Teardown] {
+        same("due is", &world.due_in(lane).await?, &vec![])?;
+    }
+    for resource in [deleted, failed] {
+        let lease = world.claim_one("a", resource.id()).await?;
+        require(lease.is_none(), &format!("{} and at rest was claimed", resource.phase()))?;
+    }
+    require(world.claim_one("a", id(3)).await?.is_none(), "what does not exist was claimed")
+}
+
+pub(super) async fn what_is_paused_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
+    for (number, phase) in [(1, Phase::Pending), (2, Phase::Deregistering)] {
+        let stored = world.stored(&resource().numbered(number).in_phase(phase)).await?;
+        world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+        let lease = world.claim_one("a", stored.id()).await?;
+        require(lease.is_none(), "a paused resource was claimed by name")?;
+    }
+    for lane in [Lane::Converge, Lane::Teardown] {
+        same("due is", &world.due_in(lane).await?, &vec![])?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+    let change = to(&stored, Phase::Provisioning, 1)?;
+    world.commit_as(&lease, &change).await?;
+    world.give_back(&lease, change.resource().version(), &went_well()).await
+}
+
+pub(super) async fn only_what_is_due_is_claimed_unless_by_name(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let due = world.stored(&resource()).await?;
+    let later = world.stored(&resource().numbered(2)).await?;
+    world.pass(&later, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![due.id()])?;
+    world.hold("by-name", later.id()).await?;
+    Ok(())
+}
+
+pub(super) async fn no_more_is_claimed_than_was_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=5 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        counts.push(world.claim_due(Lane::Converge, 2).await?.len());
+    }
+    same("so many were claimed, one time after the other,", &counts, &vec![2, 2, 1, 0])
+}
+
+/// One Project with many resources that have been due for long, and two with one each, due since just now.
+async fn a_crowd_and_two_others(world: &dyn StoreUnderTest) -> Outcome {
+    for number in 1..=20 {
+        world.stored(&resource().numbered(number)).await?;
+    }
+    world.advance(HOUR).await?;
+    for number in [21, 22] {
+        world.stored(&resource().numbered(number).in_project(project(number))).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn one_claim_serves_every_project(world: &dyn StoreUnderTest) -> Outcome {
+    a_crowd_and_two_others(world).await?;
+    let claimed: BTreeSet<_> =
+        world.claim_due(Lane::Converge, 3).await?.into_iter().map(|lease| lease.resource).collect();
+    let others: [ProvisionedResourceId; 2] = [id(21), id(22)];
+    require(
+        others.iter().all(|other| claimed.contains(other)),
+        &format!("a claim of three left out a Project: {claimed:?}"),
+    )
+}
+
+pub(super) async fn projects_take_turns_however_few_are_claimed(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    a_crowd_and_two_others(world).await?;
+    let mut served = BTreeSet::new();
+    for _ in 0..3 {
+        for lease in world.claim_due(Lane::Converge, 1).await? {
+            let resource = world.get(lease.resource).await?;
+            world.give_back(&lease, resource.version(), &went_well()).await?;
+            served.insert(resource.project_id());
+        }
+    }
+    let expected = [project(1), project(21), project(22)].into();
+    same("three claims of one served", &served, &expected)
+}
+
+pub(super) async fn within_a_project_what_is_due_longest_comes_first(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    for number in [3, 1, 2] {
+        world.stored(&resource().numbered(number)).await?;
+        world.advance(HOUR).await?;
+    }
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        order.extend(
+            world.claim_due(Lane::Converge, 1).await?.into_iter().map(|lease| lease.resource),
+        );
+    }
+    same("they were claimed in the order", &order, &[3, 1, 2].map(id).to_vec())
+}
+
+/// Bound by its declaration or by its first apply; a resource that is bound to no cluster is anybody's.
+pub(super) async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    let declared = resource().numbered(1).bound_to(cluster(1));
+    let applied = resource().numbered(2).in_project(project(2)).with_substrate();
+    let unbound = resource().numbered(3).in_project(project(3));
+    let standing = world.stored(&applied).await?;
+    require(standing.substrate().cluster().is_some(), "substrate stands on a cluster")?;
+    let bound = [world.stored(&declared).await?, standing];
+    world.stored(&unbound).await?;
+    for resource in &bound {
+        let lane = ClaimTarget::Due { lane: Lane::Converge, limit: rows(10) };
+        for target in
+            [ClaimTarget::One(resource.id()), ClaimTarget::EvenPaused(resource.id()), lane]
+        {
+            let request = ClaimRequest::new(worker("elsewhere"), target, HOUR);
+            let claimed = world.schedule().claim(&request.on_cluster(cluster(9))).await?;
+            let foreign = claimed.iter().any(|lease| lease.resource == resource.id());
+            require(!foreign, &format!("{target:?} claimed a resource of another cluster"))?;
+        }
+        let home = resource.substrate().cluster().cloned();
+        let home = home.ok_or(Violation::new("a resource that was bound is bound"))?;
+        let request = ClaimRequest::new(worker("home"), ClaimTarget::One(resource.id()), HOUR);
+        let claimed = world.schedule().claim(&request.on_cluster(home)).await?;
+        same("its own cluster's claim gets so many", &claimed.len(), &1)?;
+    }
+    let held = world.entry(unbound.id()).await?.lease.map(|(worker, _)| worker);
+    same("a resource that is bound to no cluster is held by", &held, &Some(worker("elsewhere")))
+}
+
+pub(super) async fn claim_without_a_cluster_gets_every_clusters(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    world.stored(&resource().numbered(1).bound_to(cluster(1))).await?;
+    world.stored(&resource().numbered(2).bound_to(cluster(2))).await?;
+    same("what is due is", &world.due_in(Lane::Converge).await?, &vec![id(1), id(2)])
+}
+
+/// A person who gives up a paused resource claims it first.
+pub(super) async fn claim_even_paused_gets_a_paused_resource(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+    same("a usual claim gets", &world.claim_one("a", stored.id()).await?, &None)?;
+    let target = ClaimTarget::EvenPaused(stored.id());
+    let request = ClaimRequest::new(worker("b"), target, HOUR);
+    let claimed = world.schedule().claim(&request).await?;
+    same("a claim by hand gets so many", &claimed.len(), &1)?;
+    let again = world.schedule().claim(&request).await?;
+    require(again.is_empty(), "a resource that is held was claimed")
+}

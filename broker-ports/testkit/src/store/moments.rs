@@ -1,0 +1,105 @@
+//! Promises about times: whose they are, how fine they are, and below which of them a listing is complete.
+
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId, Stamp};
+use time::{Duration, OffsetDateTime};
+
+use super::bench::{deletion, same};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{
+    ResourceBuilder, admitted_as, attribution, cluster, resource, rows, second, stamp,
+};
+use crate::cases::require;
+use broker_ports::Brake;
+use broker_ports::{Created, ListQuery, Watermark, WriteKind};
+
+/// A resource that was declared just then.
+async fn declared_at(
+    world: &dyn StoreUnderTest,
+    builder: &ResourceBuilder,
+    at: OffsetDateTime,
+) -> Result<ProvisionedResource, Violation> {
+    let declaration = builder.declaration();
+    let made = builder.build();
+    let change = ProvisionedResource::new(
+        builder.id(),
+        &declaration,
+        made.mesh_role(),
+        made.parameters().clone(),
+        Stamp::new(stamp(777, 0).event_id, at),
+    )?;
+    world.know(&declaration).await?;
+    let admitted = admitted_as(&change, &declaration);
+    let created = world.repository().create(&admitted).await?;
+    same("a new declaration is answered", &created, &Created::Stored)?;
+    world.get(builder.id()).await
+}
+
+pub(super) async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) -> Outcome {
+    let fine = |micros| second(0) + Duration::microseconds(micros);
+    let stored = declared_at(world, &resource(), fine(123_456)).await?;
+    same("it was created at", &stored.created_at(), &fine(123_456))?;
+    same("its phase began at", &stored.phase_entered_at(), &fine(123_456))?;
+    let event = world.claim_event("relay").await?;
+    same("its event occurred at", &event.occurred_at, &fine(123_456))?;
+    // No change is older than the one before, so this time begins where the store's ended.
+    let at = stored.updated_at() + Duration::microseconds(234_567);
+    let leaving = stored.request_deletion(Stamp::new(stamp(778, 0).event_id, at));
+    let leaving = leaving.ok_or(Violation::new("it is leaving already"))?;
+    world.commit(WriteKind::DeletionIntent, &leaving).await?;
+    let asked = world.get(stored.id()).await?.deletion_requested_at();
+    same("its deletion was asked for at", &asked, &Some(at))?;
+    let brake = Brake::new(11, 100, fine(345_678));
+    world.schedule().set_brake(&cluster(1), &brake, &attribution()).await?;
+    same("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
+}
+
+pub(super) async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Outcome {
+    // Whoever declared it has a clock that runs far ahead of the store's.
+    let ahead = second(0) + Duration::days(100 * 365);
+    let stored = declared_at(world, &resource(), ahead).await?;
+    require(stored.updated_at() >= stored.created_at(), "it changed before it was made")?;
+    let change = stored.advance(Phase::Provisioning, Stamp::new(stamp(778, 0).event_id, ahead))?;
+    let change = change.ok_or(Violation::new("it is there already"))?;
+    world.commit(WriteKind::Phase, &change).await?;
+    let changed = world.get(stored.id()).await?;
+    require(changed.updated_at() >= changed.created_at(), "it changed before it was made")
+}
+
+/// What changed since, and from when on to ask the next time.
+async fn since(
+    world: &dyn StoreUnderTest,
+    watermark: Watermark,
+) -> Result<(Vec<ProvisionedResourceId>, Watermark), Violation> {
+    let query = ListQuery::new(rows(100)).updated_since(watermark);
+    let page = world.repository().list(&query).await?;
+    Ok((page.resources.iter().map(ProvisionedResource::id).collect(), page.watermark))
+}
+
+pub(super) async fn the_watermark_waits_for_open_transactions(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let first = world.stored(&resource()).await?;
+    let late = resource().numbered(2);
+    world.know(&late.declaration()).await?;
+    let open = world.begin_create(&late.admitted()).await?;
+    // Whoever follows the listing meanwhile sees what others commit, and nothing of the transaction.
+    let page = world.repository().list(&ListQuery::new(rows(100))).await?;
+    let seen: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
+    same("before the commit there is", &seen, &vec![first.id()])?;
+    world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
+    let (changed, watermark) = since(world, page.watermark).await?;
+    require(changed.contains(&first.id()), "a change beside an open transaction is not listed")?;
+    require(!changed.contains(&late.id()), "what was not committed is listed")?;
+    open.commit().await?;
+    let (changed, watermark) = since(world, watermark).await?;
+    require(
+        changed.contains(&late.id()),
+        "what was committed late lies below the watermark that was given before",
+    )?;
+    // And whoever goes on from there misses nothing either.
+    let next = world.stored(&resource().numbered(3)).await?;
+    let (changed, _) = since(world, watermark).await?;
+    require(changed.contains(&next.id()), "the next change is not listed")?;
+    world.get(late.id()).await.map(drop)
+}

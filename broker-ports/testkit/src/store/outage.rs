@@ -1,0 +1,109 @@
+//! Promises about failure: a store that cannot be reached says so, and never that there is nothing.
+
+use broker_domain::{Phase, RequestId};
+
+use super::bench::{HOUR, fresh_stamp, to, went_well};
+use super::{Outcome, StoreUnderTest};
+use crate::builders::{attribution, cluster, resource, rows, second, worker, xr_uid};
+use crate::cases::require_outage;
+use broker_ports::Lane;
+use broker_ports::{
+    Allowance, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lost, PermitRequest,
+};
+use broker_ports::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
+use broker_ports::{ListQuery, PurgeRequest, Replacement, SweepQuery, WriteKind};
+
+pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().requested_as("order-1")).await?;
+    let repository = world.repository();
+    let request = RequestId::new("order-1")?;
+    world.cut_off().await?;
+    require_outage(repository.get_by_id(stored.id()).await, "get_by_id")?;
+    let in_project = repository.get_in_project(stored.project_id(), stored.id()).await;
+    require_outage(in_project, "get_in_project")?;
+    require_outage(
+        repository.get_by_request(stored.project_id(), &request).await,
+        "get_by_request",
+    )?;
+    require_outage(repository.list(&ListQuery::new(rows(10))).await, "list")?;
+    let sweep = SweepQuery::new(rows(10));
+    require_outage(repository.sweep_page(&sweep).await, "sweep_page")?;
+    require_outage(repository.history(stored.id()).await, "history")?;
+    let purge = PurgeRequest::new(HOUR, rows(10));
+    require_outage(repository.purge_deleted(&purge).await, "purge_deleted")?;
+    require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
+}
+
+pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let change = to(&stored, Phase::Provisioning, 1)?;
+    let admitted = resource().numbered(2).admitted();
+    world.cut_off().await?;
+    require_outage(world.repository().create(&admitted).await, "create")?;
+    let replacement = Replacement::new(&stored, admitted, fresh_stamp(2))?;
+    require_outage(world.repository().replace(&replacement).await, "replace")?;
+    for kind in WriteKind::ALL.iter().copied() {
+        require_outage(world.attempt(kind, &change, None).await, &format!("{kind:?}"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let schedule = world.schedule();
+    world.cut_off().await?;
+    let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
+    let request = ClaimRequest::new(worker("a"), target, HOUR);
+    require_outage(schedule.claim(&request).await, "claim")?;
+    require_outage(schedule.entry(stored.id()).await, "entry")?;
+    require_outage(schedule.brakes(&cluster(1)).await, "brakes")?;
+    require_outage(schedule.accepted_losses(&cluster(1)).await, "accepted_losses")?;
+    // A listener that nothing can reach would wait for ever and think that nothing happens.
+    require_outage(schedule.wakeups().await.map(drop), "wakeups")
+}
+
+pub(super) async fn a_schedule_that_is_cut_off_changes_nothing(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let (schedule, by) = (world.schedule(), attribution());
+    let lease = world.hold("a", stored.id()).await?;
+    world.cut_off().await?;
+    require_outage(schedule.schedule(stored.id(), Due::Now).await, "schedule")?;
+    require_outage(schedule.set_paused(stored.id(), true, &by).await, "set_paused")?;
+    let brake = Brake::new(11, 100, second(3));
+    require_outage(schedule.set_brake(&cluster(1), &brake, &by).await, "set_brake")?;
+    let release = BrakeRelease::new(cluster(1), None, Vec::new(), by.clone());
+    require_outage(schedule.release_brake(&release).await, "release_brake")?;
+    let lost = Lost::Xr(xr_uid(1));
+    let allowance = Allowance::default();
+    let permit =
+        PermitRequest::new(lease.clone(), stored.version(), cluster(1), lost, allowance, by);
+    require_outage(schedule.permit(&permit).await, "permit")?;
+    let outcome = went_well();
+    require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
+}
+
+pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let event = world.claim_event("relay").await?;
+    let outbox = world.outbox();
+    world.cut_off().await?;
+    let request = ClaimEvents::new(worker("a"), rows(1), HOUR);
+    require_outage(outbox.claim_events(&request).await, "claim_events")?;
+    require_outage(outbox.acknowledge_event(&event.claim).await, "acknowledge_event")?;
+    let delayed = outbox.delay_event(&event.claim, HOUR, DeliveryFailure::Rejected).await;
+    require_outage(delayed, "delay_event")?;
+    require_outage(outbox.set_aside_event(&event.claim, "away").await, "set_aside_event")?;
+    let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
+    require_outage(resumed, "resume_events")?;
+    require_outage(outbox.purge_events(HOUR, rows(1)).await, "purge_events")?;
+    require_outage(outbox.backlog().await, "backlog")?;
+    require_outage(outbox.set_aside_events(EventsOf::All, rows(1)).await, "set_aside_events")
+}

@@ -1,0 +1,274 @@
+//! Promises of `release`: when a resource is due again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use broker_domain::{Phase, Version};
+
+use super::bench::{
+    HOUR, LONG, asked_to_wait, deletion, is_due, same, to, wait, went_well, went_wrong,
+};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{attribution, id, resource, rows, worker};
+use crate::cases::require;
+use broker_ports::Lane;
+use broker_ports::WriteKind;
+use broker_ports::{Backoff, ClaimRequest, ClaimTarget, Due, PassOutcome, Released};
+
+fn any_due() -> ClaimTarget {
+    ClaimTarget::Due { lane: Lane::Converge, limit: rows(10) }
+}
+
+pub(super) async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
+    let left = wait(&world.entry(stored.id()).await?)?;
+    require(left <= HOUR && left > HOUR / 2, &format!("it is due in {left:?}, not in an hour"))?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![])?;
+    world.advance(HOUR * 2).await?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
+}
+
+pub(super) async fn a_success_that_names_no_time_leaves_it_to_the_sweep(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_well()).await?;
+    same("it is due at", &world.entry(stored.id()).await?.due_at, &None)?;
+    world.advance(LONG).await?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![])?;
+    world.hold("sweep", stored.id()).await?;
+    Ok(())
+}
+
+pub(super) async fn a_lease_that_was_given_back_is_held_by_nobody(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_well()).await?;
+    same("it is held by", &world.entry(stored.id()).await?.lease, &None)?;
+    world.hold("b", stored.id()).await?;
+    Ok(())
+}
+
+pub(super) async fn a_failure_is_counted_and_kept_until_a_success(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let error = Some(("cluster_transient".to_owned(), "the API server is away".to_owned()));
+    for attempts in 1..=3 {
+        world.pass(&stored, &went_wrong()).await?;
+        let entry = world.entry(stored.id()).await?;
+        same("failed attempts are", &entry.attempts, &attempts)?;
+        same("the last error is", &entry.last_error, &error)?;
+    }
+    world.pass(&stored, &went_well()).await?;
+    let entry = world.entry(stored.id()).await?;
+    same("failed attempts are", &entry.attempts, &0)?;
+    same("the last error is", &entry.last_error, &None)
+}
+
+pub(super) async fn failures_back_off_within_bounds_and_apart(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let backoff = world.backoff();
+    let longest = (1..64).find(|attempts| backoff.ceiling(*attempts) == backoff.longest);
+    let longest = longest.ok_or(Violation::new("the back-off never reaches its bound"))?;
+    let mut late = BTreeSet::new();
+    for number in 1..=12 {
+        let stored = world.stored(&resource().numbered(number)).await?;
+        world.pass(&stored, &went_wrong()).await?;
+        let first = wait(&world.entry(stored.id()).await?)?;
+        require(first <= backoff.first, &format!("one failure puts it off by {first:?}"))?;
+        for _ in 1..longest {
+            world.pass(&stored, &went_wrong()).await?;
+        }
+        let last = wait(&world.entry(stored.id()).await?)?;
+        require(last <= backoff.longest, &format!("failures put it off by {last:?}"))?;
+        late.insert(last);
+    }
+    require(late.len() > 6, "what failed together comes back together")?;
+    let grown = late.last().is_some_and(|wait| *wait > backoff.first);
+    require(grown, "many failures put it off for no longer than one")
+}
+
+pub(super) async fn a_failure_waits_as_long_as_it_was_asked_to(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let asked = world.backoff().longest;
+    world.pass(&stored, &asked_to_wait(asked)).await?;
+    let left = wait(&world.entry(stored.id()).await?)?;
+    require(left <= asked && left + asked / 2 > asked, &format!("it is due in {left:?}"))
+}
+
+pub(super) async fn a_wait_that_was_asked_for_is_capped(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let longest = world.backoff().longest;
+    world.pass(&stored, &asked_to_wait(longest + HOUR)).await?;
+    let left = wait(&world.entry(stored.id()).await?)?;
+    require(left <= longest, &format!("it is due in {left:?}, and {longest:?} is the longest"))
+}
+
+pub(super) async fn a_pass_that_ended_early_backs_off_from_soon(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let ended = |number: u32| PassOutcome::Ended {
+        reason: "lost_race".to_owned(),
+        message: format!("something else was first, {number} times"),
+    };
+    let mut longest = Duration::ZERO;
+    for attempts in 1..=24 {
+        world.pass(&stored, &ended(attempts)).await?;
+        let entry = world.entry(stored.id()).await?;
+        let left = wait(&entry)?;
+        let ceiling = Backoff::new(Backoff::SOON, world.backoff().longest).ceiling(attempts);
+        require(left <= ceiling, &format!("{attempts} endings put it off by {left:?}"))?;
+        longest = longest.max(left);
+        same("attempts are", &entry.attempts, &attempts)?;
+        same(
+            "the last reason is",
+            &entry.last_error.map(|(reason, _)| reason),
+            &Some("lost_race".to_owned()),
+        )?;
+    }
+    require(longest > Backoff::SOON * 2, "endings never back off")
+}
+
+pub(super) async fn a_row_that_was_not_read_is_released_with_its_failure(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().provisioning()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    world.give_back(&lease, Version::UNSTORED, &went_wrong()).await?;
+    let entry = world.entry(stored.id()).await?;
+    same("failed attempts are", &entry.attempts, &1)?;
+    require(entry.last_error.is_some(), "the failure is not kept")?;
+    let again = world.hold("b", stored.id()).await?;
+    require(!again.takeover, "a lease that was given back counts as taken over")
+}
+
+pub(super) async fn a_release_counts_from_the_versions_of_its_own_writes(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    let change = to(&stored, Phase::Provisioning, 1)?;
+    world.commit_as(&lease, &change).await?;
+    let outcome = PassOutcome::Succeeded { due_in: Some(HOUR) };
+    world.give_back(&lease, change.resource().version(), &outcome).await?;
+    require(!is_due(&world.entry(stored.id()).await?), "its own write keeps it due")
+}
+
+pub(super) async fn a_release_never_puts_off_what_somebody_changed(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let outcomes =
+        [went_well(), PassOutcome::Succeeded { due_in: Some(HOUR) }, asked_to_wait(HOUR)];
+    for (number, outcome) in (1..).zip(outcomes) {
+        let stored = world.stored(&resource().numbered(number)).await?;
+        let lease = world.hold("a", stored.id()).await?;
+        world.commit(WriteKind::DeletionIntent, &deletion(&stored, number)?).await?;
+        world.give_back(&lease, stored.version(), &outcome).await?;
+        let entry = world.entry(stored.id()).await?;
+        require(is_due(&entry), &format!("a deletion request was put off by {outcome:?}"))?;
+        same("failed attempts are", &entry.attempts, &0)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_release_never_puts_off_a_wish_of_meanwhile(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
+    let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
+    for (number, (outcome, attempts)) in (1..).step_by(2).zip(outcomes) {
+        let wished = world.stored(&resource().numbered(number)).await?;
+        let resumed = world.stored(&resource().numbered(number + 1)).await?;
+        let mut leases = Vec::new();
+        for stored in [&wished, &resumed] {
+            leases.push(world.hold("a", stored.id()).await?);
+        }
+        let schedule = world.schedule();
+        schedule.schedule(wished.id(), Due::Now).await?;
+        for paused in [true, false] {
+            schedule.set_paused(resumed.id(), paused, &attribution()).await?;
+        }
+        for (stored, lease) in [wished, resumed].iter().zip(&leases) {
+            world.give_back(lease, stored.version(), &outcome).await?;
+            let entry = world.entry(stored.id()).await?;
+            require(is_due(&entry), &format!("a wish was put off by {outcome:?}"))?;
+            same("failed attempts are", &entry.attempts, &attempts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Else every resource that somebody ever set due would be looked at without end.
+pub(super) async fn a_wish_from_before_a_claim_is_heard_by_it(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.schedule().schedule(stored.id(), Due::Now).await?;
+    for paused in [true, false] {
+        world.schedule().set_paused(stored.id(), paused, &attribution()).await?;
+    }
+    for target in [ClaimTarget::One(stored.id()), any_due()] {
+        world.schedule().schedule(stored.id(), Due::Now).await?;
+        let request = ClaimRequest::new(worker("a"), target, HOUR);
+        for lease in world.schedule().claim(&request).await? {
+            world.give_back(&lease, stored.version(), &went_well()).await?;
+        }
+        same("it is due at", &world.entry(stored.id()).await?.due_at, &None)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_release_may_bring_forward_what_somebody_changed(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    let token = stored.record_token(id(9), stored.token_ordinal(), stored.updated_at())?;
+    world.commit(WriteKind::Token, &token).await?;
+    let outcome = PassOutcome::Succeeded { due_in: Some(Duration::ZERO) };
+    world.give_back(&lease, stored.version(), &outcome).await?;
+    require(is_due(&world.entry(stored.id()).await?), "a release did not bring it forward")
+}
+
+pub(super) async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lost = world.hold("cut-off", stored.id()).await?;
+    world.advance(HOUR * 2).await?;
+    world.hold("successor", stored.id()).await?;
+    let before = world.facts(stored.id()).await?;
+    for outcome in [went_well(), went_wrong()] {
+        let released = world.schedule().release(&lost, stored.version(), &outcome).await?;
+        same("it is answered", &released, &Released::LeaseLost)?;
+    }
+    world.require_untouched(stored.id(), &before).await
+}
+
+pub(super) async fn a_lease_is_given_back_once(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lease = world.hold("a", stored.id()).await?;
+    world.give_back(&lease, stored.version(), &went_wrong()).await?;
+    let before = world.facts(stored.id()).await?;
+    let again = world.schedule().release(&lease, stored.version(), &went_wrong()).await?;
+    same("a second time is answered", &again, &Released::LeaseLost)?;
+    world.require_untouched(stored.id(), &before).await
+}
+
+pub(super) async fn a_lease_that_is_over_and_was_not_taken_is_given_back(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    let lease = world.hold("slow", stored.id()).await?;
+    world.advance(HOUR * 2).await?;
+    world.give_back(&lease, stored.version(), &went_well()).await?;
+    let next = world.hold("b", stored.id()).await?;
+    require(!next.takeover, "a lease that was given back late is said to be taken over")
+}

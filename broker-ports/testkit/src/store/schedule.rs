@@ -1,0 +1,114 @@
+//! Promises of `schedule`, `entry`, `set_paused` and `wakeups`.
+
+use std::time::Duration;
+
+use broker_domain::ProvisionedResourceId;
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use super::bench::{HOUR, deletion, is_due, same, wait, went_well, went_wrong};
+use super::{Outcome, StoreUnderTest};
+use crate::builders::{attribution, id, resource};
+use crate::cases::require;
+use broker_ports::AuditAction;
+use broker_ports::Lane;
+use broker_ports::WriteKind;
+use broker_ports::{Due, PassOutcome, Wakeups};
+
+pub(super) async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_well()).await?;
+    require(world.schedule().schedule(stored.id(), Due::After(HOUR)).await?, "it is not there")?;
+    let left = wait(&world.entry(stored.id()).await?)?;
+    require(left <= HOUR && left > HOUR / 2, &format!("it is due in {left:?}, not in an hour"))?;
+    require(world.schedule().schedule(stored.id(), Due::Now).await?, "it is not there")?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
+}
+
+pub(super) async fn setting_due_puts_nothing_off(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.schedule().schedule(stored.id(), Due::After(HOUR)).await?;
+    require(is_due(&world.entry(stored.id()).await?), "what was due was put off")
+}
+
+pub(super) async fn setting_due_leaves_attempts_and_audit_as_they_are(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &went_wrong()).await?;
+    let before = world.audit_trail().await?;
+    world.schedule().schedule(stored.id(), Due::Now).await?;
+    same("failed attempts are", &world.entry(stored.id()).await?.attempts, &1)?;
+    same("the audit is", &world.audit_trail().await?, &before)
+}
+
+pub(super) async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcome {
+    let schedule = world.schedule();
+    same("the entry is", &schedule.entry(id(1)).await?, &None)?;
+    require(!schedule.schedule(id(1), Due::Now).await?, "nothing was set due")?;
+    require(!schedule.set_paused(id(1), true, &attribution()).await?, "nothing was paused")?;
+    require(world.audit_trail().await?.is_empty(), "pausing nothing left an audit line")
+}
+
+pub(super) async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    for paused in [false, true, true, false, false] {
+        let there = world.schedule().set_paused(stored.id(), paused, &attribution()).await?;
+        require(there, "the resource is said not to be there")?;
+        same("it is paused", &world.entry(stored.id()).await?.paused, &paused)?;
+    }
+    let expected = vec![AuditAction::Declared, AuditAction::Paused, AuditAction::Resumed];
+    same("the audit says", &world.actions(stored.id()).await?, &expected)?;
+    let line = world.last_line(stored.id()).await?;
+    same("the line came by", &line.entry.attribution, &attribution())?;
+    same("the line tells of phase", &line.entry.new_phase, &Some(stored.phase()))
+}
+
+pub(super) async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest) -> Outcome {
+    let stored = world.stored(&resource()).await?;
+    world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
+    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+    require(!is_due(&world.entry(stored.id()).await?), "a pause set it due")?;
+    world.schedule().set_paused(stored.id(), false, &attribution()).await?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
+}
+
+/// Longer than a healthy store needs to pass a hint on; only a broken one is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The listener hears of a resource. Hints of other things may come before.
+async fn hears(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> Outcome {
+    let hint = async {
+        while let Some(woken) = wakeups.next().await {
+            if woken == id {
+                return true;
+            }
+        }
+        false
+    };
+    let heard = timeout(PATIENCE, hint).await;
+    require(heard == Ok(true), &format!("nobody is woken when {why}"))
+}
+
+pub(super) async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
+    // One resource for each reason, all but one of them declared before anybody listens: a hint that somebody
+    // hears then has one reason only.
+    let due = world.stored(&resource().numbered(2)).await?;
+    let paused = world.stored(&resource().numbered(3)).await?;
+    let unwanted = world.stored(&resource().numbered(4)).await?;
+    world.schedule().set_paused(paused.id(), true, &attribution()).await?;
+    let mut first = world.schedule().wakeups().await?;
+    let mut second = world.schedule().wakeups().await?;
+
+    let declared = world.stored(&resource().numbered(1)).await?;
+    hears(&mut first, declared.id(), "a resource is declared").await?;
+    world.schedule().schedule(due.id(), Due::Now).await?;
+    for listener in [&mut first, &mut second] {
+        hears(listener, due.id(), "a resource is set due").await?;
+    }
+    drop(first);
+    world.schedule().set_paused(paused.id(), false, &attribution()).await?;
+    hears(&mut second, paused.id(), "a resource is resumed").await?;
+    world.commit(WriteKind::DeletionIntent, &deletion(&unwanted, 1)?).await?;
+    hears(&mut second, unwanted.id(), "a deletion is asked for").await
+}

@@ -1,0 +1,152 @@
+//! Promises about rows that somebody else spoilt: they are reported by name, and concern nobody else.
+
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+
+use super::bench::{same, to};
+use super::{Outcome, StoreUnderTest};
+use crate::Violation;
+use crate::builders::{project, resource};
+use crate::cases::require;
+use broker_ports::Lane;
+use broker_ports::{FailureClass, PortError};
+use broker_ports::{ListQuery, PageSize, SweepQuery, UnreadableRow, WriteKind};
+
+pub(super) async fn a_row_that_cannot_be_read_is_rejected_by_name(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let builder = resource().requested_as("order-1");
+    let stored = world.stored(&builder).await?;
+    if !world.spoil(stored.id()).await? {
+        return Ok(());
+    }
+    let by_id = world.repository().get_by_id(stored.id()).await;
+    require_named(by_id.map(drop), stored.id(), "get_by_id")?;
+    let declaration = builder.declaration();
+    let request = declaration.request_id.ok_or(Violation::new("the request has an id"))?;
+    let by_request = world.repository().get_by_request(stored.project_id(), &request).await;
+    require_named(by_request.map(drop), stored.id(), "get_by_request")
+}
+
+pub(super) async fn unreadable_row_shows_in_its_own_project_only(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let stored = world.stored(&resource().in_project(project(1))).await?;
+    if !world.spoil(stored.id()).await? {
+        return Ok(());
+    }
+    let own = world.repository().get_in_project(project(1), stored.id()).await;
+    require_named(own.map(drop), stored.id(), "get_in_project")?;
+    let other = world.repository().get_in_project(project(2), stored.id()).await?;
+    same("in another Project the id finds", &other, &None)
+}
+
+pub(super) async fn a_row_that_cannot_be_read_concerns_nobody_else(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let spoilt = world.stored(&resource()).await?;
+    let sound = world.stored(&resource().numbered(2)).await?;
+    if !world.spoil(spoilt.id()).await? {
+        return Ok(());
+    }
+    same("the other reads back as", &world.get(sound.id()).await?, &sound)?;
+    // Whoever claims does not read the rows, so that one of them holds up no lane.
+    let due = world.due_in(Lane::Converge).await?;
+    require(due.contains(&sound.id()), "beside an unreadable row nothing is claimed")?;
+    world.commit(WriteKind::Phase, &to(&sound, Phase::Provisioning, 1)?).await?;
+    let events = world.claim_events("relay", 10).await?;
+    require(events.iter().any(|event| event.resource == sound.id()), "no event is claimed")
+}
+
+/// Of a page that holds one that cannot be read between others: which ids it has, and what it says of that one.
+struct Seen {
+    readable: Vec<ProvisionedResourceId>,
+    unreadable: Vec<UnreadableRow>,
+}
+
+/// Follows pages of one row each to their end. The one that cannot be read takes a page, too.
+async fn listed(world: &dyn StoreUnderTest) -> Result<Seen, Violation> {
+    let mut query = ListQuery::new(PageSize::new(1)?);
+    let mut seen = Seen { readable: Vec::new(), unreadable: Vec::new() };
+    for _ in 0..100 {
+        let page = world.repository().list(&query).await?;
+        require(page.resources.len() + page.unreadable.len() <= 1, "a page is longer than asked")?;
+        seen.readable.extend(page.resources.iter().map(ProvisionedResource::id));
+        seen.unreadable.extend(page.unreadable);
+        let Some(next) = page.next else { return Ok(seen) };
+        query = query.after(next);
+    }
+    Err(Violation::new("the pages never end"))
+}
+
+async fn swept(world: &dyn StoreUnderTest) -> Result<Seen, Violation> {
+    let mut query = SweepQuery::new(PageSize::new(1)?);
+    let mut seen = Seen { readable: Vec::new(), unreadable: Vec::new() };
+    for _ in 0..100 {
+        let page = world.repository().sweep_page(&query).await?;
+        require(page.rows.len() + page.unreadable.len() <= 1, "a page is longer than asked")?;
+        seen.readable.extend(page.rows.iter().map(|row| row.id));
+        seen.unreadable.extend(page.unreadable);
+        let Some(next) = page.next else { return Ok(seen) };
+        query = query.after(next);
+    }
+    Err(Violation::new("the pages never end"))
+}
+
+/// Three, of which the second cannot be read; `None` if that is in nobody's hands.
+async fn spoilt_between(
+    world: &dyn StoreUnderTest,
+) -> Result<Option<[ProvisionedResourceId; 3]>, Violation> {
+    let mut ids = Vec::new();
+    for number in 1..=3 {
+        ids.push(world.stored(&resource().numbered(number)).await?.id());
+    }
+    ids.sort();
+    let [first, spoilt, last] = ids[..] else { return Err(Violation::new("there are three")) };
+    Ok(world.spoil(spoilt).await?.then_some([first, spoilt, last]))
+}
+
+pub(super) async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
+    let Seen { readable, unreadable } = listed(world).await?;
+    require(readable == [first, last], "a row that cannot be read hides another")?;
+    let [row] = &unreadable[..] else {
+        return Err(Violation::new("the row that cannot be read is not named once"));
+    };
+    require(row.id == spoilt, "another row is named")?;
+    named(&row.error, spoilt, "list")
+}
+
+pub(super) async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(
+    world: &dyn StoreUnderTest,
+) -> Outcome {
+    let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
+    let Seen { mut readable, unreadable } = swept(world).await?;
+    for row in &unreadable {
+        named(&row.error, row.id, "sweep_page")?;
+    }
+    // What is wrong may stand where a sweep does not look; lost it must not be.
+    readable.extend(unreadable.iter().map(|row| row.id));
+    readable.sort();
+    require(readable == [first, spoilt, last], "a row is left out, or doubled")
+}
+
+/// It exists, so it is not absent; it gets no better by itself, so it is not transient; the message says where to
+/// look, and the reason is in the domain's own words.
+fn require_named(answer: Result<(), PortError>, id: ProvisionedResourceId, what: &str) -> Outcome {
+    let Err(error) = answer else {
+        return Err(Violation::new(format!("{what} answers for a row that cannot be read")));
+    };
+    named(&error, id, what)
+}
+
+fn named(error: &PortError, id: ProvisionedResourceId, what: &str) -> Outcome {
+    require(
+        error.class() == FailureClass::Rejected,
+        &format!("{what} of a row that cannot be read is {}, not rejected", error.class()),
+    )?;
+    require(error.domain().is_some(), &format!("{what} hides the domain error"))?;
+    let text = error.to_string();
+    require(text.contains(&id.to_string()), &format!("{what} does not name the row: {text}"))
+}

@@ -1,0 +1,192 @@
+//! The contract of [`TokenIssuer`].
+//!
+//! Most cases are about two workers and an agent that get in each other's way: a worker that lost its lease
+//! goes on for a while, and an agent consumes its token whenever it boots.
+
+mod concurrency;
+mod outage;
+mod protocol;
+mod rules;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{BootstrapTokenId, ProvisionedResourceId, TokenOrdinal};
+
+use super::cases::{require, require_rejected, suite_of};
+use crate::{Suite, Violation};
+use broker_ports::LeaseEpoch;
+use broker_ports::PortError;
+use broker_ports::{BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState};
+
+/// An issuer, and the world around it that the suite needs.
+#[async_trait]
+pub trait TokenIssuerUnderTest: Send + Sync {
+    /// The issuer.
+    fn issuer(&self) -> &dyn TokenIssuer;
+
+    /// A resource that no token was asked for yet, another one each time.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn resource(&self) -> Result<ProvisionedResourceId, PortError>;
+
+    /// An agent comes with a plaintext: whether it was let in. That consumes the token.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation; that a token is not live is no error.
+    async fn consume(&self, plaintext: &BootstrapToken) -> Result<bool, PortError>;
+
+    /// Lets time pass for the issuer, without waiting: by a clock that it was given, or by moving the times
+    /// that it stored.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn advance(&self, by: Duration) -> Result<(), PortError>;
+
+    /// Cuts the issuer off for the rest of the case from whatever it talks to: closes its pool, stops its
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// Any ends the case as a violation.
+    async fn cut_off(&self) -> Result<(), PortError>;
+}
+
+/// Every promise of [`TokenIssuer`].
+pub fn suite<W: TokenIssuerUnderTest + 'static>() -> Suite<W> {
+    let mut cases = suite_of!(protocol {
+        issue_by_a_worker_that_lost_its_lease_is_rejected,
+        consumption_between_observation_and_reissue_is_answered,
+        issue_whose_answer_was_lost_is_replaced_by_the_next,
+        issue_whose_answer_was_lost_and_was_consumed_is_answered,
+        issue_that_was_dropped_half_way_leaves_one_token_at_most,
+        close_that_was_dropped_is_finished_by_the_next,
+        close_before_issue_rejects_it,
+        close_after_issue_invalidates_it,
+        close_against_issue_leaves_nothing_live,
+        close_against_consumption_has_one_winner,
+        record_lost_after_issue_leaves_one_live_token,
+        late_shell_gets_no_token,
+        late_arm_carries_a_dead_token,
+    });
+    cases.extend(suite_of!(rules {
+        an_epoch_may_ask_again,
+        an_epoch_that_was_told_consumed_was_seen,
+        a_consumed_ordinal_stays_consumed,
+        another_ordinal_invalidates_what_is_unconsumed,
+        resources_do_not_disturb_each_other,
+        ttl_outside_of_the_window_is_rejected,
+        a_token_lives_as_long_as_was_asked_for,
+        a_token_expires,
+        an_expired_token_is_replaced,
+        a_token_is_consumed_once,
+        close_twice_is_once,
+        close_keeps_what_was_consumed,
+        close_without_a_token_rejects_later_issues,
+        a_token_that_was_never_issued_has_no_state,
+        plaintexts_are_printable_and_new,
+    }));
+    cases.extend(suite_of!(concurrency {
+        at_most_one_live_token_under_32_at_once,
+        no_live_token_after_close_under_32_at_once,
+    }));
+    cases.extend(suite_of!(outage {
+        an_issuer_that_is_cut_off_never_answers_with_absence,
+        an_issuer_that_is_cut_off_issues_and_closes_nothing,
+    }));
+    Suite::new(cases)
+}
+
+/// One resource, and what workers and agents do with its tokens.
+struct Bench<'a> {
+    world: &'a dyn TokenIssuerUnderTest,
+    resource: ProvisionedResourceId,
+    ttl: Duration,
+}
+
+impl<'a> Bench<'a> {
+    async fn new(world: &'a dyn TokenIssuerUnderTest) -> Result<Self, Violation> {
+        let ttl = world.issuer().ttl_window().await?.max;
+        Ok(Self { world, resource: world.resource().await?, ttl })
+    }
+
+    fn issuer(&self) -> &'a dyn TokenIssuer {
+        self.world.issuer()
+    }
+
+    fn request(&self, ordinal: u32, epoch: u64) -> Result<IssueRequest, Violation> {
+        let (ordinal, epoch) = (TokenOrdinal::new(ordinal)?, LeaseEpoch::new(epoch));
+        Ok(IssueRequest::new(self.resource, ordinal, epoch, self.ttl))
+    }
+
+    async fn ask(&self, ordinal: u32, epoch: u64) -> Result<Result<Issue, PortError>, Violation> {
+        Ok(self.issuer().issue(&self.request(ordinal, epoch)?).await)
+    }
+
+    async fn issued(&self, ordinal: u32, epoch: u64) -> Result<IssuedToken, Violation> {
+        match self.ask(ordinal, epoch).await?? {
+            Issue::Issued(token) => Ok(token),
+            Issue::Consumed { id } => Err(Violation::new(format!(
+                "ordinal {ordinal} under epoch {epoch} is answered with consumed token {id}"
+            ))),
+        }
+    }
+
+    async fn told_consumed(&self, ordinal: u32, epoch: u64) -> Result<BootstrapTokenId, Violation> {
+        match self.ask(ordinal, epoch).await?? {
+            Issue::Consumed { id } => Ok(id),
+            Issue::Issued(token) => Err(Violation::new(format!(
+                "ordinal {ordinal} was consumed, and token {} was issued again",
+                token.id
+            ))),
+        }
+    }
+
+    async fn rejected(&self, ordinal: u32, epoch: u64) -> Result<(), Violation> {
+        let what = format!("an issue of ordinal {ordinal} under epoch {epoch}");
+        require_rejected(self.ask(ordinal, epoch).await?, &what)
+    }
+
+    async fn consume(&self, token: &IssuedToken) -> Result<bool, Violation> {
+        Ok(self.world.consume(&token.plaintext).await?)
+    }
+
+    async fn enrol(&self, token: &IssuedToken) -> Result<(), Violation> {
+        require(self.consume(token).await?, "a live token was refused")
+    }
+
+    async fn state(&self, id: BootstrapTokenId) -> Result<TokenState, Violation> {
+        let state = self.issuer().state(id).await?;
+        state.ok_or_else(|| Violation::new(format!("token {id} was issued and has no state")))
+    }
+
+    async fn is_live(&self, token: &IssuedToken) -> Result<(), Violation> {
+        let state = self.state(token.id).await?;
+        require(
+            matches!(state, TokenState::Live { .. }),
+            &format!("token {} is not live but {state:?}", token.id),
+        )
+    }
+
+    async fn is_consumed(&self, id: BootstrapTokenId) -> Result<(), Violation> {
+        let state = self.state(id).await?;
+        require(
+            matches!(state, TokenState::Consumed { .. }),
+            &format!("token {id} is not consumed but {state:?}"),
+        )
+    }
+
+    /// Says so itself, and lets no agent in.
+    async fn is_invalidated(&self, token: &IssuedToken) -> Result<(), Violation> {
+        let state = self.state(token.id).await?;
+        require(
+            state == TokenState::Invalidated,
+            &format!("token {} is not invalidated but {state:?}", token.id),
+        )?;
+        require(!self.consume(token).await?, "an invalidated token was consumed")
+    }
+}

@@ -1,0 +1,115 @@
+//! Many at once: workers of all epochs, agents with every plaintext, and a close in between.
+
+use futures_util::future::{BoxFuture, FutureExt, join, join_all};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::{Bench, TokenIssuerUnderTest};
+use crate::Violation;
+use crate::cases::{require, require_rejected};
+use broker_ports::FailureClass;
+use broker_ports::{Issue, IssuedToken, TokenState};
+
+type Outcome = Result<(), Violation>;
+
+const AT_ONCE: usize = 32;
+const ROUNDS: u64 = 8;
+
+/// What one of the many came back with.
+enum Met {
+    Token(IssuedToken),
+    LetIn(bool),
+    Nothing,
+}
+
+pub(super) async fn at_most_one_live_token_under_32_at_once(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let mut random = StdRng::seed_from_u64(1);
+    let mut tokens = Vec::new();
+    for round in 1..=ROUNDS {
+        crowd(&bench, &mut tokens, round, &mut random).await?;
+        let [live, consumed] = count(&bench, &tokens).await?;
+        require(live <= 1, &format!("{live} tokens are live at once"))?;
+        let ordinals = usize::try_from(round)?;
+        require(
+            consumed <= ordinals,
+            &format!("{consumed} tokens of {ordinals} ordinals were consumed"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn no_live_token_after_close_under_32_at_once(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let mut random = StdRng::seed_from_u64(2);
+    let mut tokens = Vec::new();
+    crowd(&bench, &mut tokens, 1, &mut random).await?;
+    let crowding = crowd(&bench, &mut tokens, 2, &mut random);
+    let (crowded, closed) = join(crowding, bench.issuer().close(bench.resource)).await;
+    crowded?;
+    closed?;
+    let [live, consumed] = count(&bench, &tokens).await?;
+    require(live == 0, &format!("{live} tokens are live after a confirmed close"))?;
+    // And nobody is let in by what was issued before.
+    for token in &tokens {
+        bench.consume(token).await?;
+    }
+    let [_, afterwards] = count(&bench, &tokens).await?;
+    require(afterwards == consumed, "a token was consumed after a confirmed close")
+}
+
+/// Workers ask for tokens under the round's ordinal and a mix of epochs, while agents come with what
+/// was issued last, in any order.
+async fn crowd(
+    bench: &Bench<'_>,
+    tokens: &mut Vec<IssuedToken>,
+    round: u64,
+    random: &mut StdRng,
+) -> Outcome {
+    let ordinal = u32::try_from(round)?;
+    let mut met: Vec<BoxFuture<'_, Result<Met, Violation>>> = Vec::new();
+    for token in tokens.iter().rev().take(AT_ONCE / 2) {
+        met.push(async move { Ok(Met::LetIn(bench.consume(token).await?)) }.boxed());
+    }
+    while met.len() < AT_ONCE {
+        let epoch = 2 * round + random.random_range(0..3);
+        met.push(
+            async move {
+                match bench.ask(ordinal, epoch).await? {
+                    Ok(Issue::Issued(token)) => Ok(Met::Token(token)),
+                    Ok(Issue::Consumed { .. }) => Ok(Met::Nothing),
+                    // In a crowd an issuer may ask to try again.
+                    Err(busy) if busy.class() == FailureClass::Transient => Ok(Met::Nothing),
+                    refused => require_rejected(refused, "an issue").map(|()| Met::Nothing),
+                }
+            }
+            .boxed(),
+        );
+    }
+    met.shuffle(random);
+    let met: Vec<_> = join_all(met).await.into_iter().collect::<Result<_, _>>()?;
+    let let_in = met.iter().filter(|met| matches!(met, Met::LetIn(true))).count();
+    // What came before this round was cut down to one live token, so one agent at most gets in.
+    require(let_in <= 1, &format!("{let_in} agents were let in by tokens of one resource"))?;
+    tokens.extend(met.into_iter().filter_map(|met| match met {
+        Met::Token(token) => Some(token),
+        Met::LetIn(_) | Met::Nothing => None,
+    }));
+    Ok(())
+}
+
+/// How many are live and how many were consumed.
+async fn count(bench: &Bench<'_>, tokens: &[IssuedToken]) -> Result<[usize; 2], Violation> {
+    let [mut live, mut consumed] = [0, 0];
+    for token in tokens {
+        let state = bench.state(token.id).await?;
+        live += usize::from(matches!(state, TokenState::Live { .. }));
+        consumed += usize::from(matches!(state, TokenState::Consumed { .. }));
+    }
+    Ok([live, consumed])
+}

@@ -1,0 +1,208 @@
+//! The interleavings: what a worker, its successor and an agent can do to each other.
+
+use futures_util::future::join;
+
+use super::{Bench, TokenIssuerUnderTest};
+use crate::Violation;
+use crate::cases::{MOST_POLLS, dropped_after, never_answered, require, require_rejected};
+use broker_ports::{Issue, TokenState};
+
+type Outcome = Result<(), Violation>;
+
+pub(super) async fn issue_by_a_worker_that_lost_its_lease_is_rejected(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 2).await?;
+    bench.rejected(1, 1).await?;
+    bench.rejected(2, 1).await?;
+    bench.is_live(&token).await?;
+    bench.enrol(&token).await
+}
+
+pub(super) async fn consumption_between_observation_and_reissue_is_answered(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    // The next worker saw no Node and is about to ask again: now an agent comes.
+    bench.enrol(&token).await?;
+    let before = bench.state(token.id).await?;
+    let told = bench.told_consumed(1, 2).await?;
+    require(told == token.id, "the consumed token that was named is another one")?;
+    require(bench.state(token.id).await? == before, "the answer changed the consumed token")
+}
+
+pub(super) async fn issue_whose_answer_was_lost_is_replaced_by_the_next(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let lost = bench.issued(1, 1).await?;
+    let token = bench.issued(1, 1).await?;
+    require(lost.id != token.id, "a token was handed out twice")?;
+    bench.is_invalidated(&lost).await?;
+    bench.enrol(&token).await
+}
+
+pub(super) async fn issue_whose_answer_was_lost_and_was_consumed_is_answered(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let lost = bench.issued(1, 1).await?;
+    bench.enrol(&lost).await?;
+    let told = bench.told_consumed(1, 1).await?;
+    require(told == lost.id, "the consumed token that was named is another one")
+}
+
+pub(super) async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let bench = Bench::new(world).await?;
+        let standing = bench.issued(1, 1).await?;
+        let request = bench.request(1, 1)?;
+        // As at a deadline: it may have happened, or may still happen.
+        let early = dropped_after(polls, bench.issuer().issue(&request)).await;
+        let token = bench.issued(1, 2).await?;
+        bench.is_invalidated(&standing).await?;
+        bench.is_live(&token).await?;
+        // What was under way belongs to an older epoch, so it is dead whenever it lands.
+        if let Some(Ok(Issue::Issued(early))) = early {
+            return bench.is_invalidated(&early).await;
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn close_that_was_dropped_is_finished_by_the_next(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    for polls in 1..=MOST_POLLS {
+        let bench = Bench::new(world).await?;
+        let token = bench.issued(1, 1).await?;
+        let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
+        bench.issuer().close(bench.resource).await?;
+        bench.is_invalidated(&token).await?;
+        bench.rejected(1, 1).await?;
+        if answer.is_some() {
+            return Ok(());
+        }
+    }
+    Err(never_answered())
+}
+
+pub(super) async fn close_before_issue_rejects_it(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    bench.enrol(&token).await?;
+    bench.issuer().close(bench.resource).await?;
+    // Closed comes before consumed: a worker that tears down must learn nothing that invites a new token.
+    bench.rejected(1, 1).await?;
+    bench.rejected(2, 2).await
+}
+
+pub(super) async fn close_after_issue_invalidates_it(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let recorded = bench.issued(1, 1).await?;
+    bench.enrol(&recorded).await?;
+    // Nobody recorded this one: the worker died right after it was issued.
+    let unrecorded = bench.issued(2, 1).await?;
+    bench.issuer().close(bench.resource).await?;
+    bench.is_invalidated(&unrecorded).await
+}
+
+pub(super) async fn close_against_issue_leaves_nothing_live(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    for round in 0..8 {
+        let bench = Bench::new(world).await?;
+        let standing = bench.issued(1, 1).await?;
+        let request = bench.request(1, 2)?;
+        let issue = bench.issuer().issue(&request);
+        let close = bench.issuer().close(bench.resource);
+        let (answer, closed) = if round % 2 == 0 {
+            join(issue, close).await
+        } else {
+            let (closed, answer) = join(close, issue).await;
+            (answer, closed)
+        };
+        closed?;
+        bench.is_invalidated(&standing).await?;
+        match answer {
+            Ok(Issue::Issued(token)) => bench.is_invalidated(&token).await?,
+            refused => require_rejected(refused, "an issue that came after the close")?,
+        }
+        bench.rejected(1, 3).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn close_against_consumption_has_one_winner(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    for round in 0..8 {
+        let bench = Bench::new(world).await?;
+        let token = bench.issued(1, 1).await?;
+        let agent = world.consume(&token.plaintext);
+        let close = bench.issuer().close(bench.resource);
+        let (let_in, closed) = if round % 2 == 0 {
+            join(agent, close).await
+        } else {
+            let (closed, let_in) = join(close, agent).await;
+            (let_in, closed)
+        };
+        closed?;
+        // Whoever closed looks for a Node next, so the state must tell the truth about the agent.
+        if let_in? {
+            bench.is_consumed(token.id).await?;
+        } else {
+            bench.is_invalidated(&token).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn record_lost_after_issue_leaves_one_live_token(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let first = bench.issued(1, 1).await?;
+    bench.enrol(&first).await?;
+    // The Node was drained and the next ordinal issued, but the row still says the first: the next worker
+    // walks the same way and must end with one live token.
+    let unrecorded = bench.issued(2, 1).await?;
+    require(bench.told_consumed(1, 2).await? == first.id, "another token is called consumed")?;
+    bench.is_live(&unrecorded).await?;
+    let token = bench.issued(2, 2).await?;
+    bench.is_invalidated(&unrecorded).await?;
+    bench.is_live(&token).await
+}
+
+pub(super) async fn late_shell_gets_no_token(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    // The shell of the first worker lands only now, after its successor went through to the end; what
+    // follows it is its request for a token.
+    let token = bench.issued(1, 7).await?;
+    for ordinal in 1..=3 {
+        bench.rejected(ordinal, 6).await?;
+        bench.rejected(ordinal, 1).await?;
+    }
+    bench.is_live(&token).await?;
+    bench.enrol(&token).await
+}
+
+pub(super) async fn late_arm_carries_a_dead_token(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let stale = bench.issued(1, 1).await?;
+    let token = bench.issued(1, 2).await?;
+    // The arm of the first worker lands after all, and an agent boots with what it carried.
+    require(!bench.consume(&stale).await?, "an agent was let in with a replaced token")?;
+    bench.is_live(&token).await?;
+    bench.enrol(&token).await?;
+    let told = bench.told_consumed(1, 2).await?;
+    require(told == token.id, "the replaced token is called consumed")?;
+    require(
+        bench.state(stale.id).await? == TokenState::Invalidated,
+        "the attempt changed the replaced token",
+    )
+}

@@ -1,0 +1,235 @@
+//! The rules that need no second worker: ordinals, times to live, closing, states.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use broker_domain::BootstrapTokenId;
+use secrecy::ExposeSecret;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Bench, TokenIssuerUnderTest};
+use crate::Violation;
+use crate::cases::{require, require_rejected};
+use broker_ports::{IssuedToken, TokenState};
+
+type Outcome = Result<(), Violation>;
+
+/// More than any agent's image takes.
+const MAX_PLAINTEXT_BYTES: usize = 512;
+
+pub(super) async fn an_epoch_may_ask_again(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    bench.issued(1, 3).await?;
+    let again = bench.issued(1, 3).await?;
+    bench.is_live(&again).await?;
+    let later = bench.issued(1, 9).await?;
+    bench.is_live(&later).await
+}
+
+pub(super) async fn an_epoch_that_was_told_consumed_was_seen(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    bench.enrol(&token).await?;
+    bench.told_consumed(1, 5).await?;
+    bench.rejected(1, 4).await?;
+    bench.rejected(2, 4).await
+}
+
+pub(super) async fn a_consumed_ordinal_stays_consumed(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let first = bench.issued(1, 1).await?;
+    bench.enrol(&first).await?;
+    let second = bench.issued(2, 1).await?;
+    require(bench.told_consumed(1, 1).await? == first.id, "another token is called consumed")?;
+    bench.is_live(&second).await?;
+    bench.enrol(&second).await?;
+    for epoch in 1..=2 {
+        require(
+            bench.told_consumed(1, epoch).await? == first.id,
+            "the token of ordinal 1 is called another one",
+        )?;
+        require(
+            bench.told_consumed(2, epoch).await? == second.id,
+            "the token of ordinal 2 is called another one",
+        )?;
+    }
+    bench.is_consumed(first.id).await
+}
+
+pub(super) async fn another_ordinal_invalidates_what_is_unconsumed(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let first = bench.issued(1, 1).await?;
+    let second = bench.issued(2, 1).await?;
+    bench.is_invalidated(&first).await?;
+    // And downwards: a worker whose row lost the record counts from the lower one.
+    let first_again = bench.issued(1, 2).await?;
+    bench.is_invalidated(&second).await?;
+    bench.is_live(&first_again).await
+}
+
+pub(super) async fn resources_do_not_disturb_each_other(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let (one, other) = (Bench::new(world).await?, Bench::new(world).await?);
+    let token = one.issued(1, 1).await?;
+    other.issued(1, 9).await?;
+    one.is_live(&token).await?;
+    other.issuer().close(other.resource).await?;
+    one.is_live(&token).await?;
+    // Neither the other's epoch nor its close counts here.
+    let next = one.issued(1, 2).await?;
+    one.enrol(&next).await
+}
+
+pub(super) async fn ttl_outside_of_the_window_is_rejected(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let window = bench.issuer().ttl_window().await?;
+    require(window.min <= window.max, "the window is empty")?;
+    let token = bench.issued(1, 1).await?;
+    let beyond = [
+        window.min.checked_sub(Duration::from_secs(1)),
+        window.max.checked_add(Duration::from_secs(1)),
+    ];
+    for ttl in beyond.into_iter().flatten() {
+        let mut request = bench.request(1, 1)?;
+        request.ttl = ttl;
+        let what = format!("a time to live of {ttl:?}");
+        require_rejected(bench.issuer().issue(&request).await, &what)?;
+    }
+    bench.is_live(&token).await?;
+    for ttl in [window.min, window.max] {
+        let mut request = bench.request(1, 1)?;
+        request.ttl = ttl;
+        let _allowed = bench.issuer().issue(&request).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_token_lives_as_long_as_was_asked_for(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let window = world.issuer().ttl_window().await?;
+    let brief = Bench { ttl: window.min, ..Bench::new(world).await? };
+    let lasting = Bench { ttl: window.max, ..Bench::new(world).await? };
+    let (first, second) = (brief.issued(1, 1).await?, lasting.issued(1, 1).await?);
+    let apart = ends_at(&lasting, &second).await? - ends_at(&brief, &first).await?;
+    let asked = window.max.saturating_sub(window.min);
+    // The second was issued a little later than the first.
+    require(
+        apart >= asked && apart <= asked + window.min / 2,
+        &format!("tokens of {:?} and {:?} end {apart} apart", window.min, window.max),
+    )?;
+    world.advance(window.min).await?;
+    let state = brief.state(first.id).await?;
+    require(
+        matches!(state, TokenState::Expired { .. }),
+        &format!("a token whose time is over is {state:?}"),
+    )?;
+    require(!brief.consume(&first).await?, "an expired token was consumed")?;
+    if window.min < window.max {
+        lasting.is_live(&second).await?;
+        lasting.enrol(&second).await?;
+    }
+    Ok(())
+}
+
+async fn ends_at(bench: &Bench<'_>, token: &IssuedToken) -> Result<OffsetDateTime, Violation> {
+    let state = bench.state(token.id).await?;
+    let TokenState::Live { expires_at } = state else {
+        return Err(Violation::new(format!("a new token is {state:?}")));
+    };
+    Ok(expires_at)
+}
+
+pub(super) async fn a_token_expires(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    bench.is_live(&token).await?;
+    world.advance(bench.ttl).await?;
+    let state = bench.state(token.id).await?;
+    require(
+        matches!(state, TokenState::Expired { .. }),
+        &format!("a token whose time is over is {state:?}"),
+    )?;
+    require(!bench.consume(&token).await?, "an expired token was consumed")
+}
+
+pub(super) async fn an_expired_token_is_replaced(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let expired = bench.issued(1, 1).await?;
+    world.advance(bench.ttl).await?;
+    let token = bench.issued(1, 1).await?;
+    require(!bench.consume(&expired).await?, "an expired token was consumed")?;
+    bench.enrol(&token).await
+}
+
+pub(super) async fn a_token_is_consumed_once(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    bench.enrol(&token).await?;
+    require(!bench.consume(&token).await?, "a token was consumed twice")?;
+    // Its time does not matter any more.
+    world.advance(bench.ttl).await?;
+    bench.is_consumed(token.id).await
+}
+
+pub(super) async fn close_twice_is_once(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    for _ in 0..2 {
+        bench.issuer().close(bench.resource).await?;
+        bench.is_invalidated(&token).await?;
+        bench.rejected(1, 1).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn close_keeps_what_was_consumed(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let token = bench.issued(1, 1).await?;
+    bench.enrol(&token).await?;
+    bench.issuer().close(bench.resource).await?;
+    bench.is_consumed(token.id).await
+}
+
+pub(super) async fn close_without_a_token_rejects_later_issues(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let bench = Bench::new(world).await?;
+    bench.issuer().close(bench.resource).await?;
+    bench.rejected(1, 1).await
+}
+
+pub(super) async fn a_token_that_was_never_issued_has_no_state(
+    world: &dyn TokenIssuerUnderTest,
+) -> Outcome {
+    let nobodys = BootstrapTokenId::new(Uuid::from_u128(0x00dd))?;
+    let state = world.issuer().state(nobodys).await?;
+    require(state.is_none(), &format!("a token that was never issued is {state:?}"))
+}
+
+pub(super) async fn plaintexts_are_printable_and_new(world: &dyn TokenIssuerUnderTest) -> Outcome {
+    let bench = Bench::new(world).await?;
+    let (mut ids, mut plaintexts) = (BTreeSet::new(), BTreeSet::new());
+    for epoch in 1..=16 {
+        let token = bench.issued(1, epoch).await?;
+        let plaintext = token.plaintext.secret().expose_secret().to_owned();
+        // The text itself stays out of the violation: it may end up in a log.
+        require(
+            !plaintext.is_empty()
+                && plaintext.len() <= MAX_PLAINTEXT_BYTES
+                && plaintext.bytes().all(|byte| byte.is_ascii_graphic()),
+            "a plaintext is not 1 to 512 bytes of printable ASCII",
+        )?;
+        require(ids.insert(token.id), "an id was given twice")?;
+        require(plaintexts.insert(plaintext), "a plaintext was given twice")?;
+    }
+    Ok(())
+}

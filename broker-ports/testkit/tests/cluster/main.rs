@@ -1,0 +1,17 @@
+//! The simulated cluster: it keeps the contract of its port, and behaves like Crossplane.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
+mod crossplane;
+mod resource;
+mod watching;
+mod world;
+
+use broker_testkit::cluster::suite;
+use world::World;
+
+#[tokio::test(start_paused = true)]
+async fn the_simulated_cluster_keeps_the_contract() {
+    let report = suite().run(|| async { World::sound() }).await;
+    assert!(report.ran() >= 100, "only {} cases", report.ran());
+    report.assert_passed();
+}

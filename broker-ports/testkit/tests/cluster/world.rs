@@ -1,0 +1,143 @@
+//! The simulated cluster as a world for the contract suite.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use broker_domain::{ClusterId, ObjectReference};
+use broker_memory::{KindScope, ManualClock, MemoryCluster};
+use broker_ports::{Cluster, ClusterEvent, PortError};
+use broker_render::Xrd;
+use broker_testkit::cluster::{ClusterUnderTest, PlainKind, ServedKind};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+pub(crate) const IDENTITY: &str = "e3f5a1c2-0d4b-4c57-9f6e-1b2a3c4d5e6f";
+
+/// An empty cluster at a fixed time.
+pub(crate) fn empty_cluster() -> MemoryCluster {
+    let clock = ManualClock::at(OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap());
+    MemoryCluster::new(Arc::new(clock), ClusterId::new(IDENTITY).unwrap())
+}
+
+/// A cluster, and the next id of a namespace.
+pub(crate) struct World {
+    cluster: MemoryCluster,
+    ids: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn sound() -> Self {
+        let cluster = empty_cluster();
+        // Small pages, so that there are several.
+        cluster.page_by(3);
+        Self { cluster, ids: AtomicU64::new(1) }
+    }
+}
+
+#[async_trait]
+impl ClusterUnderTest for World {
+    fn cluster(&self) -> Arc<dyn Cluster> {
+        Arc::new(self.cluster.clone())
+    }
+
+    async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
+        let names: Vec<_> =
+            kinds.iter().map(|kind| (kind.api_version.as_str(), kind.kind.as_str())).collect();
+        Ok(Arc::new(self.cluster.limited_to(&names)))
+    }
+
+    fn fresh_id(&self) -> Uuid {
+        Uuid::from_u64_pair(7, self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn kube_system_uid(&self) -> Result<String, PortError> {
+        Ok(IDENTITY.to_owned())
+    }
+
+    async fn install(&self, kind: &ServedKind) -> Result<(), PortError> {
+        match kind {
+            ServedKind::Composite(document) => {
+                self.cluster.install_xrd(&Arc::new(Xrd::parse(document.as_bytes())?));
+            }
+            ServedKind::Plain(PlainKind { api_version, kind, namespaced, .. }) => {
+                let scope = if *namespaced { KindScope::Namespaced } else { KindScope::Cluster };
+                self.cluster.install_kind(api_version, kind, scope);
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_kind(&self, kind: &PlainKind) -> Result<(), PortError> {
+        self.cluster.remove_kind(&kind.api_version, &kind.kind);
+        Ok(())
+    }
+
+    async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
+        self.cluster.create_namespace(name);
+        Ok(())
+    }
+
+    async fn remove_namespace(&self, name: &str) -> Result<(), PortError> {
+        self.cluster.terminate_namespace(name);
+        Ok(())
+    }
+
+    async fn create(&self, target: &ObjectReference, object: &Value) -> Result<(), PortError> {
+        self.cluster.create_as("somebody", target, object);
+        Ok(())
+    }
+
+    async fn patch(
+        &self,
+        manager: &str,
+        target: &ObjectReference,
+        patch: &Value,
+    ) -> Result<(), PortError> {
+        self.cluster.patch_as(manager, target, patch);
+        Ok(())
+    }
+
+    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Result<(), PortError> {
+        self.cluster.patch_as("crossplane", target, patch);
+        Ok(())
+    }
+
+    async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError> {
+        self.cluster.delete_in_background(target);
+        Ok(())
+    }
+
+    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Result<(), PortError> {
+        self.cluster.say(about, said.clone());
+        Ok(())
+    }
+
+    async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
+        self.cluster.veto(target, words);
+        Ok(())
+    }
+
+    async fn object(&self, target: &ObjectReference) -> Result<Option<Value>, PortError> {
+        Ok(self.cluster.object(target))
+    }
+
+    async fn namespace_exists(&self, name: &str) -> Result<bool, PortError> {
+        Ok(self.cluster.namespace_exists(name))
+    }
+
+    async fn freeze_caches(&self) -> Result<(), PortError> {
+        self.cluster.freeze_cache();
+        Ok(())
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.cluster.take_down();
+        Ok(())
+    }
+
+    async fn settle(&self) {
+        self.cluster.tick();
+    }
+}

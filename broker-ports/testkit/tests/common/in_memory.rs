@@ -1,0 +1,76 @@
+//! The in-memory store as the suites want it: for its own tests, and for the comparison with Postgres.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use broker_domain::{Declaration, ProvisionedResourceId};
+
+use broker_memory::{ManualClock, MemoryStore};
+use broker_ports::{AuditRecord, AuditSink, Backoff, Outbox, PortError, Repository, Schedule};
+use broker_testkit::builders::second;
+use broker_testkit::store::StoreUnderTest;
+
+/// A store in memory, and the clock that it goes by.
+pub(crate) struct InMemory {
+    /// The store, which checks references as a database does.
+    pub(crate) store: MemoryStore,
+    /// Its time.
+    pub(crate) clock: ManualClock,
+}
+
+impl InMemory {
+    /// An empty one.
+    #[must_use]
+    pub(crate) fn fresh() -> Self {
+        let clock = ManualClock::at(second(10_000));
+        let store = MemoryStore::new(Arc::new(clock.clone())).checking_references();
+        Self { store, clock }
+    }
+}
+
+#[async_trait]
+impl StoreUnderTest for InMemory {
+    fn repository(&self) -> &dyn Repository {
+        &self.store
+    }
+
+    fn schedule(&self) -> &dyn Schedule {
+        &self.store
+    }
+
+    fn outbox(&self) -> &dyn Outbox {
+        &self.store
+    }
+
+    fn audit(&self) -> &dyn AuditSink {
+        &self.store
+    }
+
+    fn backoff(&self) -> Backoff {
+        self.store.backoff()
+    }
+
+    async fn know(&self, declaration: &Declaration) -> Result<(), PortError> {
+        self.store.know(declaration);
+        Ok(())
+    }
+
+    async fn audit_trail(&self) -> Result<Vec<AuditRecord>, PortError> {
+        Ok(self.store.audit_trail())
+    }
+
+    async fn advance(&self, by: Duration) -> Result<(), PortError> {
+        self.clock.advance(by);
+        Ok(())
+    }
+
+    async fn spoil(&self, id: ProvisionedResourceId) -> Result<bool, PortError> {
+        Ok(self.store.spoil(id))
+    }
+
+    async fn cut_off(&self) -> Result<(), PortError> {
+        self.store.set_reachable(false);
+        Ok(())
+    }
+}
