@@ -15,11 +15,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use broker_test_servers::servers::{ControlPlane, ControlPlaneAccess, Credentials, MASTERS, Run};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use xtask::servers::{ControlPlane, ControlPlaneAccess, Credentials, MASTERS, Run};
 
 pub use audit::{AuditLog, AuditedRequest, Mark};
 pub use event::say;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use xtask::servers::{Server, ServersError, Signal};
+use broker_test_servers::servers::{Server, ServersError, Signal};
 
 use crate::failure::OrFail;
 

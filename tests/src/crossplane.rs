@@ -22,10 +22,10 @@ use std::time::Duration;
 use broker_kube::cache::{Cache, CacheOptions};
 use broker_kube::{KubeCluster, KubeOptions};
 use broker_render::ProviderProfiles;
+use broker_test_servers::servers::{Crossplane, Run, crd};
+use broker_test_servers::tools::CrossplaneTools;
 use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xtask::servers::{Crossplane, Run, crd};
-use xtask::tools::CrossplaneTools;
 
 pub use blueprint::{Blueprint, Objects, pause, provider_configs};
 pub use collector::wait_until_collected;

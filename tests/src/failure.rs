@@ -13,7 +13,7 @@ impl<T, E: Error + 'static> OrFail<T> for Result<T, E> {
     fn or_fail(self, what: impl Display) -> T {
         match self {
             Ok(value) => value,
-            Err(error) => panic!("{what}: {}", xtask::one_line(&error)),
+            Err(error) => panic!("{what}: {}", broker_app::one_line(&error)),
         }
     }
 }

@@ -51,10 +51,10 @@ pub fn is_nightly() -> bool {
     std::env::var_os("BROKER_NIGHTLY").is_some_and(|value| value == "1")
 }
 
+/// What an API server without Crossplane is told about the kinds of a blueprint.
+pub use broker_test_servers::servers::crd;
 pub use cluster::{DedicatedCluster, TestCluster, TestNamespace};
 pub use control::Control;
 pub use postgres::{DedicatedPostgres, Template, TestDatabase, TestPostgres};
 pub use proxy::{HttpProxy, PgProxy};
 pub use wait::until;
-/// What an API server without Crossplane is told about the kinds of a blueprint.
-pub use xtask::servers::crd;

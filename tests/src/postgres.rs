@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use broker_test_servers::servers::{Durability, Postgres, PostgresAccess, Run};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
-use xtask::servers::{Durability, Postgres, PostgresAccess, Run};
 
 pub use database::TestDatabase;
 pub use template::Template;

@@ -6,7 +6,7 @@ use std::{
     sync::{Once, OnceLock},
 };
 
-use xtask::{
+use broker_test_servers::{
     one_line,
     servers::{Description, Run, SERVERS_VARIABLE, SharedServers, start_shared},
     tools::Tools,

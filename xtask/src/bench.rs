@@ -33,10 +33,10 @@ use page::{PAGE, grouped};
 use works::{WORKS, Work};
 
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
-use crate::servers::{SharedServers, start_shared};
-use crate::tools::Tools;
 use crate::workspace::Workspace;
+use broker_test_servers::progress::{step, to_stderr};
+use broker_test_servers::servers::{SharedServers, start_shared};
+use broker_test_servers::tools::Tools;
 
 /// A bench target, and how it is built.
 #[derive(Debug)]

@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::error::{TaskError, one_line};
-use crate::progress::to_stderr;
-use crate::tools::{CrossplaneTools, Tools, provide_documents};
-use crate::{bench, docs, down, lint, prove, simulate, test, tidy, up};
+use crate::error::TaskError;
+use crate::workspace::{Workspace, run as run_command};
+use crate::{bench, docs, lint, prove, simulate, test, tidy};
+use broker_app::one_line;
+use broker_test_servers::progress::to_stderr;
+use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
+use broker_test_servers::up::{Checkout, UpError, down, keeper};
 
 /// The workspace's tasks.
 ///
@@ -31,7 +34,7 @@ enum Task {
     /// `BROKER_POSTGRES=package` ignores an installed one.
     ///
     /// etcd, kube-apiserver and kube-controller-manager are each taken from `$KUBEBUILDER_ASSETS`,
-    /// from the cache, or built with Go from the module files in xtask/servers. Go keeps its own
+    /// from the cache, or built with Go from the module files in tests/servers/modules. Go keeps its own
     /// caches, as `go env` shows them.
     ///
     /// With `--crossplane`, also Crossplane, two composition functions and a provider that makes
@@ -219,9 +222,9 @@ fn perform(task: &Task) -> Result<(), TaskError> {
     match task {
         Task::Setup(arguments) => setup(arguments),
         Task::Test(arguments) => test::run(arguments),
-        Task::Up(arguments) => up::run(arguments),
-        Task::Down => down::run(),
-        Task::Keep(arguments) => up::keeper::run(arguments),
+        Task::Up(arguments) => up(arguments),
+        Task::Down => Ok(down(Workspace::load()?.target())?),
+        Task::Keep(arguments) => Ok(keeper::run(arguments.crossplane)?),
         Task::Simulate(arguments) => simulate::run(arguments),
         Task::Prove(arguments) => prove::run(arguments),
         Task::Lint => lint::run(),
@@ -250,6 +253,26 @@ fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<(), TaskError
         }
     }
     Ok(())
+}
+
+/// Brings servers up with the broker of this checkout.
+fn up(UpArguments { crossplane }: &UpArguments) -> Result<(), TaskError> {
+    let workspace = Workspace::load()?;
+    let what = "building the broker";
+    let build = || {
+        let mut command = workspace.cargo(&["build", "--quiet", "--bin", "provisioning-broker"]);
+        let how = match run_command(what, &mut command) {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(error) => one_line(&error),
+        };
+        Err(UpError::Command { what: what.to_owned(), how })
+    };
+    let program = || workspace.cargo(&["run", "--quiet", "--bin", "provisioning-broker", "--"]);
+    let catalog = workspace.root().join("examples/catalog");
+    let target = workspace.target();
+    let checkout = Checkout { target, catalog: &catalog, build: &build, program: &program };
+    Ok(broker_test_servers::up::up(&checkout, *crossplane)?)
 }
 
 #[cfg(test)]

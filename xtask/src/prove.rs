@@ -17,15 +17,14 @@ use std::time::{Duration, Instant};
 
 use crate::cli::{ProveArguments, What};
 use crate::error::TaskError;
-use crate::progress::{elapsed, step, to_stderr};
-use crate::servers::{SharedServers, start_shared};
 use crate::test::{Build, NIGHTLY, Outcome, TestBinary, binaries};
 use crate::tidy;
-use crate::tools::{Tools, provide_documents};
 use crate::workspace::{Workspace, spawn_error};
+use broker_test_servers::progress::{elapsed, step, to_stderr};
+use broker_test_servers::servers::{SharedServers, start_shared};
+use broker_test_servers::tools::{Tools, provide_documents};
 
 use page::{Row, Table};
-pub(crate) use scratch::hex;
 
 /// What a check says when it is done.
 const MARK: &str = "proof: ";

@@ -20,10 +20,10 @@ use std::thread;
 
 use crate::cli::TestArguments;
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
-use crate::servers::{ServersError, SharedServers, start_shared};
-use crate::tools::{CrossplaneTools, Tools, provide_documents};
 use crate::workspace::Workspace;
+use broker_test_servers::progress::{step, to_stderr};
+use broker_test_servers::servers::{ServersError, SharedServers, start_shared};
+use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
 
 pub(crate) use build::Build;
 use plan::Plan;

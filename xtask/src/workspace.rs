@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
+use broker_test_servers::progress::{step, to_stderr};
 
 /// The workspace around the current directory.
 pub(crate) struct Workspace {

@@ -88,7 +88,7 @@ impl Stand {
         let cluster = TestCluster::shared().await;
         let world = Arc::new(RealWorld::alone(&cluster).await);
         let bare_user = format!("bare-{}", world.project);
-        let bare = cluster.identity_in(&bare_user, xtask::servers::MASTERS).await;
+        let bare = cluster.identity_in(&bare_user, broker_test_servers::servers::MASTERS).await;
         for table in TABLES {
             // It would be counted, and comes when it likes: works vacuum before they begin.
             let alone = format!("ALTER TABLE plexsphere.{table} SET (autovacuum_enabled = false)");

@@ -40,7 +40,7 @@ async fn main() -> ExitCode {
     };
     // It only comes here by a failure.
     if let Err(error) = outcome {
-        eprintln!("{}", xtask::one_line(&*error));
+        eprintln!("{}", broker_app::one_line(&*error));
     }
     ExitCode::FAILURE
 }

@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", xtask::one_line(&*error));
+            eprintln!("{}", broker_app::one_line(&*error));
             ExitCode::FAILURE
         }
     }

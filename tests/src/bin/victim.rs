@@ -11,6 +11,7 @@
 use std::{future::pending, io, process::ExitCode};
 
 use broker_pg::migrate;
+use broker_test_servers::{servers::start_shared, tools::Tools};
 use broker_tests::TestPostgres;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -19,7 +20,6 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use sqlx::{Connection, PgConnection, PgPool};
-use xtask::{servers::start_shared, tools::Tools};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

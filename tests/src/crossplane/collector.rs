@@ -17,7 +17,7 @@ const HOLD: &str = "tests.plexsphere.io/hold";
 
 /// The last kind.
 pub(super) fn last_kind() -> Value {
-    xtask::servers::crd::plain(GROUP, "v1", "Probe", "probes")
+    broker_test_servers::servers::crd::plain(GROUP, "v1", "Probe", "probes")
 }
 
 /// Waits until the collector knows every kind that was installed for all tests.

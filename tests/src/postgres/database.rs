@@ -8,7 +8,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-use xtask::servers::PostgresAccess;
+use broker_test_servers::servers::PostgresAccess;
 
 use super::{
     TestPostgres,

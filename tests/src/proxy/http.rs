@@ -70,7 +70,7 @@ impl HttpProxy {
 
     /// The content of a kubeconfig for another process.
     pub fn kubeconfig(&self) -> String {
-        xtask::servers::kubeconfig(&self.url(), None, None)
+        broker_test_servers::servers::kubeconfig(&self.url(), None, None)
     }
 
     /// A client of this proxy.

@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use broker_test_servers::servers::{Run, SERVERS_VARIABLE};
 use broker_tests::until;
 use rustix::process::{Pid, Signal, kill_process};
-use xtask::servers::{Run, SERVERS_VARIABLE};
 
 use super::processes::{Killed, standing_in, victim};
 

@@ -386,7 +386,7 @@ fn only_admission_creates_resources() {
     }
     callers.sort_unstable();
     let admission = [
-        "provision.rs: let created = self.ports.repository.create(&admitted);",
+        "declare.rs: let created = self.ports().repository.create(&admitted);",
         "replace.rs: let replaced = self.ports.repository.replace(&replacement);",
     ];
     assert_eq!(callers, admission);

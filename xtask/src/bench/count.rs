@@ -8,9 +8,9 @@ use std::process::Command;
 use super::bar::Judged;
 use super::page::{between_marks, grouped};
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
-use crate::tools::Valgrind;
 use crate::workspace::spawn_error;
+use broker_test_servers::progress::{step, to_stderr};
+use broker_test_servers::tools::Valgrind;
 
 /// How often a case is run: often enough that a table which doubles once does not show.
 const TIMES: u64 = 100;

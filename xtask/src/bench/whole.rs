@@ -11,8 +11,8 @@ use super::ratio::Measurement;
 use super::table::{processor, table};
 use super::works::Work;
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
 use crate::workspace::spawn_error;
+use broker_test_servers::progress::{step, to_stderr};
 
 /// Measures a work, prints its table, and writes table and picture into the documentation.
 pub(super) fn run(

@@ -15,9 +15,9 @@ use cargo_metadata::{Message, TargetKind};
 use super::scratch::Scratch;
 use super::variant::{Catch, Variant};
 use crate::error::TaskError;
-use crate::progress::{elapsed, step, to_stderr};
 use crate::test::Outcome;
 use crate::workspace::{cargo_in, spawn_error};
+use broker_test_servers::progress::{elapsed, step, to_stderr};
 
 /// Longer than any of these tests takes on a slow machine.
 const MOST_TIME: Duration = Duration::from_mins(15);

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
-use super::scratch::{Scratch, hex};
+use super::scratch::Scratch;
 use super::variant::Variant;
 use crate::error::TaskError;
 use crate::workspace::Workspace;
+use broker_test_servers::tools::hex;
 
 pub(super) struct Record {
     path: PathBuf,

@@ -15,8 +15,8 @@ use super::scratch::Scratch;
 use super::variant::{self, Catch, Variant};
 use crate::cli::ProveArguments;
 use crate::error::TaskError;
-use crate::progress::elapsed;
 use crate::workspace::Workspace;
+use broker_test_servers::progress::elapsed;
 
 /// As many as a small machine has cores: what compiles and links for one, and waits for servers, leaves room for
 /// another.

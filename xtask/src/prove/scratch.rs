@@ -5,7 +5,6 @@
 //! to. Whatever is put back is written anew: cargo has to see that it changed, or it would run what was broken.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use super::page;
 use super::variant::DIRECTORY;
 use crate::error::TaskError;
 use crate::workspace::{Workspace, spawn_error};
+use broker_test_servers::tools::hex;
 
 pub(super) struct Scratch {
     source: PathBuf,
@@ -143,14 +143,6 @@ fn collect(root: &Path, directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::
         }
     }
     Ok(())
-}
-
-/// Bytes as people write them.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TaskError {

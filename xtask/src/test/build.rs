@@ -10,8 +10,8 @@ use std::process::Stdio;
 use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
 use crate::workspace::{Workspace, spawn_error};
+use broker_test_servers::progress::{step, to_stderr};
 
 use super::plan::Plan;
 use super::suite::{Suite, Tests};

@@ -107,7 +107,8 @@ impl Plan {
 ///
 /// A target of `broker-tests` that asks for features does so because it must not run by accident: it needs
 /// servers. Those that need Crossplane are one tier, of several processes: a machine runs one Crossplane at a time,
-/// and not every test can share it. Elsewhere the feature `testing` tells a contract suite.
+/// and not every test can share it. The test targets of
+/// `broker-testkit` are the contract suites.
 fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
     let features = &target.required_features;
     if package == TIERS_PACKAGE {
@@ -156,7 +157,7 @@ mod tests {
         let packages: Vec<_> = packages(&[("store", &["memory", "testing"]), ("demo", &[])]);
         let [suite, other] = [1, 2].map(|place: usize| &packages[0].targets[place]);
         let contract = Tier::alone(CONTRACT);
-        assert_eq!(tier_of_target("broker-ports", suite), Some(contract));
+        assert_eq!(tier_of_target("broker-testkit", suite), Some(contract));
         assert_eq!(tier_of_target("provisioning-broker", other), None);
     }
 

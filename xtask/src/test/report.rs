@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::progress::elapsed;
+use broker_test_servers::progress::elapsed;
 
 use super::suite::Outcome;
 

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::TaskError;
-use crate::progress::{step, to_stderr};
 use crate::workspace::{cargo_in, spawn_error};
+use broker_test_servers::progress::{step, to_stderr};
 
 use super::plan::Tier;
 

@@ -61,15 +61,7 @@ const MAP: &[Row] = &[
     },
     Row {
         member: "broker-testkit",
-        may_use: &[
-            "broker-domain",
-            "broker-memory",
-            "broker-ports",
-            "broker-render",
-            "mockall",
-            "rand",
-            "tokio",
-        ],
+        may_use: &["broker-domain", "broker-ports", "broker-render", "mockall", "rand", "tokio"],
         behind_features: &[],
         beyond: Beyond::SmallCrates,
     },
@@ -103,20 +95,14 @@ const MAP: &[Row] = &[
     },
     Row {
         member: "broker-app",
-        may_use: &[
-            "broker-domain",
-            "broker-memory",
-            "broker-render",
-            "broker-ports",
-            "broker-testkit",
-            "tokio",
-        ],
+        may_use: &["broker-domain", "broker-render", "broker-ports", "tokio"],
         behind_features: &[],
         beyond: Beyond::SmallCrates,
     },
     everything("provisioning-broker"),
     everything("xtask"),
     everything("broker-tests"),
+    everything("broker-test-servers"),
 ];
 
 const fn everything(member: &'static str) -> Row {
@@ -161,6 +147,9 @@ const HEAVY: &[&str] = &[
     "yaml-rust",
     "yaml-rust2",
 ];
+
+/// Members that the tests of every other one may use.
+const FOR_TESTS: &[&str] = &["broker-memory", "broker-testkit"];
 
 /// Named nowhere else, not even for tests: tests that need a server belong to `broker-tests`.
 const NEVER_FOR_TESTS: &[&str] = &["kube", "sqlx"];
@@ -212,7 +201,7 @@ fn object(tree: &Tree, row: &Row, dependency: &Dependency) -> Option<(String, St
     let is_on = |list: &[&str]| list.iter().any(|it| name == it || heavy == Some(it));
     let is_member = tree.members.iter().any(|member| member.name == *name);
     let is_free = if is_for_tests {
-        !is_member && !is_on(NEVER_FOR_TESTS)
+        (!is_member || is_on(FOR_TESTS)) && !is_on(NEVER_FOR_TESTS)
     } else {
         !is_member && heavy.is_none() && *beyond == Beyond::SmallCrates
     };

@@ -145,7 +145,8 @@ async fn commit(world: &RealWorld, id: ProvisionedResourceId, how: &How) {
         }
         How::Elsewhere => {
             // Under the broker's name, and with rights that its roles do not give it.
-            let broker = world.cluster.identity_in(&world.user, xtask::servers::MASTERS).await;
+            let broker =
+                world.cluster.identity_in(&world.user, broker_test_servers::servers::MASTERS).await;
             let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
             let lost = ConfigMap { metadata, ..ConfigMap::default() };
             let elsewhere = Api::namespaced(broker, "default");

@@ -2,13 +2,13 @@
 
 use broker_domain::{ClusterId, Phase};
 use broker_pg::migrate;
+use broker_test_servers::servers::kubeconfig;
 use broker_tests::proxy::Request;
 use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
 use broker_tests::{HttpProxy, PgProxy, TestPostgres};
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::net::TcpListener;
-use xtask::servers::kubeconfig;
 
 use super::process::{API_URL, DSN, KUBECONFIG, Surroundings, TOKEN_TTL};
 

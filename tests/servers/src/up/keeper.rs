@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::agents;
-use crate::cli::UpArguments;
-use crate::error::TaskError;
+use super::error::{UpError, spawn_error};
 use crate::progress::to_stderr;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
-use crate::workspace::spawn_error;
 
 /// What `up` says when it succeeded.
 const KEEP: &str = "keep";
@@ -32,13 +30,12 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts one in a session of its own, so that no terminal takes it along, and waits for its servers.
-    pub(super) fn start(arguments: &UpArguments) -> Result<Self, TaskError> {
-        let UpArguments { crossplane } = arguments;
+    pub(super) fn start(crossplane: bool) -> Result<Self, UpError> {
         let itself = std::env::current_exe()
-            .map_err(|source| TaskError::Spawn { program: "cargo xtask".to_owned(), source })?;
+            .map_err(|source| UpError::Spawn { program: "cargo xtask".to_owned(), source })?;
         let mut command = Command::new("setsid");
         command.arg(itself).arg("keep").current_dir("/");
-        if *crossplane {
+        if crossplane {
             command.arg("--crossplane");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -55,7 +52,7 @@ impl Keeper {
         // It ended without a word on its standard output, so it says why on the other.
         let how = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
         process.wait().map_err(spawn_error(&command))?;
-        Err(TaskError::Command { what: "starting the servers".to_owned(), how })
+        Err(UpError::Command { what: "starting the servers".to_owned(), how })
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -67,8 +64,8 @@ impl Keeper {
     }
 
     /// Lets the servers outlive this process.
-    pub(super) fn keep(mut self) -> Result<(), TaskError> {
-        let lost = |source| TaskError::Spawn { program: "the servers' keeper".to_owned(), source };
+    pub(super) fn keep(mut self) -> Result<(), UpError> {
+        let lost = |source| UpError::Spawn { program: "the servers' keeper".to_owned(), source };
         let Some(mut tell) = self.tell.take() else { return Ok(()) };
         writeln!(tell, "{KEEP}").map_err(lost)
     }
@@ -95,9 +92,12 @@ fn relay(stderr: impl Read) -> String {
     why
 }
 
-/// The keeper itself: `cargo xtask keep`, which nobody calls by hand.
-pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
-    let UpArguments { crossplane } = arguments;
+/// The keeper itself: `cargo xtask keep`, which `up` starts.
+///
+/// # Errors
+///
+/// The servers cannot be found, built or started.
+pub fn run(crossplane: bool) -> Result<(), UpError> {
     let tools = Tools::find_or_build(&|_| {})?;
     let servers = start_shared(&tools, &|_| {})?;
     let start_crossplane = || {
@@ -105,11 +105,11 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
         let access = servers.description().control_plane;
         // Somebody else's Crossplane may have to end before; `up` shows it.
         let say = |line: &str| eprintln!("{line}");
-        Ok::<_, TaskError>(Crossplane::start(&tools, servers.run(), &access, &say)?)
+        Ok::<_, UpError>(Crossplane::start(&tools, servers.run(), &access, &say)?)
     };
     // Lives as long as this process.
     let _crossplane = crossplane.then(start_crossplane).transpose()?;
-    if *crossplane {
+    if crossplane {
         agents::boot(servers.description());
     }
     println!("{}", servers.directory().display());

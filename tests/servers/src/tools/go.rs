@@ -147,10 +147,7 @@ impl Binary {
             digest.update(part.as_bytes());
             digest.update([0]);
         }
-        let digest = digest.finalize()[..6].iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
+        let digest = super::hex(&digest.finalize()[..6]);
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         format!("{}-{}-{os}-{arch}-{digest}", self.name, self.version())
     }

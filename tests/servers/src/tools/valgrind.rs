@@ -8,7 +8,7 @@ use super::{Lookup, SetupError, apt, is_executable};
 
 /// A valgrind that can be run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Valgrind {
+pub struct Valgrind {
     program: PathBuf,
     /// Where an unpacked one finds its tools; an installed one knows.
     tools: Option<PathBuf>,
@@ -16,7 +16,11 @@ pub(crate) struct Valgrind {
 
 impl Valgrind {
     /// Finds it, or unpacks it.
-    pub(crate) fn find_or_unpack(progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
+    ///
+    /// # Errors
+    ///
+    /// It is not installed, and the package cannot be fetched.
+    pub fn find_or_unpack(progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
         Self::in_lookup(&Lookup::from_environment()?, progress)
     }
 
@@ -32,7 +36,7 @@ impl Valgrind {
     }
 
     /// A command that runs a program under a tool of valgrind's.
-    pub(crate) fn command(&self, tool: &str) -> Command {
+    pub fn command(&self, tool: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(format!("--tool={tool}"));
         if let Some(tools) = &self.tools {

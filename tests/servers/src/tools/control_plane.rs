@@ -7,8 +7,8 @@ use super::go::{self, Binary, Module};
 use super::{Lookup, SetupError, is_executable};
 
 const MODULE: Module = Module {
-    go_mod: include_str!("../../servers/control-plane/go.mod"),
-    go_sum: include_str!("../../servers/control-plane/go.sum"),
+    go_mod: include_str!("../../modules/control-plane/go.mod"),
+    go_sum: include_str!("../../modules/control-plane/go.sum"),
 };
 
 /// What a person may do who has no Go.

@@ -13,8 +13,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::platform::DATABASE;
-use crate::prove::hex;
 use crate::servers::{Api, ControlPlaneAccess, Description, PostgresAccess, ServersError, Sql};
+use crate::tools::hex;
 
 /// What the samples' Compositions compose.
 const MACHINES: [&str; 2] = [

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::TaskError;
+use super::error::UpError;
 use crate::servers::Run;
-use crate::workspace::Workspace;
 
 /// Another place, for whoever wants two in one checkout.
 const VARIABLE: &str = "BROKER_UP_DIR";
@@ -30,14 +29,14 @@ pub(crate) struct Standing {
 }
 
 impl Place {
-    pub(crate) fn of(workspace: &Workspace) -> Self {
+    pub(crate) fn of(target: &Path) -> Self {
         let chosen = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let usual = || workspace.target().join("up");
+        let usual = || target.join("up");
         Self { directory: chosen.map_or_else(usual, PathBuf::from) }
     }
 
     /// Waits until nobody else brings servers up or down here; until it is dropped, nobody else does.
-    pub(crate) fn lock(&self) -> Result<File, TaskError> {
+    pub(crate) fn lock(&self) -> Result<File, UpError> {
         fs::create_dir_all(&self.directory).map_err(failed("create", &self.directory))?;
         let path = self.directory.join("lock");
         let lock = File::create(&path).map_err(failed("create", &path))?;
@@ -46,7 +45,7 @@ impl Place {
     }
 
     /// What is up; what ended by itself is not.
-    pub(crate) fn standing(&self) -> Result<Option<Standing>, TaskError> {
+    pub(crate) fn standing(&self) -> Result<Option<Standing>, UpError> {
         let path = self.file();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -59,14 +58,14 @@ impl Place {
         Ok(Some(standing).filter(|standing| Run::is_alive(&standing.directory)))
     }
 
-    pub(super) fn remember(&self, standing: &Standing) -> Result<(), TaskError> {
+    pub(super) fn remember(&self, standing: &Standing) -> Result<(), UpError> {
         let path = self.file();
         let text = serde_json::to_string_pretty(standing)
             .map_err(|error| failed("write", &path)(error.into()))?;
         fs::write(&path, text).map_err(failed("write", &path))
     }
 
-    pub(crate) fn forget(&self) -> Result<(), TaskError> {
+    pub(crate) fn forget(&self) -> Result<(), UpError> {
         let path = self.file();
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
@@ -86,9 +85,9 @@ impl Standing {
     }
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TaskError {
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> UpError {
     let path = path.to_owned();
-    move |source| TaskError::File { doing, path, source }
+    move |source| UpError::File { doing, path, source }
 }
 
 #[cfg(test)]

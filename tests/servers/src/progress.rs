@@ -14,7 +14,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Writes a line where `cargo` writes its own.
-pub(crate) fn to_stderr(line: &str) {
+pub fn to_stderr(line: &str) {
     eprintln!("xtask: {line}");
 }
 
@@ -22,11 +22,7 @@ pub(crate) fn to_stderr(line: &str) {
 ///
 /// `work` runs on a thread of its own, so that a blocked one (a child process, a lock) cannot
 /// silence the heartbeat.
-pub(crate) fn step<T: Send>(
-    progress: &dyn Fn(&str),
-    what: &str,
-    work: impl FnOnce() -> T + Send,
-) -> T {
+pub fn step<T: Send>(progress: &dyn Fn(&str), what: &str, work: impl FnOnce() -> T + Send) -> T {
     let started = Instant::now();
     thread::scope(|scope| {
         let (done, waiting) = channel();
@@ -51,7 +47,7 @@ pub(crate) fn step<T: Send>(
 }
 
 /// A duration as a person says it: `0.4s`, `12s`, `3m05s`.
-pub(crate) fn elapsed(duration: Duration) -> String {
+pub fn elapsed(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("{:.1}s", duration.as_secs_f64()),

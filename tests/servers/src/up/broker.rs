@@ -1,43 +1,36 @@
 //! The broker of this checkout, which sets up what is its own by its own command line.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::error::TaskError;
-use crate::workspace::{Workspace, run, spawn_error};
+use super::error::{UpError, spawn_error};
 
 /// The binary, built.
 pub(super) struct Broker<'a> {
-    workspace: &'a Workspace,
-    catalog: PathBuf,
+    /// Makes a command that runs it.
+    program: &'a (dyn Fn() -> Command + Sync),
+    catalog: &'a Path,
 }
 
 impl<'a> Broker<'a> {
-    /// Builds it, in everybody's sight: the first time takes minutes.
-    pub(super) fn build(workspace: &'a Workspace) -> Result<Self, TaskError> {
-        let what = "building the broker";
-        let mut command = workspace.cargo(&["build", "--quiet", "--bin", "provisioning-broker"]);
-        let status = run(what, &mut command)?;
-        if !status.success() {
-            let how = status.to_string();
-            return Err(TaskError::Command { what: what.to_owned(), how });
-        }
-        Ok(Self { workspace, catalog: workspace.root().join("examples/catalog") })
+    pub(super) fn new(program: &'a (dyn Fn() -> Command + Sync), catalog: &'a Path) -> Self {
+        Self { program, catalog }
     }
 
     /// Where the sample blueprints are.
     pub(super) fn catalog(&self) -> &Path {
-        &self.catalog
+        self.catalog
     }
 
     /// Makes its tables, and those of the neighbours, who have none here.
-    pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<(), TaskError> {
+    pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<(), UpError> {
         self.command(&["migrate", "up", "--reference"], environment).map(drop)
     }
 
     /// The roles that it needs for the sample blueprints, as YAML.
-    pub(super) fn roles(&self) -> Result<String, TaskError> {
+    pub(super) fn roles(&self) -> Result<String, UpError> {
         let catalog = self.catalog.to_string_lossy();
         self.command(&["rbac", "--catalog", &catalog], &[])
     }
@@ -46,7 +39,7 @@ impl<'a> Broker<'a> {
     pub(super) fn publish(
         &self,
         environment: &[(String, String)],
-    ) -> Result<Vec<(String, String)>, TaskError> {
+    ) -> Result<Vec<(String, String)>, UpError> {
         let catalog = self.catalog.to_string_lossy();
         let import = ["catalog", "import", &catalog, "--output", "json"];
         let answer = self.command(&import, environment)?;
@@ -63,9 +56,9 @@ impl<'a> Broker<'a> {
         &self,
         arguments: &[&str],
         environment: &[(String, String)],
-    ) -> Result<String, TaskError> {
-        let mut command = self.workspace.cargo(&["run", "--quiet", "--bin", "provisioning-broker"]);
-        command.arg("--").args(arguments);
+    ) -> Result<String, UpError> {
+        let mut command = (self.program)();
+        command.args(arguments);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let output = command.output().map_err(spawn_error(&command))?;
         if output.status.success() {
@@ -73,7 +66,7 @@ impl<'a> Broker<'a> {
         }
         let what = format!("`provisioning-broker {}`", arguments.join(" "));
         let how = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(TaskError::Command { what, how })
+        Err(UpError::Command { what, how })
     }
 }
 

@@ -13,6 +13,7 @@ mod postgres;
 mod valgrind;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ use crate::cache::Cache;
 
 pub use cloud_init::cloud_init_schema;
 pub use crossplane::CrossplaneTools;
-pub(crate) use valgrind::Valgrind;
+pub use valgrind::Valgrind;
 
 /// Where the binaries of the real servers are.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub struct Tools {
 /// # Errors
 ///
 /// As [`cloud_init_schema`].
-pub(crate) fn provide_documents(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError> {
+pub fn provide_documents(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError> {
     cloud_init_schema(progress)
 }
 
@@ -275,6 +276,15 @@ pub(crate) fn others_can_run(path: &Path) -> bool {
     let Ok(real) = path.canonicalize() else { return false };
     real.ancestors().all(|part| {
         part.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    })
+}
+
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing into a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
     })
 }
 

@@ -14,23 +14,26 @@
 
 mod agents;
 mod broker;
-pub(crate) mod keeper;
+mod down;
+mod error;
+pub mod keeper;
 mod place;
 mod platform;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
-use crate::cli::UpArguments;
-use crate::error::TaskError;
 use crate::progress::{step, to_stderr};
 use crate::servers::{Description, MASTERS};
 use crate::tools::{CrossplaneTools, Tools};
-use crate::workspace::Workspace;
 
 use broker::Broker;
+pub use down::down;
+pub use error::UpError;
 use keeper::Keeper;
-pub(crate) use place::{Place, Standing};
+use place::{Place, Standing};
 
 /// The control plane that agents would call. Nobody listens there: no machine boots here, and the agents that are played
 /// do not call.
@@ -39,9 +42,25 @@ const API_URL: &str = "http://127.0.0.1:8080";
 /// The user that the API server knows the broker by. It holds the generated roles only.
 const BROKER: &str = "provisioning-broker";
 
-pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
-    let workspace = Workspace::load()?;
-    let place = Place::of(&workspace);
+/// What a checkout lends to `up`.
+pub struct Checkout<'a> {
+    /// Where cargo builds; what is up is remembered there.
+    pub target: &'a Path,
+    /// The sample blueprints.
+    pub catalog: &'a Path,
+    /// Builds the broker's binary.
+    pub build: &'a dyn Fn() -> Result<(), UpError>,
+    /// Makes a command that runs it.
+    pub program: &'a (dyn Fn() -> Command + Sync),
+}
+
+/// Brings servers up, unless they are, and prints what a shell has to know of them.
+///
+/// # Errors
+///
+/// A tool is missing, a server does not start, or it refuses what it is furnished with. Then nothing is left running.
+pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<(), UpError> {
+    let place = Place::of(checkout.target);
     let _one_at_a_time = place.lock()?;
     if let Some(standing) = place.standing()? {
         to_stderr(&format!(
@@ -53,12 +72,13 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
     }
     // Before the servers start: a missing tool or a broken build is better learnt at once.
     Tools::find_or_build(&to_stderr)?;
-    if arguments.crossplane {
+    if crossplane {
         CrossplaneTools::find_or_build(&to_stderr)?;
     }
-    let broker = Broker::build(&workspace)?;
-    let keeper = step(&to_stderr, "starting the servers", || Keeper::start(arguments))?;
-    let furnish = || furnish(&broker, &keeper, arguments);
+    (checkout.build)()?;
+    let broker = Broker::new(checkout.program, checkout.catalog);
+    let keeper = step(&to_stderr, "starting the servers", || Keeper::start(crossplane))?;
+    let furnish = || furnish(&broker, &keeper, crossplane);
     let exports = step(&to_stderr, "furnishing the servers", furnish)?;
     let standing =
         Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
@@ -73,16 +93,16 @@ pub(crate) fn run(arguments: &UpArguments) -> Result<(), TaskError> {
 fn furnish(
     broker: &Broker,
     keeper: &Keeper,
-    arguments: &UpArguments,
-) -> Result<Vec<(String, String)>, TaskError> {
+    crossplane: bool,
+) -> Result<Vec<(String, String)>, UpError> {
     let Description { postgres, control_plane } = Description::read(keeper.directory())?;
     let authority = control_plane.authority()?;
     let kubeconfig = |user: &str, group: Option<&str>| {
         let identity = authority.identity(user, group)?;
         let path = keeper.directory().join(format!("{user}.kubeconfig"));
         fs::write(&path, control_plane.kubeconfig(&authority, &identity))
-            .map_err(|source| TaskError::File { doing: "write", path: path.clone(), source })?;
-        Ok::<_, TaskError>(path.display().to_string())
+            .map_err(|source| UpError::File { doing: "write", path: path.clone(), source })?;
+        Ok::<_, UpError>(path.display().to_string())
     };
 
     let dsn = platform::database(&postgres)?;
@@ -95,7 +115,7 @@ fn furnish(
     ];
     broker.migrate(&exports)?;
     platform::project(&postgres)?;
-    if arguments.crossplane {
+    if crossplane {
         platform::blueprints(&control_plane, broker.catalog())?;
     } else {
         platform::kinds(&control_plane, broker.catalog())?;
@@ -126,7 +146,7 @@ mod tests {
     fn a_shell_reads_what_was_meant() {
         let value = r#"it's $HOME "and" `more` \n"#;
         let script = shell(&[("VALUE".to_owned(), value.to_owned())]) + "printf %s \"$VALUE\"";
-        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), value);
     }
 }

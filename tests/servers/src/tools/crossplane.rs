@@ -14,8 +14,8 @@ const CROSSPLANE: Binary = Binary {
     module: "github.com/crossplane/crossplane/v2",
     version_variables: None,
     built_from: Module {
-        go_mod: include_str!("../../servers/crossplane/go.mod"),
-        go_sum: include_str!("../../servers/crossplane/go.sum"),
+        go_mod: include_str!("../../modules/crossplane/go.mod"),
+        go_sum: include_str!("../../modules/crossplane/go.sum"),
     },
     documents: &[("cluster/crds", CRDS), ("cluster/webhookconfigurations", WEBHOOKS)],
 };
@@ -25,8 +25,8 @@ const PATCH_AND_TRANSFORM: Binary = Binary {
     module: "github.com/crossplane-contrib/function-patch-and-transform",
     version_variables: None,
     built_from: Module {
-        go_mod: include_str!("../../servers/function-patch-and-transform/go.mod"),
-        go_sum: include_str!("../../servers/function-patch-and-transform/go.sum"),
+        go_mod: include_str!("../../modules/function-patch-and-transform/go.mod"),
+        go_sum: include_str!("../../modules/function-patch-and-transform/go.sum"),
     },
     documents: &[],
 };
@@ -36,8 +36,8 @@ const AUTO_READY: Binary = Binary {
     module: "github.com/crossplane/function-auto-ready",
     version_variables: None,
     built_from: Module {
-        go_mod: include_str!("../../servers/function-auto-ready/go.mod"),
-        go_sum: include_str!("../../servers/function-auto-ready/go.sum"),
+        go_mod: include_str!("../../modules/function-auto-ready/go.mod"),
+        go_sum: include_str!("../../modules/function-auto-ready/go.sum"),
     },
     documents: &[],
 };
@@ -47,8 +47,8 @@ const PROVIDER_NOP: Binary = Binary {
     module: "github.com/crossplane-contrib/provider-nop",
     version_variables: None,
     built_from: Module {
-        go_mod: include_str!("../../servers/provider-nop/go.mod"),
-        go_sum: include_str!("../../servers/provider-nop/go.sum"),
+        go_mod: include_str!("../../modules/provider-nop/go.mod"),
+        go_sum: include_str!("../../modules/provider-nop/go.sum"),
     },
     documents: &[("package/crds", CRDS)],
 };

@@ -10,7 +10,7 @@ use broker_app::render::catalog::{self, ComposedKind, Files};
 use broker_app::render::{self, Provider, ProviderProfile, read_document};
 use serde_json::json;
 
-use crate::error::TaskError;
+use super::error::UpError;
 use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, Sql, crd};
 
 /// The broker's, and its neighbours'.
@@ -35,7 +35,7 @@ pub(super) fn ids() -> Vec<(String, String)> {
 }
 
 /// An empty database, and how the broker reaches it.
-pub(super) fn database(postgres: &PostgresAccess) -> Result<String, TaskError> {
+pub(super) fn database(postgres: &PostgresAccess) -> Result<String, UpError> {
     Sql::connect(postgres, "postgres")?.run(&format!("CREATE DATABASE {DATABASE}"))?;
     let PostgresAccess { host, port, user, password } = postgres;
     Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
@@ -43,7 +43,7 @@ pub(super) fn database(postgres: &PostgresAccess) -> Result<String, TaskError> {
 
 /// Rows of the sibling contexts: a Project with a label, its Resource, a cloud, and a credential that the Project may
 /// use. The neighbours' tables have to be there.
-pub(super) fn project(postgres: &PostgresAccess) -> Result<(), TaskError> {
+pub(super) fn project(postgres: &PostgresAccess) -> Result<(), UpError> {
     let namespace = render::namespace(project_id()?);
     let script = format!(
         "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
@@ -65,7 +65,7 @@ pub(super) fn project(postgres: &PostgresAccess) -> Result<(), TaskError> {
 }
 
 /// The Project's namespace.
-pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), TaskError> {
+pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), UpError> {
     let name = render::namespace(project_id()?);
     let name = name.as_str();
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -79,12 +79,12 @@ pub(super) fn roles(
     control_plane: &ControlPlaneAccess,
     generated: &str,
     user: &str,
-) -> Result<(), TaskError> {
+) -> Result<(), UpError> {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let api = Api::of(control_plane)?;
     let home = render::namespace(project_id()?);
     for document in generated.split("---\n").skip(1) {
-        let role = read_document("roles", document.as_bytes()).map_err(TaskError::Sample)?;
+        let role = read_document("roles", document.as_bytes()).map_err(UpError::Sample)?;
         let name = role["metadata"]["name"].as_str().unwrap_or_default();
         api.apply(&format!("/apis/{GROUP}/v1/clusterroles/{name}"), &role)?;
         let in_projects = name.ends_with("-writer") && !name.ends_with("-cluster-writer");
@@ -105,7 +105,7 @@ pub(super) fn roles(
 
 /// What an installed Crossplane and its providers would define: the composite resources of the blueprints, what they
 /// compose, and the ProviderConfigs of the cloud.
-pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), TaskError> {
+pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), UpError> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
     for directory in directories(catalog)? {
@@ -114,8 +114,8 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
         let (metadata, xrd, composition) = (metadata?, xrd?, composition?);
         let slug = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let blueprint = catalog::read(&slug, files).map_err(TaskError::Sample)?;
-        let document = read_document("xrd.yaml", &xrd).map_err(TaskError::Sample)?;
+        let blueprint = catalog::read(&slug, files).map_err(UpError::Sample)?;
+        let document = read_document("xrd.yaml", &xrd).map_err(UpError::Sample)?;
         api.install_crd(&crd::from_xrd(&document))?;
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
             if let Some((group, version)) = api_version.split_once('/') {
@@ -130,13 +130,13 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
 pub(super) fn blueprints(
     control_plane: &ControlPlaneAccess,
     catalog: &Path,
-) -> Result<(), TaskError> {
+) -> Result<(), UpError> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
     let mut served = Vec::new();
     for directory in directories(catalog)? {
         let document =
-            |name: &str| read_document(name, &read(&directory, name)?).map_err(TaskError::Sample);
+            |name: &str| read_document(name, &read(&directory, name)?).map_err(UpError::Sample);
         let (xrd, composition) = (document("xrd.yaml")?, document("composition.yaml")?);
         for (object, kinds) in [(&xrd, XRDS), (&composition, COMPOSITIONS)] {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -152,17 +152,17 @@ pub(super) fn blueprints(
 }
 
 /// The ProviderConfigs of the cloud.
-fn provider_configs(api: &Api) -> Result<(), TaskError> {
-    let provider = Provider::new(PROVIDER).map_err(TaskError::Sample)?;
+fn provider_configs(api: &Api) -> Result<(), UpError> {
+    let provider = Provider::new(PROVIDER).map_err(UpError::Sample)?;
     let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
     Ok(api.install_crd(&plain(&group, &version, &kind))?)
 }
 
 /// An address on loopback that nobody serves at.
-pub(super) fn free_address() -> Result<String, TaskError> {
+pub(super) fn free_address() -> Result<String, UpError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
-    let address = address.map_err(|source| TaskError::File {
+    let address = address.map_err(|source| UpError::File {
         doing: "listen on",
         path: "127.0.0.1".into(),
         source,
@@ -170,8 +170,8 @@ pub(super) fn free_address() -> Result<String, TaskError> {
     Ok(address.to_string())
 }
 
-fn project_id() -> Result<ProjectId, TaskError> {
-    PROJECT.parse().map_err(TaskError::Sample)
+fn project_id() -> Result<ProjectId, UpError> {
+    PROJECT.parse().map_err(UpError::Sample)
 }
 
 /// Kubernetes' own rule for most plurals is an `s`.
@@ -180,8 +180,8 @@ fn plain(group: &str, version: &str, kind: &str) -> serde_json::Value {
 }
 
 /// The blueprints of a catalog, by name.
-fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, TaskError> {
-    let failed = |source| TaskError::File { doing: "read", path: catalog.to_owned(), source };
+fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, UpError> {
+    let failed = |source| UpError::File { doing: "read", path: catalog.to_owned(), source };
     let mut directories = Vec::new();
     for entry in fs::read_dir(catalog).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -193,7 +193,7 @@ fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, TaskError> {
     Ok(directories)
 }
 
-fn read(directory: &Path, name: &str) -> Result<Vec<u8>, TaskError> {
+fn read(directory: &Path, name: &str) -> Result<Vec<u8>, UpError> {
     let path = directory.join(name);
-    fs::read(&path).map_err(|source| TaskError::File { doing: "read", path, source })
+    fs::read(&path).map_err(|source| UpError::File { doing: "read", path, source })
 }

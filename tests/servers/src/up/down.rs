@@ -1,15 +1,21 @@
 //! `cargo xtask down`: ends what `cargo xtask up` started, and says what that was.
 
+use std::path::Path;
+
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::TaskError;
+use super::error::UpError;
+use super::place::{Place, Standing};
 use crate::progress::{step, to_stderr};
 use crate::servers::Run;
-use crate::up::{Place, Standing};
-use crate::workspace::Workspace;
 
-pub(crate) fn run() -> Result<(), TaskError> {
-    let place = Place::of(&Workspace::load()?);
+/// Ends the servers of the checkout whose target directory this is.
+///
+/// # Errors
+///
+/// Their keeper cannot be ended, or the note of them cannot be read.
+pub fn down(target: &Path) -> Result<(), UpError> {
+    let place = Place::of(target);
     let _one_at_a_time = place.lock()?;
     let Some(standing) = place.standing()? else {
         println!("nothing is up");
@@ -22,11 +28,11 @@ pub(crate) fn run() -> Result<(), TaskError> {
 }
 
 /// The reaper does the rest, as it would after a crash.
-fn end(standing: &Standing) -> Result<(), TaskError> {
+fn end(standing: &Standing) -> Result<(), UpError> {
     if standing.has_its_keeper() {
         let keeper = i32::try_from(standing.keeper).ok().and_then(Pid::from_raw);
         let sent = keeper.map_or(Ok(()), |keeper| kill_process(keeper, Signal::TERM));
-        sent.map_err(|errno| TaskError::Signal { process: standing.keeper, source: errno.into() })?;
+        sent.map_err(|errno| UpError::Signal { process: standing.keeper, source: errno.into() })?;
     }
     Run::wait_for_end(&standing.directory);
     Ok(())

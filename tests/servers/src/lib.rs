@@ -1,0 +1,18 @@
+//! The real servers that tests, benchmarks and `cargo xtask up` run on.
+//!
+//! [`tools`] finds or builds the programs, [`servers`] starts and ends them, [`up`] keeps a set of them for a person.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this crate starts processes and reads where the machine keeps its programs"
+)]
+
+pub mod tools;
+pub mod servers;
+pub mod up;
+
+pub mod progress;
+mod cache;
+mod child;
+
+pub use broker_app::one_line;
