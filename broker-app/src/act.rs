@@ -14,7 +14,6 @@ use broker_ports::{
 use broker_render::{Armed, Precondition};
 
 use crate::act::requests::{Enrolment, Requests};
-use crate::call::{Kind, call};
 use crate::decide::{Answer, Effect, PassState, Verdict, step};
 use crate::error::Error;
 use crate::observe::Observed;
@@ -103,16 +102,13 @@ impl Hand<'_> {
             .in_project(self.resource.project_id())
             .about(self.resource.id())
             .in_phase(self.resource.phase());
-        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
-        let recorded = self.pass.ports.audit.record(&entry);
-        call(PortName::AuditSink, Kind::Write, patience, recorded).await
+        self.pass.ports.audit.within(self.pass.left()?).write(|it| it.record(&entry)).await
     }
 
     async fn close_tokens(&self) -> Result<Answer, Error> {
         self.audit(AuditAction::TokensClose).await?;
-        let closed = self.pass.ports.tokens.close(self.resource.id());
-        let patience = self.pass.patience(self.pass.config.deadlines.token)?;
-        call(PortName::TokenIssuer, Kind::Write, patience, closed).await?;
+        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        tokens.write(|it| it.close(self.resource.id())).await?;
         Ok(Answer::Done)
     }
 
@@ -124,9 +120,8 @@ impl Hand<'_> {
         self.audit(AuditAction::TokenIssue).await?;
         let Pass { lease, config, .. } = self.pass;
         let request = IssueRequest::new(self.resource.id(), ordinal, lease.epoch, config.token_ttl);
-        let patience = self.pass.patience(self.pass.config.deadlines.token)?;
-        let issued = self.pass.ports.tokens.issue(&request);
-        match call(PortName::TokenIssuer, Kind::Write, patience, issued).await? {
+        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        match tokens.write(|it| it.issue(&request)).await? {
             Issue::Issued(issued) => {
                 let id = issued.id;
                 self.expect_live(id).await?;
@@ -140,9 +135,8 @@ impl Hand<'_> {
     /// A request that was repeated on its way has issued a second token and killed the first, and which of the two
     /// answers came back nobody can tell: to arm with a dead one would leave a machine that never enrols.
     async fn expect_live(&self, token: BootstrapTokenId) -> Result<(), Error> {
-        let state = self.pass.ports.tokens.state(token);
-        let patience = self.pass.patience(self.pass.config.deadlines.token)?;
-        let state = call(PortName::TokenIssuer, Kind::Read, patience, state).await?;
+        let tokens = self.pass.ports.tokens.within(self.pass.left()?);
+        let state = tokens.read(|it| it.state(token)).await?;
         if let Some(TokenState::Live { .. } | TokenState::Consumed { .. }) = state {
             return Ok(());
         }
@@ -152,9 +146,8 @@ impl Hand<'_> {
 
     async fn deregister(&self, token: BootstrapTokenId) -> Result<Answer, Error> {
         self.audit(AuditAction::NodeDeregister).await?;
-        let patience = self.pass.patience(self.pass.config.deadlines.node)?;
-        let left = self.pass.ports.nodes.deregister(token);
-        match call(PortName::NodeDeregistrar, Kind::Write, patience, left).await {
+        let nodes = self.pass.ports.nodes.within(self.pass.left()?);
+        match nodes.write(|it| it.deregister(token)).await {
             Ok(()) => Ok(Answer::Done),
             Err(Error::LeaseRanOut) => Err(Error::LeaseRanOut),
             Err(error) => Err(DomainError::NodeDeregistrationFailed {
@@ -224,9 +217,8 @@ impl Hand<'_> {
 
     async fn apply(&self, request: ApplyRequest) -> Result<Answer, Error> {
         self.audit(AuditAction::SubstrateApply).await?;
-        let patience = self.pass.patience(self.pass.config.deadlines.cluster_write)?;
-        let applied = self.pass.ports.cluster.apply(&request);
-        Ok(match call(PortName::Cluster, Kind::Write, patience, applied).await? {
+        let cluster = self.pass.ports.cluster.within(self.pass.left()?);
+        Ok(match cluster.write(|it| it.apply(&request)).await? {
             Applied::Done(version) => Answer::Applied(version),
             Applied::Conflict | Applied::NameTaken => Answer::LostRace,
         })
@@ -234,10 +226,9 @@ impl Hand<'_> {
 
     async fn delete(&self, target: ObjectReference, uid: &str) -> Result<Answer, Error> {
         self.audit(AuditAction::SubstrateDelete).await?;
-        let patience = self.pass.patience(self.pass.config.deadlines.cluster_write)?;
         let request = DeleteRequest::new(self.resource.project_id(), &target, uid);
-        let deleted = self.pass.ports.cluster.delete(&request);
-        match call(PortName::Cluster, Kind::Write, patience, deleted).await? {
+        let cluster = self.pass.ports.cluster.within(self.pass.left()?);
+        match cluster.write(|it| it.delete(&request)).await? {
             Deleted::Accepted => Ok(Answer::Deleting),
             Deleted::Gone => Ok(Answer::Done),
             Deleted::Replaced => Ok(Answer::LostRace),

@@ -32,16 +32,3 @@ pub struct ReconcilerConfig {
     /// Whether anything is changed at all.
     pub mode: Mode,
 }
-
-/// As much of a configuration as looking takes, whoever looks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Eyes<'a> {
-    pub(crate) deadlines: &'a Deadlines,
-    pub(crate) profiles: &'a ProviderProfiles,
-}
-
-impl ReconcilerConfig {
-    pub(crate) const fn eyes(&self) -> Eyes<'_> {
-        Eyes { deadlines: &self.deadlines, profiles: &self.profiles }
-    }
-}

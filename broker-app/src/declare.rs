@@ -6,15 +6,14 @@ use broker_domain::{
     Declaration, Error as DomainError, NotFound, ProjectId, ProvisionedResource, RequestId,
 };
 use broker_ports::{
-    Admitted, AuditAction, AuditEntry, Created, NamespaceObservation, PortName, ReconcilerPorts,
-    RequestContext, RequestHash,
+    Admitted, AuditAction, AuditEntry, Cluster, Created, NamespaceObservation, RequestContext,
+    RequestHash,
 };
 
-use crate::call::{Kind, call};
 use crate::error::Error;
 use crate::service::Service;
 
-pub(crate) use views::{References, Resolvers, Views, expect_here};
+pub(crate) use views::{References, Views, expect_here};
 
 impl Service {
     /// Accepts a declaration and answers the resource at Pending; the reconciler takes it from there.
@@ -61,9 +60,7 @@ impl Service {
             return Ok(first);
         }
         let admitted = self.examine(context, declaration).await?;
-        let created = self.ports().repository.create(&admitted);
-        let patience = self.config().deadlines.store;
-        match call(PortName::Repository, Kind::Write, patience, created).await? {
+        match self.ports().repository.write(|it| it.create(&admitted)).await? {
             Created::Stored => Ok(admitted.change().resource().clone()),
             Created::Replayed(first) => Ok(*first),
             Created::Conflict => Err(conflict(declaration, declaration.request_id.as_ref())),
@@ -94,15 +91,14 @@ impl Service {
         if !context.scope().covers(project) {
             return Err(project.not_found().into());
         }
-        let ports = ReconcilerPorts::from(self.ports());
-        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
-        let blueprint = resolvers.blueprint(declaration.blueprint_version_id).await?;
+        let ports = self.ports();
+        let blueprint = ports.blueprint(declaration.blueprint_version_id).await?;
         // Whether the namespace is ready is the reconciler's business; that there is one is admission's.
-        let assignment = resolvers.assignment(project).await?;
+        let assignment = ports.assignment(project).await?;
         self.expect_assigned_here(project, &assignment).await?;
         let parameters = blueprint.parameter_schema.validate(&declaration.parameters)?;
         let mesh_role = blueprint.mesh_role;
-        let views = resolvers.views(References::in_declaration(declaration), blueprint).await?;
+        let views = ports.views(References::in_declaration(declaration), blueprint).await?;
 
         let id = self.ports().ids.provisioned_resource_id();
         let by = context.attribution().clone();
@@ -129,9 +125,7 @@ impl Service {
         if assignment.cluster.is_none() {
             return Ok(());
         }
-        let identity = self.ports().cluster.identity();
-        let timeout = self.config().deadlines.cluster_read;
-        match call(PortName::Cluster, Kind::Read, timeout, identity).await {
+        match self.ports().cluster.read(Cluster::identity).await {
             Ok(here) => Ok(expect_here(project, assignment, &here)?),
             Err(_) => Ok(()),
         }
@@ -147,9 +141,7 @@ impl Service {
         if !context.scope().covers(project) {
             return Err(project.not_found().into());
         }
-        let found = self.ports().repository.get_by_request(project, request);
-        let patience = self.config().deadlines.store;
-        match call(PortName::Repository, Kind::Read, patience, found).await? {
+        match self.ports().repository.read(|it| it.get_by_request(project, request)).await? {
             None => Ok(None),
             Some(stored) if stored.hash == RequestHash::of(declaration) => {
                 Ok(Some(stored.resource))
@@ -165,8 +157,7 @@ impl Service {
     ) -> Result<(), Error> {
         let entry = AuditEntry::new(AuditAction::DeclarationRefused, context.attribution().clone())
             .in_project(declaration.project_id);
-        let recorded = self.ports().audit.record(&entry);
-        call(PortName::AuditSink, Kind::Write, self.config().deadlines.store, recorded).await
+        self.ports().audit.write(|it| it.record(&entry)).await
     }
 }
 

@@ -19,12 +19,11 @@ mod envelope;
 mod log_sink;
 mod run;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use broker_ports::{
-    Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, FailureClass, Outbox, PageSize,
-    PortError, PortName, RelayPorts, WorkerId,
+    Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, EventSink, FailureClass, Outbox,
+    PageSize, PortName, RelayPorts, WorkerId,
 };
 use futures_util::future::join_all;
 use time::OffsetDateTime;
@@ -32,11 +31,11 @@ use tokio::time::Instant;
 
 pub use log_sink::LogEventSink;
 
-use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
 use crate::runner::ConfigError;
 use crate::sweep::Trouble;
 use crate::telemetry;
+use crate::timed::Timed;
 use backoff::event_wait;
 use envelope::envelope;
 
@@ -63,7 +62,8 @@ pub struct RelayConfig {
 /// Delivers events.
 #[derive(Clone)]
 pub struct Relay {
-    ports: RelayPorts,
+    outbox: Timed<dyn Outbox>,
+    sink: Timed<dyn EventSink>,
     config: RelayConfig,
 }
 
@@ -148,7 +148,9 @@ impl Relay {
         if claim_for < shortest {
             return Err(ConfigError::ClaimTooShort { claim_for, shortest });
         }
-        Ok(Self { ports, config })
+        let outbox = Timed::new(ports.outbox, PortName::Outbox, store_deadline);
+        let sink = Timed::new(ports.sink, PortName::EventSink, deliver_deadline);
+        Ok(Self { outbox, sink, config })
     }
 
     /// Claims as many events as are delivered at once, and delivers them. One event that fails does not stop the
@@ -174,23 +176,19 @@ impl Relay {
 
     /// Measures how much waits. `now` is the moment that the oldest event's age is taken at.
     pub(crate) async fn measure(&self, now: OffsetDateTime) -> Result<(), Error> {
-        let backlog = self.ports.outbox.backlog();
-        let patience = self.config.store_deadline;
-        let backlog = call(PortName::Outbox, Kind::Read, patience, backlog).await?;
+        let backlog = self.outbox.read(Outbox::backlog).await?;
         telemetry::backlog(&backlog, now);
         Ok(())
     }
 
-    pub(crate) fn outbox(&self) -> Arc<dyn Outbox> {
-        Arc::clone(&self.ports.outbox)
+    pub(crate) const fn outbox(&self) -> &Timed<dyn Outbox> {
+        &self.outbox
     }
 
     async fn claim(&self, limit: PageSize) -> Result<Claimed, Error> {
         let at = Instant::now();
         let request = ClaimEvents::new(self.config.worker.clone(), limit, self.config.claim_for);
-        let events = self.ports.outbox.claim_events(&request);
-        let events =
-            call(PortName::Outbox, Kind::Write, self.config.store_deadline, events).await?;
+        let events = self.outbox.write(|it| it.claim_events(&request)).await?;
         Ok(Claimed { events, limit, at })
     }
 
@@ -205,8 +203,9 @@ impl Relay {
         }
         match self.deliver(event).await {
             Ok(()) => {
-                let acknowledged = self.ports.outbox.acknowledge_event(&event.claim);
-                self.stored(acknowledged, Settled::Delivered).await
+                let claim = &event.claim;
+                let acknowledged = self.outbox.write(|it| it.acknowledge_event(claim)).await;
+                stored(acknowledged, Settled::Delivered)
             }
             Err(error) => self.failed(event, &error).await,
         }
@@ -214,12 +213,11 @@ impl Relay {
 
     async fn deliver(&self, event: &ClaimedEvent) -> Result<(), Error> {
         let envelope = envelope(&self.config.source, event)?;
-        let delivered = self.ports.sink.deliver(&envelope);
-        call(PortName::EventSink, Kind::Write, self.config.deliver_deadline, delivered).await
+        self.sink.write(|it| it.deliver(&envelope)).await
     }
 
     async fn failed(&self, event: &ClaimedEvent, error: &Error) -> Result<Settled, Error> {
-        let (outbox, claim) = (&self.ports.outbox, &event.claim);
+        let (outbox, claim) = (&self.outbox, &event.claim);
         let (trouble, asked_for) = (Trouble::of(error), error.retry_after());
         let wait = event_wait(claim.number, asked_for);
         let attempts = event.attempts.saturating_add(u32::from(is_rejection(error)));
@@ -231,29 +229,27 @@ impl Relay {
             "an event was not delivered"
         );
         if !is_rejection(error) {
-            let delayed = outbox.delay_event(claim, wait, DeliveryFailure::Unavailable);
-            return self.stored(delayed, Settled::Delayed { trouble, asked_for }).await;
+            let unavailable = DeliveryFailure::Unavailable;
+            let delayed = outbox.write(|it| it.delay_event(claim, wait, unavailable)).await;
+            return stored(delayed, Settled::Delayed { trouble, asked_for });
         }
         if attempts < self.config.most_attempts {
-            let delayed = outbox.delay_event(claim, wait, DeliveryFailure::Rejected);
-            return self.stored(delayed, Settled::Rejected(trouble)).await;
+            let rejected = DeliveryFailure::Rejected;
+            let delayed = outbox.write(|it| it.delay_event(claim, wait, rejected)).await;
+            return stored(delayed, Settled::Rejected(trouble));
         }
         let reason = in_words(error);
-        self.stored(outbox.set_aside_event(claim, &reason), Settled::SetAside(trouble)).await
+        let aside = outbox.write(|it| it.set_aside_event(claim, &reason)).await;
+        stored(aside, Settled::SetAside(trouble))
     }
+}
 
-    /// What an event is, once that is stored.
-    async fn stored(
-        &self,
-        answer: impl Future<Output = Result<Acknowledged, PortError>>,
-        settled: Settled,
-    ) -> Result<Settled, Error> {
-        let patience = self.config.store_deadline;
-        Ok(match call(PortName::Outbox, Kind::Write, patience, answer).await? {
-            Acknowledged::Done => settled,
-            Acknowledged::ClaimLost => Settled::ClaimLost,
-        })
-    }
+/// What an event is, once that is stored.
+fn stored(answer: Result<Acknowledged, Error>, settled: Settled) -> Result<Settled, Error> {
+    Ok(match answer? {
+        Acknowledged::Done => settled,
+        Acknowledged::ClaimLost => Settled::ClaimLost,
+    })
 }
 
 /// The receiver refuses this event. Everything else is about the receiver.

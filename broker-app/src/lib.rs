@@ -42,7 +42,7 @@ pub mod explain;
 pub mod plan;
 
 // Shared by all.
-mod call;
+mod timed;
 mod config;
 mod embed;
 mod error;

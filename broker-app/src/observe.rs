@@ -9,22 +9,19 @@ mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use broker_domain::{
-    ClusterId, NodeObservation, ObjectReference, ObservedXr, PLAIN_DATA, ProvisionedResource,
+    NodeObservation, ObjectReference, ObservedXr, PLAIN_DATA, ProvisionedResource,
     ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, Brake, Deadlines, LiveObject, LiveXr, PortError, PortName, Reading,
-    ReconcilerPorts, Standing, Target, XrReading, XrTarget,
+    BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Reading, Standing, Target,
+    XrReading, XrTarget,
 };
 use broker_render::catalog::ComposedKind;
 
-use crate::call::{Kind, call};
-use crate::config::Eyes;
-use crate::declare::Resolvers;
 use crate::error::Error;
+use crate::timed::Ports;
 
 pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
 pub use sight::{Around, Sight, XrSight};
@@ -50,27 +47,20 @@ impl Look {
 
 /// Reads cluster and mesh, and nothing that an apply is rendered from: a reference that is gone must keep no resource
 /// from failing, becoming Ready or being torn down.
-pub(crate) async fn observe(
-    ports: &ReconcilerPorts,
-    config: Eyes<'_>,
-    resource: &ProvisionedResource,
-) -> Result<Look, Error> {
-    let resolvers = Resolvers::of(ports, config.deadlines.resolve);
-    let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
+pub(crate) async fn observe(ports: &Ports, resource: &ProvisionedResource) -> Result<Look, Error> {
+    let blueprint = ports.blueprint(resource.blueprint_version_id()).await?;
     let mut target = target(resource, &blueprint);
     if !Sight::needs_composed(resource.phase()) {
         target = target.composing([]).with_recorded(BTreeSet::new());
     }
-    let patience = config.deadlines.cluster_read;
-    let reading =
-        call(PortName::Cluster, Kind::Read, patience, ports.cluster.read(&target)).await?;
+    let reading = ports.cluster.read(|it| it.read(&target)).await?;
     expect_same_cluster(resource, &reading)?;
-    let node = node(ports, config, resource).await?;
+    let node = node(ports, resource).await?;
 
     let Reading { cluster, xr, provider_config, mut recorded, labelled, .. } = reading;
     let live = live_xr(resource, xr)?;
     if let Some(xr) = live.as_deref().filter(|_| !Sight::needs_composed(resource.phase())) {
-        recorded = dropped(ports, config, resource, &blueprint, xr).await;
+        recorded = dropped(ports, resource, &blueprint, xr).await;
     }
     let sight = Sight {
         cluster,
@@ -109,8 +99,7 @@ fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
 /// What a converging composite resource refers to no more is read once its references changed, so that the record does
 /// not grow without bound. Nothing is decided by it: what cannot be read stays on record, and a teardown reads it.
 async fn dropped(
-    ports: &ReconcilerPorts,
-    config: Eyes<'_>,
+    ports: &Ports,
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
     xr: &LiveXr,
@@ -123,8 +112,7 @@ async fn dropped(
     if target.recorded.is_empty() {
         return BTreeMap::new();
     }
-    let patience = config.deadlines.cluster_read;
-    let reading = call(PortName::Cluster, Kind::Read, patience, ports.cluster.read(&target)).await;
+    let reading = ports.cluster.read(|it| it.read(&target)).await;
     reading.map(|reading| reading.recorded).unwrap_or_default()
 }
 
@@ -140,20 +128,16 @@ pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionVi
 /// What a direct read says of the composite resource of a row that was applied, and of nothing else. `None` if
 /// there is no such row, or if it was never applied.
 pub(crate) async fn read_applied(
-    ports: &ReconcilerPorts,
-    deadlines: &Deadlines,
+    ports: &Ports,
     id: ProvisionedResourceId,
 ) -> Result<Option<(ProvisionedResource, XrReading)>, Error> {
-    let row = ports.repository.get_by_id(id);
-    let row = call(PortName::Repository, Kind::Read, deadlines.store, row).await?;
+    let row = ports.repository.read(|it| it.get_by_id(id)).await?;
     let applied = |row: &ProvisionedResource| row.substrate().applied().is_some();
     let Some(resource) = row.filter(applied) else { return Ok(None) };
-    let resolvers = Resolvers::of(ports, deadlines.resolve);
-    let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await?;
+    let blueprint = ports.blueprint(resource.blueprint_version_id()).await?;
     let xr = XrTarget::new(resource.id(), resource.project_id(), Arc::clone(&blueprint.xrd));
     let target = Target::new(xr, None);
-    let reading = ports.cluster.read(&target);
-    let reading = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, reading).await?;
+    let reading = ports.cluster.read(|it| it.read(&target)).await?;
     expect_same_cluster(&resource, &reading)?;
     Ok(Some((resource, reading.xr)))
 }
@@ -173,18 +157,10 @@ fn expect_same_cluster(resource: &ProvisionedResource, reading: &Reading) -> Res
     }
 }
 
-async fn node(
-    ports: &ReconcilerPorts,
-    config: Eyes<'_>,
-    resource: &ProvisionedResource,
-) -> Result<NodeObservation, Error> {
+async fn node(ports: &Ports, resource: &ProvisionedResource) -> Result<NodeObservation, Error> {
     let registered = match resource.bootstrap_token_id() {
         None => None,
-        Some(token) => {
-            let registered = ports.nodes.node_registered(token);
-            let patience = config.deadlines.node;
-            Some(call(PortName::NodeDeregistrar, Kind::Read, patience, registered).await?)
-        }
+        Some(token) => Some(ports.nodes.read(|it| it.node_registered(token)).await?),
     };
     Ok(NodeObservation::of(resource.mesh_role(), registered))
 }
@@ -201,13 +177,4 @@ fn live_xr(resource: &ProvisionedResource, xr: XrReading) -> Result<Option<Box<L
             Err(Error::Port { port: PortName::Cluster, source: PortError::rejected(message) })
         }
     }
-}
-
-/// The brakes of a cluster, where something may be applied or failed.
-pub(crate) async fn brakes(
-    ports: &ReconcilerPorts,
-    deadline: Duration,
-    cluster: &ClusterId,
-) -> Result<Vec<Brake>, Error> {
-    call(PortName::Schedule, Kind::Read, deadline, ports.schedule.brakes(cluster)).await
 }

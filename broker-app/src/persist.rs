@@ -1,13 +1,11 @@
 //! Persist: writes the row, with its event and its audit line, in one transaction.
 
 use broker_domain::{Change, Error as DomainError, Stamp};
-use broker_ports::{Brake, Lost, Permit, PermitRequest, PortName, Write, WriteKind, Written};
+use broker_ports::{Brake, Lost, Permit, PermitRequest, Write, WriteKind, Written};
 
 use crate::act::Hand;
-use crate::call::{Kind, call};
 use crate::decide::Answer;
 use crate::error::Error;
-use crate::observe::brakes;
 use crate::reconcile::Pass;
 use crate::telemetry;
 
@@ -28,9 +26,8 @@ impl Hand<'_> {
             return Ok(Answer::Committed(Box::new(self.resource.clone())));
         };
         let write = Write::by_worker(&change, self.pass.lease.epoch, &self.pass.by);
-        let sent = self.pass.ports.repository.write(kind, &write);
-        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
-        let written = call(PortName::Repository, Kind::Write, patience, sent).await?;
+        let repository = self.pass.ports.repository.within(self.pass.left()?);
+        let written = repository.write(|it| it.write(kind, &write)).await?;
         Ok(match written {
             Written::Committed => {
                 self.pass.committed(self.resource, &change);
@@ -45,8 +42,8 @@ impl Hand<'_> {
         let Some(cluster) = self.resource.substrate().cluster() else {
             return Ok(Answer::Permitted);
         };
-        let patience = self.pass.patience(self.pass.config.deadlines.store)?;
-        let brakes = brakes(self.pass.ports, patience, cluster).await?;
+        let schedule = self.pass.ports.schedule.within(self.pass.left()?);
+        let brakes = schedule.read(|it| it.brakes(cluster)).await?;
         let was_applied = self.resource.substrate().applied().is_some();
         let holds = |brake: &Brake| brake.holds(self.resource.project_id(), was_applied);
         Ok(if brakes.iter().any(holds) { Answer::Braked } else { Answer::Permitted })
@@ -61,9 +58,8 @@ impl Hand<'_> {
         let (id, version) = (self.resource.id(), self.resource.version());
         let request =
             PermitRequest::new(lease.clone(), version, cluster, lost, config.allowance, by.clone());
-        let patience = self.pass.patience(config.deadlines.store)?;
-        let permit = self.pass.ports.schedule.permit(&request);
-        let permit = call(PortName::Schedule, Kind::Write, patience, permit).await?;
+        let schedule = self.pass.ports.schedule.within(self.pass.left()?);
+        let permit = schedule.write(|it| it.permit(&request)).await?;
         telemetry::permit(permit);
         Ok(match permit {
             Permit::Granted => Answer::Permitted,

@@ -13,12 +13,11 @@ use broker_domain::{
     Action, BootstrapTokenId, Declaration, ObjectReference, Phase, ProvisionedResource,
     ProvisionedResourceId, TokenOrdinal, next,
 };
-use broker_ports::{PortName, ReconcilerPorts, Refusal, RequestContext};
+use broker_ports::{Refusal, RequestContext};
 use serde_json::Value;
 
 pub use diff::FieldChange;
 
-use crate::call::{Kind, call};
 use crate::decide::{Mode, PassState};
 use crate::error::Error;
 use crate::observe::Gate;
@@ -172,9 +171,7 @@ impl Service {
         id: ProvisionedResourceId,
     ) -> Result<Plan, Error> {
         let resource = self.get(context, id).await?;
-        let entry = self.ports().schedule.entry(id);
-        let patience = self.config().deadlines.store;
-        let entry = call(PortName::Schedule, Kind::Read, patience, entry).await?;
+        let entry = self.ports().schedule.read(|it| it.entry(id)).await?;
         let epoch = entry.as_ref().map_or(0, |entry| entry.epoch.get());
         let mut plan = self.rehearse(resource, epoch.saturating_add(1)).await?;
         if entry.is_some_and(|entry| entry.paused) {
@@ -206,14 +203,15 @@ impl Service {
     }
 
     async fn rehearse(&self, resource: ProvisionedResource, epoch: u64) -> Result<Plan, Error> {
-        let ports = ReconcilerPorts::from(self.ports());
+        let ports = self.ports();
         let (id, from) = (resource.id(), resource.phase());
         let mut rehearsal = Rehearsal::new(self, epoch);
         let project = resource.project_id();
         let prepared = rehearsal.converse(PassState::prepare(resource, Mode::Live), None).await?;
-        let look = observe(&ports, self.eyes(), &prepared).await?;
+        let look = observe(ports, &prepared).await?;
         let (action, to) = next(&look.facts(&prepared), prepared.phase());
-        let observed = look.resolve(&ports, self.eyes(), &prepared, (action, to)).await?;
+        let observed =
+            look.resolve(ports, &self.config().profiles, &prepared, (action, to)).await?;
         let acting = PassState::act(prepared, Mode::Live, observed.seen.clone(), action);
         let acted = rehearsal.converse(acting, Some(&observed)).await?;
         if !rehearsal.is_over() {

@@ -10,25 +10,25 @@ use broker_domain::{
     Action, Change, Phase, ProvisionedResource, ProvisionedResourceId, Version, next,
 };
 use broker_ports::{
-    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome, PortName,
+    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome,
     ReconcilerPorts,
 };
 use tokio::time::Instant;
 
 use crate::act::converse;
-use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::decide::{Ending, Mode, PassState};
 use crate::error::{Error, for_schedule};
 use crate::observe::observe;
 use crate::sweep::Orphans;
 use crate::telemetry;
+use crate::timed::Ports;
 use home::Home;
 
 /// Reconciles resources, one pass at a time.
 #[derive(Clone)]
 pub struct Reconciler {
-    ports: ReconcilerPorts,
+    ports: Ports,
     config: ReconcilerConfig,
     home: Home,
 }
@@ -54,7 +54,7 @@ pub enum Passed {
 
 /// A pass under way: what it holds, and how long it may go on.
 pub(crate) struct Pass<'a> {
-    pub(crate) ports: &'a ReconcilerPorts,
+    pub(crate) ports: &'a Ports,
     pub(crate) config: &'a ReconcilerConfig,
     pub(crate) lease: Lease,
     pub(crate) by: Attribution,
@@ -101,7 +101,7 @@ struct Went {
 impl Reconciler {
     /// A reconciler over its ports.
     pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
-        Self { ports, config, home: Home::default() }
+        Self { ports: Ports::new(ports, &config.deadlines), config, home: Home::default() }
     }
 
     /// A claim for this replica, which gets only what is bound to its own cluster or to none.
@@ -111,8 +111,8 @@ impl Reconciler {
     /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the cluster has said once which one it is: a
     /// replica that does not know that claims nothing.
     pub(crate) async fn claim_request(&self, target: ClaimTarget) -> Result<ClaimRequest, Error> {
-        let ReconcilerConfig { worker, lease, deadlines, .. } = &self.config;
-        let cluster = self.home.cluster(&self.ports, deadlines.cluster_read).await?;
+        let ReconcilerConfig { worker, lease, .. } = &self.config;
+        let cluster = self.home.cluster(&self.ports.cluster).await?;
         Ok(ClaimRequest::new(worker.clone(), target, *lease).on_cluster(cluster))
     }
 
@@ -121,7 +121,7 @@ impl Reconciler {
         self.home.refresh();
     }
 
-    pub(crate) const fn ports(&self) -> &ReconcilerPorts {
+    pub(crate) const fn ports(&self) -> &Ports {
         &self.ports
     }
 
@@ -142,9 +142,7 @@ impl Reconciler {
         }
         let request = self.claim_request(ClaimTarget::One(id)).await?;
         let asked = Instant::now();
-        let claimed = self.ports.schedule.claim(&request);
-        let claimed =
-            call(PortName::Schedule, Kind::Write, self.config.deadlines.store, claimed).await?;
+        let claimed = self.ports.schedule.write(|it| it.claim(&request)).await?;
         let Some(lease) = claimed.into_iter().next() else {
             telemetry::passed(&Ok(Passed::NotClaimed));
             return Ok(Passed::NotClaimed);
@@ -155,15 +153,14 @@ impl Reconciler {
     /// Observes and decides, without a lease: a lease would keep a replica that may change something from its
     /// work.
     async fn look(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
-        let row = self.ports.repository.get_by_id(id);
-        let row = call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await?;
+        let row = self.ports.repository.read(|it| it.get_by_id(id)).await?;
         let Some(resource) = row.filter(|row| !row.at_rest()) else {
             return Ok(Passed::NotClaimed);
         };
-        let look = observe(&self.ports, self.config.eyes(), &resource).await?;
+        let look = observe(&self.ports, &resource).await?;
         let from = resource.phase();
         let (action, to) = next(&look.facts(&resource), from);
-        look.resolve(&self.ports, self.config.eyes(), &resource, (action, to)).await?;
+        look.resolve(&self.ports, &self.config.profiles, &resource, (action, to)).await?;
         Ok(Passed::Through { action, from, to })
     }
 
@@ -234,9 +231,9 @@ impl Pass<'_> {
         let from = resource.phase();
 
         let resource = converse(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
-        let look = observe(ports, config.eyes(), &resource).await?; // I/O: cluster and mesh, read only
+        let look = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
         let (action, to) = next(&look.facts(&resource), resource.phase()); // pure
-        let observed = look.resolve(ports, config.eyes(), &resource, (action, to)).await?; // I/O: what acting needs, read only
+        let observed = look.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: what acting needs, read only
         let acting = PassState::act(resource, mode, observed.seen.clone(), action);
         let resource = converse(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
         let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
@@ -252,8 +249,7 @@ impl Pass<'_> {
 
     /// The row as it is now that the lease is ours: what was read before proves nothing.
     async fn reread(&self) -> Result<Option<ProvisionedResource>, Error> {
-        let row = self.ports.repository.get_by_id(self.lease.resource);
-        let row = call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await?;
+        let row = self.ports.repository.read(|it| it.get_by_id(self.lease.resource)).await?;
         if let Some(resource) = &row {
             self.version.store(resource.version().get(), Ordering::Relaxed);
         }
@@ -269,11 +265,11 @@ impl Pass<'_> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// How long a call may take: its own deadline, but never into the margin before the lease ends.
-    pub(crate) fn patience(&self, deadline: Duration) -> Result<Duration, Error> {
+    /// How long a call may take at most: nothing is under way in the margin before the lease ends.
+    pub(crate) fn left(&self) -> Result<Duration, Error> {
         let usable = self.config.lease.saturating_sub(self.config.lease_margin);
         match usable.checked_sub(self.asked.elapsed()) {
-            Some(left) if !left.is_zero() => Ok(deadline.min(left)),
+            Some(left) if !left.is_zero() => Ok(left),
             Some(_) | None => Err(Error::LeaseRanOut),
         }
     }
@@ -307,9 +303,8 @@ impl Pass<'_> {
                 retry_after: error.retry_after(),
             },
         };
-        let released = self.ports.schedule.release(&self.lease, seen, &outcome_for_schedule);
-        let patience = self.config.deadlines.store;
-        let released = call(PortName::Schedule, Kind::Write, patience, released).await;
+        let (schedule, told) = (&self.ports.schedule, &outcome_for_schedule);
+        let released = schedule.write(|it| it.release(&self.lease, seen, told)).await;
         match (released, outcome) {
             (Err(error), Ok(_)) => Err(error),
             (Ok(_) | Err(_), _) => Ok(()),

@@ -131,10 +131,9 @@ impl Runner {
     ) -> Result<Self, ConfigError> {
         config.check(&reconciler)?;
         let purge = config.retention.map(|retention| Purge {
-            repository: Arc::clone(&reconciler.ports().repository),
-            outbox: relay.outbox(),
+            repository: reconciler.ports().repository.clone(),
+            outbox: relay.outbox().clone(),
             retention,
-            deadline: reconciler.config().deadlines.store,
         });
         let probe = Probe::new(config.sweep_interval);
         let (reconciler, sweeper) = (Arc::new(reconciler), Arc::new(sweeper));

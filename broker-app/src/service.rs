@@ -19,17 +19,16 @@ use std::time::Duration;
 use broker_domain::Stamp;
 use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{
-    Deadlines, ListPage, ListQuery, PortName, RequestContext, Scope, ServicePorts, WorkerId, Write,
-    WriteKind,
+    Deadlines, ListPage, ListQuery, Outbox, PortName, ReconcilerPorts, RequestContext, Scope,
+    ServicePorts, WorkerId, WriteKind,
 };
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
 
-use crate::call::{Kind, call};
-use crate::config::Eyes;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::explain::Budgets;
+use crate::timed::{Ports, Timed};
 
 pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 
@@ -59,7 +58,8 @@ pub struct ServiceConfig {
 /// The broker, as its callers see it.
 #[derive(Clone)]
 pub struct Service {
-    ports: ServicePorts,
+    ports: Ports,
+    outbox: Timed<dyn Outbox>,
     config: ServiceConfig,
 }
 
@@ -77,7 +77,10 @@ pub enum Waited {
 impl Service {
     /// A service over its ports.
     pub fn new(ports: ServicePorts, config: ServiceConfig) -> Self {
-        Self { ports, config }
+        let deadlines = &config.deadlines;
+        let shared = Ports::new(ReconcilerPorts::from(&ports), deadlines);
+        let outbox = Timed::new(ports.outbox, PortName::Outbox, deadlines.store);
+        Self { ports: shared, outbox, config }
     }
 
     /// The resource of that id.
@@ -91,14 +94,11 @@ impl Service {
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
-        let repository = &self.ports.repository;
-        let found = match context.scope() {
-            Scope::Project(own) => repository.get_in_project(own, id),
-            Scope::All => repository.get_by_id(id),
-        };
-        let found =
-            call(PortName::Repository, Kind::Read, self.config.deadlines.store, found).await?;
-        found.ok_or_else(|| id.not_found().into())
+        let get = self.ports.repository.read(|it| match context.scope() {
+            Scope::Project(own) => it.get_in_project(own, id),
+            Scope::All => it.get_by_id(id),
+        });
+        get.await?.ok_or_else(|| id.not_found().into())
     }
 
     /// A page of resources within the scope. With `updated_since`, the backstop of a caller that follows
@@ -122,8 +122,7 @@ impl Service {
                 Some(_) | None => query.project = Some(own),
             }
         }
-        let page = self.ports.repository.list(&query);
-        call(PortName::Repository, Kind::Read, self.config.deadlines.store, page).await
+        self.ports.repository.read(|it| it.list(&query)).await
     }
 
     /// Accepts the deletion of a resource. Asking again, or for one that is gone, changes nothing.
@@ -141,9 +140,7 @@ impl Service {
             let Some(change) = race.resource().request_deletion(self.stamp()) else {
                 return Ok(race.resource().clone());
             };
-            let write = Write::by_caller(&change, context.attribution());
-            let sent = self.ports.repository.write(WriteKind::DeletionIntent, &write);
-            if let Some(leaving) = race.attempt(&change, sent).await? {
+            if let Some(leaving) = race.attempt(WriteKind::DeletionIntent, &change).await? {
                 return Ok(leaving);
             }
         }
@@ -179,16 +176,16 @@ impl Service {
         }
     }
 
-    pub(crate) const fn ports(&self) -> &ServicePorts {
+    pub(crate) const fn outbox(&self) -> &Timed<dyn Outbox> {
+        &self.outbox
+    }
+
+    pub(crate) const fn ports(&self) -> &Ports {
         &self.ports
     }
 
     pub(crate) const fn config(&self) -> &ServiceConfig {
         &self.config
-    }
-
-    pub(crate) const fn eyes(&self) -> Eyes<'_> {
-        Eyes { deadlines: &self.config.deadlines, profiles: &self.config.profiles }
     }
 
     pub(crate) fn stamp(&self) -> Stamp {

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{ProjectId, ProvisionedResourceId};
-use broker_ports::{Lane, PageSize, PortName, ReconcilerPorts, SweepPage, SweepQuery};
+use broker_ports::{Cluster, Lane, PageSize, ReconcilerPorts, SweepPage, SweepQuery};
 use futures_util::future::join;
 use tokio::time::Instant;
 
@@ -32,14 +32,14 @@ pub use report::{SweepReport, Trouble};
 use round::Round;
 pub(crate) use settled::settled;
 
-use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
 use crate::telemetry;
+use crate::timed::Ports;
 
 /// Finds what needs a pass.
 pub struct Sweeper {
-    ports: ReconcilerPorts,
+    ports: Ports,
     config: ReconcilerConfig,
     known: Mutex<Known>,
 }
@@ -72,7 +72,7 @@ const PAGE: PageSize = PageSize::MAX;
 impl Sweeper {
     /// A sweeper over the reconciler's ports.
     pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
-        Self { ports, config, known: Mutex::default() }
+        Self { ports: Ports::new(ports, &config.deadlines), config, known: Mutex::default() }
     }
 
     /// Looks at everything, however long that takes; see [`sweep_within`](Self::sweep_within).
@@ -112,9 +112,7 @@ impl Sweeper {
         started: Instant,
         within: Duration,
     ) -> Result<(Vec<Work>, SweepReport), Error> {
-        let cluster = self.ports.cluster.identity();
-        let patience = self.config.deadlines.cluster_read;
-        let cluster = call(PortName::Cluster, Kind::Read, patience, cluster).await?;
+        let cluster = self.ports.cluster.read(Cluster::identity).await?;
         let known = self.recall();
         let mut page = self.page(known.resume_after).await?;
         let mut round = Round::new(&self.ports, &self.config, cluster, known);
@@ -151,8 +149,7 @@ impl Sweeper {
     async fn page(&self, after: Option<ProvisionedResourceId>) -> Result<SweepPage, Error> {
         let mut query = SweepQuery::new(PAGE);
         query.after = after;
-        let page = self.ports.repository.sweep_page(&query);
-        call(PortName::Repository, Kind::Read, self.config.deadlines.store, page).await
+        self.ports.repository.read(|it| it.sweep_page(&query)).await
     }
 
     /// Takes what is known along. A sweep that fails forgets it, and the next one looks anew.

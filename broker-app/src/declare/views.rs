@@ -2,35 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
     MeshRole, NotFound, Parameters, ProjectId, ProvisionedResource, ResourceId,
 };
 use broker_ports::{
-    AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortName,
-    ReconcilerPorts, ResourceView,
+    BlueprintVersionView, CloudView, CredentialView, NamespaceObservation, ResourceView,
 };
 use broker_render::{
     CloudTags, Identity, Manifest, ProviderConfigInput, ProviderProfiles, Xr, XrInput,
     assigned_namespace, cloud_tags, provider_config, secret_name, xr,
 };
 
-use crate::call::{Kind, call};
 use crate::error::Error;
-
-/// Who knows what a resource is rendered from, and how long to wait for them.
-#[derive(Clone, Copy)]
-pub(crate) struct Resolvers<'a> {
-    blueprints: &'a dyn BlueprintResolver,
-    clouds: &'a dyn CloudResolver,
-    credentials: &'a dyn CredentialResolver,
-    labels: &'a dyn LabelTagResolver,
-    assignments: &'a dyn AssignmentReader,
-    patience: Duration,
-}
+use crate::timed::Ports;
 
 /// What a resource, stored or only declared, refers to.
 #[derive(Debug, Clone, Copy)]
@@ -49,48 +35,36 @@ pub(crate) struct Views {
     tags: CloudTags,
 }
 
-impl<'a> Resolvers<'a> {
-    pub(crate) fn of(ports: &'a ReconcilerPorts, patience: Duration) -> Self {
-        Self {
-            blueprints: &*ports.blueprints,
-            clouds: &*ports.clouds,
-            credentials: &*ports.credentials,
-            labels: &*ports.labels,
-            assignments: &*ports.assignments,
-            patience,
-        }
-    }
-
+/// What the neighbours know of what a resource is rendered from.
+impl Ports {
     /// The blueprint version of that id.
     pub(crate) async fn blueprint(
-        self,
+        &self,
         id: BlueprintVersionId,
     ) -> Result<Arc<BlueprintVersionView>, Error> {
-        let found = self.blueprints.resolve(id);
-        let found = call(PortName::BlueprintResolver, Kind::Read, self.patience, found).await?;
+        let found = self.blueprints.read(|it| it.resolve(id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
     /// Where the Project lives: always in its own namespace.
     pub(crate) async fn assignment(
-        self,
+        &self,
         project: ProjectId,
     ) -> Result<NamespaceObservation, Error> {
-        let found = self.assignments.read(project);
-        let found = call(PortName::AssignmentReader, Kind::Read, self.patience, found).await?;
+        let found = self.assignments.read(|it| it.read(project)).await?;
         let assignment = found.ok_or_else(|| project.not_found())?;
         assigned_namespace(project, &assignment.namespace)?;
         Ok(assignment)
     }
 
     /// Whether the Project's namespace takes objects, on whichever cluster it is.
-    pub(crate) async fn namespace_is_ready(self, project: ProjectId) -> Result<bool, Error> {
+    pub(crate) async fn namespace_is_ready(&self, project: ProjectId) -> Result<bool, Error> {
         Ok(self.assignment(project).await?.ready)
     }
 
     /// Whether the Project's namespace takes objects on this cluster.
     pub(crate) async fn namespace_is_ready_on(
-        self,
+        &self,
         project: ProjectId,
         cluster: &ClusterId,
     ) -> Result<bool, Error> {
@@ -101,44 +75,39 @@ impl<'a> Resolvers<'a> {
 
     /// A credential that the Project was assigned.
     pub(crate) async fn credential(
-        self,
+        &self,
         project: ProjectId,
         id: CloudCredentialId,
     ) -> Result<CredentialView, Error> {
-        let found = self.credentials.resolve(project, id);
-        let found = call(PortName::CredentialResolver, Kind::Read, self.patience, found).await?;
+        let found = self.credentials.read(|it| it.resolve(project, id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
     /// The cloud of that id.
-    pub(crate) async fn cloud(self, id: CloudId) -> Result<CloudView, Error> {
-        let found = self.clouds.resolve(id);
-        let found = call(PortName::CloudResolver, Kind::Read, self.patience, found).await?;
+    pub(crate) async fn cloud(&self, id: CloudId) -> Result<CloudView, Error> {
+        let found = self.clouds.read(|it| it.resolve(id)).await?;
         Ok(found.ok_or_else(|| id.not_found())?)
     }
 
     /// The labels of a Project's Resource that become tags.
     pub(crate) async fn labels(
-        self,
+        &self,
         project: ProjectId,
         resource: ResourceId,
     ) -> Result<BTreeMap<String, String>, Error> {
-        let found = self.labels.resolve(project, resource);
-        let found = call(PortName::LabelTagResolver, Kind::Read, self.patience, found).await?;
+        let found = self.labels.read(|it| it.resolve(project, resource)).await?;
         Ok(found.ok_or_else(|| resource.not_found())?.labels)
     }
 
     /// The labels of many, in their order.
     pub(crate) async fn labels_of_many(
-        self,
+        &self,
         resources: &[(ProjectId, ResourceId)],
     ) -> Result<Vec<Result<BTreeMap<String, String>, Error>>, Error> {
-        let port = PortName::LabelTagResolver;
-        let answers = self.labels.resolve_many(resources);
-        let answers = call(port, Kind::Read, self.patience, answers).await?;
+        let answers = self.labels.read(|it| it.resolve_many(resources)).await?;
         let named =
             |(answer, (_, resource)): (Result<Option<ResourceView>, _>, &(_, ResourceId))| {
-                let found = answer.map_err(|source| Error::Port { port, source })?;
+                let found = answer.map_err(self.labels.failed())?;
                 Ok(found.ok_or_else(|| resource.not_found())?.labels)
             };
         Ok(answers.into_iter().zip(resources).map(named).collect())
@@ -146,7 +115,7 @@ impl<'a> Resolvers<'a> {
 
     /// Everything else: the credential, its cloud, and the labels that become tags.
     pub(crate) async fn views(
-        self,
+        &self,
         references: References,
         blueprint: Arc<BlueprintVersionView>,
     ) -> Result<Views, Error> {

@@ -8,14 +8,14 @@ use broker_domain::{
 };
 use broker_ports::{
     BlueprintVersionView, EventsOf, FailureClass, Inspection, ObjectReport, PageSize, PortError,
-    PortName, ReconcilerPorts, RequestContext, Target, TokenState,
+    RequestContext, Target, TokenState,
 };
 use broker_render::Armed;
+use futures_util::FutureExt as _;
 
 use super::facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
 use super::{Explanation, explain, without_row};
-use crate::call::{Kind, call};
-use crate::declare::{References, Resolvers, Views};
+use crate::declare::{References, Views};
 use crate::error::{Error, in_words};
 use crate::observe::{is_listed, target};
 use crate::service::Service;
@@ -76,22 +76,17 @@ impl Service {
     }
 
     async fn inspection(&self, target: &Target) -> Result<Inspection, Error> {
-        let patience = self.config().deadlines.cluster_read;
-        let inspection = self.ports().cluster.inspect(target);
-        call(PortName::Cluster, Kind::Read, patience, inspection).await
+        self.ports().cluster.read(|it| it.inspect(target)).await
     }
 
     /// One answer for each target; many may take as long as they would one by one. Where they cannot be had at once, each
     /// is asked for by itself: one that breaks the collaborator keeps the others from nothing.
     async fn inspections(&self, targets: &[Target]) -> Vec<Result<Inspection, Error>> {
-        let (port, many) = (PortName::Cluster, u32::try_from(targets.len()).unwrap_or(u32::MAX));
-        let patience = self.config().deadlines.cluster_read.saturating_mul(many);
-        let cluster = &self.ports().cluster;
-        let asked = async { Ok(cluster.inspect_many(targets).await) };
-        let answers = call(port, Kind::Read, patience, asked).await.unwrap_or_default();
+        let many = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+        let cluster = self.ports().cluster.times(many);
+        let answers = cluster.read(|it| it.inspect_many(targets).map(Ok)).await.unwrap_or_default();
         if answers.len() == targets.len() {
-            let named =
-                |answer: Result<_, _>| answer.map_err(|source| Error::Port { port, source });
+            let named = |answer: Result<_, _>| answer.map_err(cluster.failed());
             return answers.into_iter().map(named).collect();
         }
         tracing::warn!(targets = targets.len(), "resources are inspected one by one");
@@ -104,10 +99,8 @@ impl Service {
 
     /// The blueprint, and so what is read from the cluster: nothing else comes before that.
     async fn resolved(&self, resource: &ProvisionedResource) -> Resolved {
-        let ports = ReconcilerPorts::from(self.ports());
-        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
         let mut references = Vec::new();
-        let blueprint = resolvers.blueprint(resource.blueprint_version_id()).await;
+        let blueprint = self.ports().blueprint(resource.blueprint_version_id()).await;
         let blueprint = note(&mut references, ReferenceKind::Blueprint, blueprint);
         let target = match &blueprint {
             Some(blueprint) => Ok(target(resource, blueprint)),
@@ -123,9 +116,7 @@ impl Service {
         Resolved { blueprint, mut references, target }: Resolved,
         inspection: Option<Result<Inspection, Error>>,
     ) -> Facts {
-        let ports = ReconcilerPorts::from(self.ports());
-        let resolvers = Resolvers::of(&ports, self.config().deadlines.resolve);
-        let asked = Asked { service: self, resource: &resource, resolvers };
+        let asked = Asked { service: self, resource: &resource };
         let cluster = asked.cluster(target, inspection);
         // Only an apply needs more, and nothing is applied in a teardown.
         let unlisted = blueprint.as_deref().map(|it| unlisted(&resource, it)).unwrap_or_default();
@@ -184,28 +175,26 @@ struct Resolved {
 struct Asked<'a> {
     service: &'a Service,
     resource: &'a ProvisionedResource,
-    resolvers: Resolvers<'a>,
 }
 
 /// What the store knows.
 impl Asked<'_> {
     async fn schedule(&self) -> Fact<Option<broker_ports::ScheduleEntry>> {
-        let entry = self.service.ports().schedule.entry(self.resource.id());
-        self.of_store(PortName::Schedule, entry).await
+        fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
     }
 
     async fn set_aside(&self) -> Fact<Option<broker_ports::SetAside>> {
-        let outbox = &self.service.ports().outbox;
-        let events = outbox.set_aside_events(EventsOf::Resource(self.resource.id()), PageSize::MAX);
-        match self.of_store(PortName::Outbox, events).await {
+        let of = EventsOf::Resource(self.resource.id());
+        let events = self.service.outbox().read(|it| it.set_aside_events(of, PageSize::MAX)).await;
+        match fact(events) {
             Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
             Fact::Unknown(because) => Fact::Unknown(because),
         }
     }
 
     async fn transitions(&self) -> Fact<Vec<Transition>> {
-        let history = self.service.ports().repository.history(self.resource.id());
-        let lines = match self.of_store(PortName::Repository, history).await {
+        let repository = &self.service.ports().repository;
+        let lines = match fact(repository.read(|it| it.history(self.resource.id())).await) {
             Fact::Known(lines) => lines,
             Fact::Unknown(because) => return Fact::Unknown(because),
         };
@@ -220,23 +209,15 @@ impl Asked<'_> {
     async fn brake(&self, cluster: &Fact<ClusterId>) -> Fact<Option<broker_ports::Brake>> {
         match cluster {
             Fact::Known(cluster) => {
-                let brakes = self.service.ports().schedule.brakes(cluster);
+                let schedule = &self.service.ports().schedule;
                 let was_applied = self.resource.substrate().applied().is_some();
                 let project = self.resource.project_id();
                 let holds = |brake: &broker_ports::Brake| brake.holds(project, was_applied);
-                let brakes = self.of_store(PortName::Schedule, brakes).await;
+                let brakes = fact(schedule.read(|it| it.brakes(cluster)).await);
                 brakes.map(|brakes| brakes.into_iter().find(holds))
             }
             Fact::Unknown(because) => Fact::Unknown(because.clone()),
         }
-    }
-
-    async fn of_store<T>(
-        &self,
-        port: PortName,
-        asked: impl Future<Output = Result<T, PortError>>,
-    ) -> Fact<T> {
-        fact(call(port, Kind::Read, self.service.config().deadlines.store, asked).await)
     }
 }
 
@@ -249,29 +230,25 @@ impl Asked<'_> {
         known: &mut Vec<(ReferenceKind, Reference)>,
     ) -> Option<Views> {
         let asked = References::of(self.resource);
-        let credential = self.resolvers.credential(asked.project, asked.credential).await;
+        let credential = self.service.ports().credential(asked.project, asked.credential).await;
         let credential = note(known, ReferenceKind::Credential, credential)?;
-        let cloud = self.resolvers.cloud(credential.cloud_id).await;
+        let cloud = self.service.ports().cloud(credential.cloud_id).await;
         let cloud = note(known, ReferenceKind::Cloud, cloud)?;
-        let labels = self.resolvers.labels(asked.project, asked.resource).await;
+        let labels = self.service.ports().labels(asked.project, asked.resource).await;
         let labels = note(known, ReferenceKind::Labels, labels)?;
         Some(Views::new(blueprint, credential, cloud, &labels))
     }
 
     async fn assignment(&self) -> Reference<bool> {
-        reference(self.resolvers.namespace_is_ready(self.resource.project_id()).await)
+        reference(self.service.ports().namespace_is_ready(self.resource.project_id()).await)
     }
 
     async fn token(&self, token: BootstrapTokenId) -> Fact<Option<TokenState>> {
-        let state = self.service.ports().tokens.state(token);
-        let patience = self.service.config().deadlines.token;
-        fact(call(PortName::TokenIssuer, Kind::Read, patience, state).await)
+        fact(self.service.ports().tokens.read(|it| it.state(token)).await)
     }
 
     async fn node(&self, token: BootstrapTokenId) -> Reference<bool> {
-        let registered = self.service.ports().nodes.node_registered(token);
-        let patience = self.service.config().deadlines.node;
-        reference(call(PortName::NodeDeregistrar, Kind::Read, patience, registered).await)
+        reference(self.service.ports().nodes.read(|it| it.node_registered(token)).await)
     }
 }
 

@@ -7,17 +7,16 @@ use std::collections::BTreeMap;
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{
-    CompactRow, EventsOf, PageSize, PortName, ReconcilerPorts, RequestContext, Scope, SetAsideOf,
-    SweepPage, SweepQuery, UnreadableRow,
+    CompactRow, EventsOf, PageSize, PortName, RequestContext, Scope, SetAsideOf, SweepPage,
+    SweepQuery, UnreadableRow,
 };
 
 use super::chain::{FactLine, Standing};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 use super::{Explanation, NextAttempt, explain, without_row};
-use crate::call::{Kind, call};
 use crate::error::{Error, in_words};
-use crate::service::{Service, ServiceConfig};
+use crate::service::Service;
 use crate::sweep::settled;
 
 /// A page of explanations.
@@ -49,10 +48,9 @@ impl Service {
     ) -> Result<ExplainedPage, Error> {
         let page = self.rows(context.scope(), after, limit).await?;
         let next = page.next;
-        let ports = ReconcilerPorts::from(self.ports());
         // What cannot be learnt at once is asked for one by one, and each says why it is not known.
-        let ServiceConfig { deadlines, profiles, .. } = self.config();
-        let well = settled(&ports, *deadlines, profiles, &page).await.unwrap_or_default();
+        let profiles = &self.config().profiles;
+        let well = settled(self.ports(), profiles, &page).await.unwrap_or_default();
         let aside = self.aside().await;
         let is_well = |row: &CompactRow| {
             well.contains(&row.id) && !row.paused && has_no_event_aside(aside.as_ref(), row)
@@ -93,15 +91,13 @@ impl Service {
             Scope::Project(own) => Some(own),
             Scope::All => None,
         };
-        let page = self.ports().repository.sweep_page(&query);
-        call(PortName::Repository, Kind::Read, self.config().deadlines.store, page).await
+        self.ports().repository.read(|it| it.sweep_page(&query)).await
     }
 
     /// Whose events were set aside; `None` if that is not known of everybody.
     async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, SetAsideOf>> {
-        let events = self.ports().outbox.set_aside_events(EventsOf::All, PageSize::MAX);
-        let events =
-            call(PortName::Outbox, Kind::Read, self.config().deadlines.store, events).await.ok()?;
+        let of = EventsOf::All;
+        let events = self.outbox().read(|it| it.set_aside_events(of, PageSize::MAX)).await.ok()?;
         // A full page may not be all of them.
         let all = events.len() < usize::from(PageSize::MAX.get());
         all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())

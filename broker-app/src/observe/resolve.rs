@@ -6,13 +6,13 @@ use std::sync::Arc;
 use broker_domain::{
     Action, ClusterId, Error as DomainError, ObjectReference, Phase, ProvisionedResource,
 };
-use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr, ReconcilerPorts};
-use broker_render::is_applied;
+use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
+use broker_render::{ProviderProfiles, is_applied};
 
-use super::{Around, ConfigSeen, Gate, Look, Seen, XrSeen, brakes};
-use crate::config::Eyes;
-use crate::declare::{References, Resolvers, Views};
+use super::{Around, ConfigSeen, Gate, Look, Seen, XrSeen};
+use crate::declare::{References, Views};
 use crate::error::Error;
+use crate::timed::Ports;
 
 /// One observation: the facts to decide on, and what acting on them needs.
 pub(crate) struct Observed {
@@ -56,20 +56,19 @@ impl Look {
     /// Resolves what the decision needs. Only an apply, and a ProviderConfig that has to be put back, need references.
     pub(crate) async fn resolve(
         self,
-        ports: &ReconcilerPorts,
-        config: Eyes<'_>,
+        ports: &Ports,
+        profiles: &ProviderProfiles,
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
     ) -> Result<Observed, Error> {
         let Self { sight, blueprint, xr, live, provider_config } = self;
-        let resolvers = Resolvers::of(ports, config.deadlines.resolve);
         let applies = action == Action::Apply;
         let restores = matches!(action, Action::Noop | Action::DeleteSubstrate)
             && sight.misses_config(resource);
         let (views, unresolved) = if applies {
-            (Some(resolvers.views(References::of(resource), blueprint).await?), None)
+            (Some(ports.views(References::of(resource), blueprint).await?), None)
         } else if restores {
-            match restorable(resolvers, config, resource, blueprint, &sight.cluster).await {
+            match restorable(ports, profiles, resource, blueprint, &sight.cluster).await {
                 Ok(views) => (views, None),
                 Err(error) => (None, Some(error)),
             }
@@ -80,15 +79,15 @@ impl Look {
         let fails = to == Phase::Failed && resource.phase() != Phase::Failed;
         let around = Around {
             xr: xr_seen(resource, live.as_deref(), rendered)?,
-            config: config_seen(config, resource, provider_config.as_ref(), rendered)?,
-            config_reference: config_reference(config, resource, rendered)?,
+            config: config_seen(profiles, resource, provider_config.as_ref(), rendered)?,
+            config_reference: config_reference(profiles, resource, rendered)?,
             gate: match &views {
-                Some(_) if applies => gate(resolvers, resource, &sight.cluster).await?,
+                Some(_) if applies => gate(ports, resource, &sight.cluster).await?,
                 Some(_) => Gate::Open,
                 None => Gate::Closed,
             },
             brakes: if applies || restores || fails {
-                brakes(ports, config.deadlines.store, &sight.cluster).await?
+                ports.schedule.read(|it| it.brakes(&sight.cluster)).await?
             } else {
                 Vec::new()
             },
@@ -103,22 +102,22 @@ impl Look {
 /// What a missing ProviderConfig is rendered from; `None` while the Project's namespace takes no objects. No failure here
 /// keeps the pass from what else it has to do.
 async fn restorable(
-    resolvers: Resolvers<'_>,
-    config: Eyes<'_>,
+    ports: &Ports,
+    profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
     blueprint: Arc<BlueprintVersionView>,
     cluster: &ClusterId,
 ) -> Result<Option<Views>, Error> {
-    match gate(resolvers, resource, cluster).await? {
+    match gate(ports, resource, cluster).await? {
         Gate::Closed => return Ok(None),
         Gate::Open => {}
     }
     let credential = resource.cloud_credential_id();
-    let credential = resolvers.credential(resource.project_id(), credential).await?;
-    let cloud = resolvers.cloud(credential.cloud_id).await?;
+    let credential = ports.credential(resource.project_id(), credential).await?;
+    let cloud = ports.cloud(credential.cloud_id).await?;
     // A ProviderConfig has no tags, so that a Resource without readable labels can have it back.
     let views = Views::new(blueprint, credential, cloud, &BTreeMap::new());
-    let manifest = views.provider_config(resource, config.profiles)?;
+    let manifest = views.provider_config(resource, profiles)?;
     if Some(manifest.reference()) == resource.substrate().provider_config() {
         return Ok(Some(views));
     }
@@ -129,14 +128,14 @@ async fn restorable(
 
 /// The name on record, or else that of the ProviderConfig which an apply would create.
 fn config_reference(
-    config: Eyes<'_>,
+    profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
     views: Option<&Views>,
 ) -> Result<Option<ObjectReference>, Error> {
     match (resource.substrate().provider_config(), views) {
         (Some(recorded), _) => Ok(Some(recorded.clone())),
         (None, Some(views)) => {
-            Ok(Some(views.provider_config(resource, config.profiles)?.reference().clone()))
+            Ok(Some(views.provider_config(resource, profiles)?.reference().clone()))
         }
         (None, None) => Ok(None),
     }
@@ -165,16 +164,14 @@ fn xr_seen(
 }
 
 fn config_seen(
-    config: Eyes<'_>,
+    profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
     live: Option<&LiveObject>,
     views: Option<&Views>,
 ) -> Result<ConfigSeen, Error> {
     let Some(live) = live else { return Ok(ConfigSeen::Absent) };
     let applied = match views {
-        Some(views) => {
-            is_applied(live.expose(), &views.provider_config(resource, config.profiles)?)
-        }
+        Some(views) => is_applied(live.expose(), &views.provider_config(resource, profiles)?),
         None => true,
     };
     Ok(ConfigSeen::Stands {
@@ -186,10 +183,10 @@ fn config_seen(
 
 /// Not ready is no error: whoever owns the namespace is working on it.
 async fn gate(
-    resolvers: Resolvers<'_>,
+    ports: &Ports,
     resource: &ProvisionedResource,
     cluster: &ClusterId,
 ) -> Result<Gate, Error> {
-    let ready = resolvers.namespace_is_ready_on(resource.project_id(), cluster).await?;
+    let ready = ports.namespace_is_ready_on(resource.project_id(), cluster).await?;
     Ok(if ready { Gate::Open } else { Gate::Closed })
 }

@@ -1,9 +1,7 @@
 //! A pass that is only rehearsed: the effects that the pure step asks for are written down, not performed.
 
 use broker_domain::{BootstrapTokenId, Error as DomainError, ProvisionedResource, Stamp};
-use broker_ports::{
-    ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError, PortName,
-};
+use broker_ports::{ApplyRequest, DryRun, FailureClass, LiveObject, ObjectVersion, PortError};
 use broker_render::{APPLIED_DIGEST_ANNOTATION, ARMED_ANNOTATION, Armed, Precondition, redacted};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -11,7 +9,6 @@ use serde_json::Value;
 use super::diff::changes;
 use super::{ApplyPurpose, PlannedAnswer, PlannedApply, PlannedStep};
 use crate::act::requests::{Enrolment, Requests};
-use crate::call::{Kind, call};
 use crate::decide::{Answer, Effect, Ending, PassState, Verdict, step};
 use crate::error::{Error, in_words};
 use crate::observe::Observed;
@@ -271,9 +268,7 @@ impl Rehearsal<'_> {
 
     /// The dry run, and the object as it would be then.
     async fn ask(&self, request: &ApplyRequest) -> (PlannedAnswer, Option<Value>) {
-        let asked = self.service.ports().cluster.dry_run(request);
-        let patience = self.service.config().deadlines.cluster_read;
-        match call(PortName::Cluster, Kind::Read, patience, asked).await {
+        match self.service.ports().cluster.read(|it| it.dry_run(request)).await {
             Ok(DryRun::Accepted(object)) => {
                 (PlannedAnswer::Accepted, Some(object.expose().clone()))
             }

@@ -1,13 +1,12 @@
 //! Which cluster this replica works on, as its claims say it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use broker_domain::ClusterId;
-use broker_ports::{PortName, ReconcilerPorts};
+use broker_ports::Cluster;
 
-use crate::call::{Kind, call};
 use crate::error::Error;
+use crate::timed::Timed;
 
 /// The cluster as it was last known. Clones share it.
 ///
@@ -26,11 +25,7 @@ struct Known {
 impl Home {
     /// The cluster, which is asked if it was not since the last [`refresh`](Self::refresh). If it does not answer, it
     /// is still the one that it was.
-    pub(crate) async fn cluster(
-        &self,
-        ports: &ReconcilerPorts,
-        timeout: Duration,
-    ) -> Result<ClusterId, Error> {
+    pub(crate) async fn cluster(&self, port: &Timed<dyn Cluster>) -> Result<ClusterId, Error> {
         let before = {
             let known = self.lock();
             if let Some(cluster) = known.cluster.as_ref().filter(|_| known.fresh) {
@@ -38,8 +33,7 @@ impl Home {
             }
             known.cluster.clone()
         };
-        let asked = ports.cluster.identity();
-        match (call(PortName::Cluster, Kind::Read, timeout, asked).await, before) {
+        match (port.read(Cluster::identity).await, before) {
             (Ok(cluster), _) => {
                 *self.lock() = Known { cluster: Some(cluster.clone()), fresh: true };
                 Ok(cluster)

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_ports::{ClaimTarget, Hints, Lane, Lease, PortName, Wakeups};
+use broker_ports::{ClaimTarget, Cluster, Hints, Lane, Lease, Schedule, Wakeups};
 use futures_util::StreamExt;
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -14,7 +14,6 @@ use super::Runner;
 use super::chores::Chores;
 use super::hinted::Hinted;
 use super::lanes::{Job, Lanes};
-use crate::call::{Kind, call};
 use crate::decide::{Ending, Mode};
 use crate::error::{Error, in_words};
 use crate::reconcile::Passed;
@@ -124,14 +123,11 @@ impl AtWork<'_> {
     /// Streams of hints end when a connection does; they are only hints, so they are simply asked for again.
     async fn subscribe(&self, hints: &mut Option<Hints>, wakeups: &mut Option<Wakeups>) {
         let ports = self.runner.reconciler.ports();
-        let deadlines = self.runner.reconciler.config().deadlines;
         if hints.is_none() {
-            let asked = ports.cluster.hints();
-            *hints = call(PortName::Cluster, Kind::Read, deadlines.cluster_read, asked).await.ok();
+            *hints = ports.cluster.read(Cluster::hints).await.ok();
         }
         if wakeups.is_none() {
-            let asked = ports.schedule.wakeups();
-            *wakeups = call(PortName::Schedule, Kind::Read, deadlines.store, asked).await.ok();
+            *wakeups = ports.schedule.read(Schedule::wakeups).await.ok();
         }
     }
 
@@ -163,9 +159,7 @@ impl AtWork<'_> {
         let reconciler = &self.runner.reconciler;
         let request = reconciler.claim_request(target).await?;
         let asked = Instant::now();
-        let claimed = reconciler.ports().schedule.claim(&request);
-        let timeout = reconciler.config().deadlines.store;
-        Ok((call(PortName::Schedule, Kind::Write, timeout, claimed).await?, asked))
+        Ok((reconciler.ports().schedule.write(|it| it.claim(&request)).await?, asked))
     }
 
     fn start_claimed(&mut self, lane: Lane, lease: Lease, asked: Instant) {

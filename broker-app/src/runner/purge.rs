@@ -4,14 +4,13 @@
 //! orphan from somebody else's object, so the retention is longer than any request to the cluster can be under
 //! way; [`Runner::new`](crate::Runner::new) refuses a shorter one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker_ports::{Outbox, PageSize, PortName, PurgeRequest, Repository};
+use broker_ports::{Outbox, PageSize, PurgeRequest, Repository};
 
-use crate::call::{Kind, call};
 use crate::error::Error;
 use crate::telemetry;
+use crate::timed::Timed;
 
 /// Rows or events that are removed in one transaction.
 const BATCH: PageSize = PageSize::MAX;
@@ -22,10 +21,9 @@ const MOST_BATCHES: usize = 100;
 /// Removes what nobody needs any more.
 #[derive(Clone)]
 pub(crate) struct Purge {
-    pub(crate) repository: Arc<dyn Repository>,
-    pub(crate) outbox: Arc<dyn Outbox>,
+    pub(crate) repository: Timed<dyn Repository>,
+    pub(crate) outbox: Timed<dyn Outbox>,
     pub(crate) retention: Duration,
-    pub(crate) deadline: Duration,
 }
 
 impl Purge {
@@ -44,8 +42,7 @@ impl Purge {
     async fn events(&self) -> Result<u64, Error> {
         let mut removed = 0;
         for _ in 0..MOST_BATCHES {
-            let purged = self.outbox.purge_events(self.retention, BATCH);
-            let purged = call(PortName::Outbox, Kind::Write, self.deadline, purged).await?;
+            let purged = self.outbox.write(|it| it.purge_events(self.retention, BATCH)).await?;
             removed += purged;
             if purged < u64::from(BATCH.get()) {
                 break;
@@ -58,8 +55,7 @@ impl Purge {
         let mut removed = 0;
         let request = PurgeRequest::new(self.retention, BATCH);
         for _ in 0..MOST_BATCHES {
-            let purged = self.repository.purge_deleted(&request);
-            let purged = call(PortName::Repository, Kind::Write, self.deadline, purged).await?;
+            let purged = self.repository.write(|it| it.purge_deleted(&request)).await?;
             removed += purged.len() as u64;
             if purged.len() < usize::from(BATCH.get()) {
                 break;

@@ -4,16 +4,15 @@ use broker_domain::{
     ClusterId, Error as DomainError, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    Brake, BrakeRelease, FailureClass, Loss, Lost, PageSize, PortName, ReconcilerPorts,
-    RequestContext, SweepQuery, UnreadableRow, XrReading,
+    Brake, BrakeRelease, Cluster, FailureClass, Loss, Lost, PageSize, PortName, RequestContext,
+    SweepQuery, UnreadableRow, XrReading,
 };
 
 use super::Service;
 use super::steer::for_everybody;
-use crate::call::{Kind, call};
 use crate::decide::Mode;
 use crate::error::{Error, in_words};
-use crate::observe::{brakes, read_applied};
+use crate::observe::read_applied;
 use crate::sweep::is_expected;
 
 /// The brakes of the cluster that the broker works on, and what is lost there.
@@ -71,10 +70,9 @@ impl Service {
     /// `invalid_input` unless the scope is all; a port's own.
     pub async fn brake_status(&self, context: &RequestContext) -> Result<BrakeStatus, Error> {
         for_everybody(context)?;
-        let ports = ReconcilerPorts::from(&self.ports);
         let cluster = self.cluster().await?;
-        let brakes = brakes(&ports, self.config.deadlines.store, &cluster).await?;
-        let losses = self.losses(&ports, &cluster, None).await?;
+        let brakes = self.ports.schedule.read(|it| it.brakes(&cluster)).await?;
+        let losses = self.losses(&cluster, None).await?;
         Ok(BrakeStatus { cluster, brakes, losses })
     }
 
@@ -94,8 +92,10 @@ impl Service {
         let cluster = self.cluster().await?;
         let mut brake = Brake::new(0, 0, self.ports.clock.now());
         brake.project = project;
-        let set = self.ports.schedule.set_brake(&cluster, &brake, context.attribution());
-        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await?;
+        self.ports
+            .schedule
+            .write(|it| it.set_brake(&cluster, &brake, context.attribution()))
+            .await?;
         Ok(cluster)
     }
 
@@ -123,20 +123,16 @@ impl Service {
             let problem = "is off; a brake is released by a broker that may change something";
             return Err(DomainError::invalid("mode", problem).into());
         }
-        let losses = self.losses(&ReconcilerPorts::from(&self.ports), cluster, project).await?;
+        let losses = self.losses(cluster, project).await?;
         let accepted = losses.absent.iter().map(Absence::loss).collect();
         let by = context.attribution().clone();
         let release = BrakeRelease::new(cluster.clone(), project, accepted, by);
-        let released = self.ports.schedule.release_brake(&release);
-        let deadline = self.config.deadlines.store;
-        call(PortName::Schedule, Kind::Write, deadline, released).await?;
+        self.ports.schedule.write(|it| it.release_brake(&release)).await?;
         Ok(losses)
     }
 
     async fn cluster(&self) -> Result<ClusterId, Error> {
-        let (identity, deadline) =
-            (self.ports.cluster.identity(), self.config.deadlines.cluster_read);
-        call(PortName::Cluster, Kind::Read, deadline, identity).await
+        self.ports.cluster.read(Cluster::identity).await
     }
 
     /// What is lost on a cluster, or of one Project there: a page of rows at a time. A cache may say that an object is
@@ -145,20 +141,17 @@ impl Service {
     /// What a collaborator rejects is that resource's own problem. A collaborator that does not answer ends it all.
     async fn losses(
         &self,
-        ports: &ReconcilerPorts,
         cluster: &ClusterId,
         project: Option<ProjectId>,
     ) -> Result<BrakeLosses, Error> {
-        let deadlines = &self.config.deadlines;
         let mut query = SweepQuery::new(PageSize::MAX);
         query.project = project;
         let mut losses = BrakeLosses::default();
         loop {
-            let page = ports.repository.sweep_page(&query);
-            let page = call(PortName::Repository, Kind::Read, deadlines.store, page).await?;
+            let page = self.ports.repository.read(|it| it.sweep_page(&query)).await?;
             let here = page.rows.iter().filter(|row| row.cluster.as_ref() == Some(cluster));
             for row in here.filter(|row| is_expected(row)) {
-                match read_applied(ports, deadlines, row.id).await {
+                match read_applied(&self.ports, row.id).await {
                     Ok(read) => losses.absent.extend(read.and_then(Absence::of)),
                     Err(error) if is_of_one(&error) => losses.unread.push(unread(row.id, &error)),
                     Err(error) => return Err(error),

@@ -1,10 +1,9 @@
 //! Many events that were set aside are resumed at once.
 
 use broker_domain::{NotFound, ProjectId};
-use broker_ports::{EventsOf, PageSize, PortName, RequestContext, Resume, Scope, SetAsideOf};
+use broker_ports::{EventsOf, PageSize, RequestContext, Resume, Scope, SetAsideOf};
 
 use super::Service;
-use crate::call::{Kind, call};
 use crate::error::Error;
 
 impl Service {
@@ -28,15 +27,15 @@ impl Service {
             (scope, Some(project)) if scope.covers(project) => EventsOf::Project(project),
             (_, Some(project)) => return Err(project.not_found().into()),
         };
-        let patience = self.config.deadlines.store;
         let mut resumed = Vec::new();
         loop {
-            let page = self.ports.outbox.set_aside_events(of, PageSize::MAX);
-            let page = call(PortName::Outbox, Kind::Read, patience, page).await?;
+            let page = self.outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await?;
             let before = resumed.len();
             for SetAsideOf { resource, .. } in &page {
-                let one = self.ports.outbox.resume_events(*resource, how, context.attribution());
-                let one = call(PortName::Outbox, Kind::Write, patience, one).await?;
+                let one = self
+                    .outbox
+                    .write(|it| it.resume_events(*resource, how, context.attribution()))
+                    .await?;
                 resumed.extend(one.map(|event| SetAsideOf::new(*resource, event)));
             }
             // A page of which nothing could be resumed is an old one, and would come again.

@@ -1,10 +1,9 @@
 //! What was done to a resource, and by whom.
 
 use broker_domain::{NotFound, ProvisionedResourceId};
-use broker_ports::{AuditRecord, PortName, RequestContext};
+use broker_ports::{AuditRecord, RequestContext};
 
 use super::Service;
-use crate::call::{Kind, call};
 use crate::error::Error;
 
 impl Service {
@@ -18,9 +17,7 @@ impl Service {
         context: &RequestContext,
         id: ProvisionedResourceId,
     ) -> Result<Vec<AuditRecord>, Error> {
-        let lines = self.ports.repository.history(id);
-        let timeout = self.config.deadlines.store;
-        let mut lines = call(PortName::Repository, Kind::Read, timeout, lines).await?;
+        let mut lines = self.ports.repository.read(|it| it.history(id)).await?;
         // The row may be purged, so the lines say which Project it was of.
         lines.retain(|line| {
             line.entry.project.is_some_and(|project| context.scope().covers(project))

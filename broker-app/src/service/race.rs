@@ -1,12 +1,9 @@
 //! A caller's write meets passes under way: it is made again from the new version until it is committed.
 
-use std::future::Future;
-
 use broker_domain::{Change, Error as DomainError, ProvisionedResource};
-use broker_ports::{PortError, PortName, RequestContext, Written};
+use broker_ports::{RequestContext, Write, WriteKind, Written};
 
 use super::Service;
-use crate::call::{Kind, call};
 use crate::error::Error;
 use crate::telemetry;
 
@@ -40,11 +37,11 @@ impl Race<'_> {
     /// Attempts a write. Answers the resource as the write left it; `None` if the write was stale, after reading again.
     pub(super) async fn attempt(
         &mut self,
+        kind: WriteKind,
         change: &Change,
-        sent: impl Future<Output = Result<Written, PortError>>,
     ) -> Result<Option<ProvisionedResource>, Error> {
-        let deadline = self.service.config.deadlines.store;
-        match call(PortName::Repository, Kind::Write, deadline, sent).await? {
+        let write = Write::by_caller(change, self.context.attribution());
+        match self.service.ports.repository.write(|it| it.write(kind, &write)).await? {
             Written::Committed => {
                 telemetry::changed(&self.resource, change.resource());
                 Ok(Some(change.resource().clone()))

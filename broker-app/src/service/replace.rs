@@ -3,10 +3,9 @@
 use broker_domain::{
     Declaration, Error as DomainError, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
-use broker_ports::{Created, PortName, Replaced, Replacement, RequestContext};
+use broker_ports::{Created, Replaced, Replacement, RequestContext};
 
 use super::Service;
-use crate::call::{Kind, call};
 use crate::declare::conflict;
 use crate::error::Error;
 use crate::telemetry;
@@ -53,9 +52,7 @@ impl Service {
         loop {
             let old = race.resource();
             let replacement = Replacement::new(old, admitted.clone(), self.stamp())?;
-            let replaced = self.ports.repository.replace(&replacement);
-            let deadline = self.config.deadlines.store;
-            match call(PortName::Repository, Kind::Write, deadline, replaced).await? {
+            match self.ports.repository.write(|it| it.replace(&replacement)).await? {
                 Replaced::Created(Created::Stored) => {
                     if let Some(deletion) = replacement.deletion() {
                         telemetry::changed(old, deletion.change.resource());

@@ -1,7 +1,7 @@
 //! Retry: a failed resource whose cause is fixed converges again.
 
 use broker_domain::{ProvisionedResource, ProvisionedResourceId};
-use broker_ports::{RequestContext, Write, WriteKind};
+use broker_ports::{RequestContext, WriteKind};
 
 use super::Service;
 use crate::error::Error;
@@ -22,9 +22,7 @@ impl Service {
         let mut race = self.race(context, self.get(context, id).await?);
         loop {
             let change = race.resource().retry(self.stamp())?;
-            let write = Write::by_caller(&change, context.attribution());
-            let sent = self.ports.repository.write(WriteKind::Retry, &write);
-            if let Some(retried) = race.attempt(&change, sent).await? {
+            if let Some(retried) = race.attempt(WriteKind::Retry, &change).await? {
                 return Ok(retried);
             }
         }

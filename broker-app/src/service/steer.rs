@@ -4,12 +4,11 @@ use broker_domain::{
     Error as DomainError, NotFound, Phase, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_ports::{
-    AuditAction, AuditEntry, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome, PortName,
-    RequestContext, Resume, Scope, SetAside, Write, WriteKind, Written,
+    AuditAction, AuditEntry, ClaimRequest, ClaimTarget, Due, Lease, PassOutcome, RequestContext,
+    Resume, Scope, SetAside, Write, WriteKind, Written,
 };
 
 use super::{Service, ServiceConfig};
-use crate::call::{Kind, call};
 use crate::decide::Mode;
 use crate::error::{Error, for_schedule};
 use crate::telemetry;
@@ -53,8 +52,7 @@ impl Service {
     ) -> Result<(), Error> {
         let resource = self.get(context, id).await?;
         self.record(context, &resource, AuditAction::ReconcileRequested).await?;
-        let due = self.ports.schedule.schedule(id, Due::Now);
-        let known = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, due).await?;
+        let known = self.ports.schedule.write(|it| it.schedule(id, Due::Now)).await?;
         if known { Ok(()) } else { Err(id.not_found().into()) }
     }
 
@@ -70,8 +68,7 @@ impl Service {
         how: Resume,
     ) -> Result<Option<SetAside>, Error> {
         self.get(context, id).await?;
-        let resumed = self.ports.outbox.resume_events(id, how, context.attribution());
-        call(PortName::Outbox, Kind::Write, self.config.deadlines.store, resumed).await
+        self.outbox.write(|it| it.resume_events(id, how, context.attribution())).await
     }
 
     /// Blanks what people wrote in a resource's audit; answers in how many lines. The resource may be purged
@@ -86,8 +83,7 @@ impl Service {
         id: ProvisionedResourceId,
     ) -> Result<u64, Error> {
         for_everybody(context)?;
-        let scrubbed = self.ports.repository.scrub_audit(id, context.attribution());
-        call(PortName::Repository, Kind::Write, self.config.deadlines.store, scrubbed).await
+        self.ports.repository.write(|it| it.scrub_audit(id, context.attribution())).await
     }
 
     /// Gives up a teardown: the resource is Deleted although nobody proved that everything is gone. Its
@@ -125,9 +121,8 @@ impl Service {
             Ok(resource) => (resource.version(), PassOutcome::Succeeded { due_in: None }),
             Err(error) => (resource.version(), failed(error)),
         };
-        let released = self.ports.schedule.release(&lease, seen, &outcome);
         // A lease that is not given back ends by itself; the caller hears of the abandonment itself.
-        let _ = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, released).await;
+        let _ = self.ports.schedule.write(|it| it.release(&lease, seen, &outcome)).await;
         abandoned
     }
 
@@ -140,30 +135,28 @@ impl Service {
         let mut resource = self.get(context, lease.resource).await?;
         if !resource.token_closed() {
             self.record(context, &resource, AuditAction::TokensClose).await?;
-            let closed = self.ports.tokens.close(resource.id());
-            let patience = self.config.deadlines.token;
-            call(PortName::TokenIssuer, Kind::Write, patience, closed).await?;
+            self.ports.tokens.write(|it| it.close(resource.id())).await?;
             if let Some(change) = resource.record_closed(self.ports.clock.now())? {
                 let write = Write::by_worker(&change, lease.epoch, context.attribution());
-                let sent = self.ports.repository.write(WriteKind::Closed, &write);
-                self.committed(&resource, sent).await?;
+                self.commit(&resource, WriteKind::Closed, &write).await?;
                 resource = change.into_resource();
             }
         }
         let change = resource.abandon(self.stamp())?;
         let write = Write::by_worker(&change, lease.epoch, context.attribution());
         let write = write.with_event_data(reason);
-        self.committed(&resource, self.ports.repository.write(WriteKind::Phase, &write)).await?;
+        self.commit(&resource, WriteKind::Phase, &write).await?;
         telemetry::changed(&resource, change.resource());
         Ok(change.into_resource())
     }
 
-    async fn committed(
+    async fn commit(
         &self,
         resource: &ProvisionedResource,
-        sent: impl Future<Output = Result<Written, broker_ports::PortError>>,
+        kind: WriteKind,
+        write: &Write<'_>,
     ) -> Result<(), Error> {
-        match call(PortName::Repository, Kind::Write, self.config.deadlines.store, sent).await? {
+        match self.ports.repository.write(|it| it.write(kind, write)).await? {
             Written::Committed => Ok(()),
             Written::Stale | Written::LeaseLost => Err(held(resource)),
         }
@@ -173,9 +166,7 @@ impl Service {
     async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
         let ServiceConfig { worker, lease, .. } = &self.config;
         let request = ClaimRequest::new(worker.clone(), ClaimTarget::EvenPaused(id), *lease);
-        let claimed = self.ports.schedule.claim(&request);
-        let patience = self.config.deadlines.store;
-        Ok(call(PortName::Schedule, Kind::Write, patience, claimed).await?.into_iter().next())
+        Ok(self.ports.schedule.write(|it| it.claim(&request)).await?.into_iter().next())
     }
 
     async fn set_paused(
@@ -185,8 +176,11 @@ impl Service {
         paused: bool,
     ) -> Result<(), Error> {
         self.get(context, id).await?;
-        let set = self.ports.schedule.set_paused(id, paused, context.attribution());
-        let known = call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await?;
+        let known = self
+            .ports
+            .schedule
+            .write(|it| it.set_paused(id, paused, context.attribution()))
+            .await?;
         if known { Ok(()) } else { Err(id.not_found().into()) }
     }
 
@@ -200,8 +194,7 @@ impl Service {
             .in_project(resource.project_id())
             .about(resource.id())
             .in_phase(resource.phase());
-        let recorded = self.ports.audit.record(&entry);
-        call(PortName::AuditSink, Kind::Write, self.config.deadlines.store, recorded).await
+        self.ports.audit.write(|it| it.record(&entry)).await
     }
 }
 

@@ -13,17 +13,17 @@ use broker_domain::{
 };
 use broker_ports::{
     CompactRow, ConfigKind, ListQuery, OwnedKinds, OwnedObject, OwnedQuery, PageSize, PortName,
-    ReconcilerPorts, ResourceIds, UnreadableRow, Watermark,
+    ResourceIds, UnreadableRow, Watermark,
 };
 use broker_render::{ProviderProfiles, Xrd};
 
 use super::glance::Observations;
 use super::memory::Met;
 use super::report::SweepReport;
-use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
+use crate::timed::Ports;
 
 /// The kinds that objects of ours may be of, by what they follow from.
 #[derive(Default)]
@@ -69,19 +69,19 @@ impl Kinds {
     /// stop the others.
     pub(super) async fn look(
         &mut self,
-        ports: &ReconcilerPorts,
+        ports: &Ports,
         config: &ReconcilerConfig,
         cluster: &ClusterId,
         swept: &mut Swept,
         observations: &mut Observations<'_>,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
-        self.meet_those_at_rest(ports, config, swept, report).await?;
+        self.meet_those_at_rest(ports, swept, report).await?;
         self.learn(&config.profiles, swept, observations).await;
         let mut unaccounted: BTreeMap<_, Vec<OwnedObject>> = BTreeMap::new();
         let accounted: ResourceIds = swept.rows.ids().collect();
         for (name, kinds) in self.each() {
-            match list(ports, config, OwnedQuery::new(kinds).except(accounted.clone())).await {
+            match list(ports, OwnedQuery::new(kinds).except(accounted.clone())).await {
                 Ok(objects) => {
                     // Whoever answers may name them all the same.
                     let others = objects
@@ -110,13 +110,12 @@ impl Kinds {
     /// what is Deleted.
     async fn meet_those_at_rest(
         &mut self,
-        ports: &ReconcilerPorts,
-        config: &ReconcilerConfig,
+        ports: &Ports,
         swept: &mut Swept,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
         let failed = ListQuery::new(PageSize::MAX).in_phase(Phase::Failed);
-        each_row(ports, config, failed, |row| match row {
+        each_row(ports, failed, |row| match row {
             Ok(row) => {
                 if swept.rows.insert(row.id(), ()) {
                     report.at_rest(row.phase());
@@ -134,7 +133,7 @@ impl Kinds {
             deleted = deleted.updated_since(watermark);
         }
         // Nobody has to read a row that is Deleted, unless something of its resource stands; then it is looked up.
-        self.deleted_until = each_row(ports, config, deleted, |row| {
+        self.deleted_until = each_row(ports, deleted, |row| {
             if let Ok(row) = row {
                 swept.learn(row);
             }
@@ -195,16 +194,10 @@ impl Kinds {
     }
 }
 
-async fn list(
-    ports: &ReconcilerPorts,
-    config: &ReconcilerConfig,
-    mut query: OwnedQuery,
-) -> Result<Vec<OwnedObject>, Error> {
+async fn list(ports: &Ports, mut query: OwnedQuery) -> Result<Vec<OwnedObject>, Error> {
     let mut objects = Vec::new();
     loop {
-        let page = ports.cluster.list_owned(&query);
-        let patience = config.deadlines.cluster_read;
-        let page = call(PortName::Cluster, Kind::Read, patience, page).await?;
+        let page = ports.cluster.read(|it| it.list_owned(&query)).await?;
         objects.extend(page.objects);
         match page.next {
             Some(next) => query = query.after(next),
@@ -215,15 +208,13 @@ async fn list(
 
 /// Visits every row that a query finds, readable or not; answers the moment up to which nothing was missed.
 async fn each_row(
-    ports: &ReconcilerPorts,
-    config: &ReconcilerConfig,
+    ports: &Ports,
     mut query: ListQuery,
     mut visit: impl FnMut(Result<&ProvisionedResource, UnreadableRow>),
 ) -> Result<Option<Watermark>, Error> {
     let mut until = None;
     loop {
-        let page = ports.repository.list(&query);
-        let page = call(PortName::Repository, Kind::Read, config.deadlines.store, page).await?;
+        let page = ports.repository.read(|it| it.list(&query)).await?;
         page.resources.iter().map(Ok).for_each(&mut visit);
         page.unreadable.into_iter().map(Err).for_each(&mut visit);
         until.get_or_insert(page.watermark);

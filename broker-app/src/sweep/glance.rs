@@ -13,7 +13,7 @@ use broker_domain::{
 };
 use broker_ports::{
     BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
-    Deadlines, NamespaceObservation, PortError, PortName, ReconcilerPorts, XrTarget,
+    NamespaceObservation, PortError, PortName, XrTarget,
 };
 use broker_render::{Armed, Digest, Identity, Provider};
 use futures_util::future::join;
@@ -23,9 +23,9 @@ use super::attention::Glance;
 use super::belongings::Kinds;
 use super::losses::is_lost;
 use super::patience::Patience;
-use crate::call::{Kind, call};
-use crate::declare::{Resolvers, Views, expect_here};
+use crate::declare::{Views, expect_here};
 use crate::error::Error;
+use crate::timed::Ports;
 
 /// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;
@@ -62,9 +62,7 @@ pub(super) struct Facts {
 
 /// Looks at pages of rows, and remembers what it resolved on the way.
 pub(super) struct Observations<'a> {
-    ports: &'a ReconcilerPorts,
-    deadlines: Deadlines,
-    resolvers: Resolvers<'a>,
+    ports: &'a Ports,
     /// The cluster that a pass would apply to.
     cluster: Option<ClusterId>,
     patience: Patience,
@@ -117,11 +115,9 @@ impl Facts {
 }
 
 impl<'a> Observations<'a> {
-    pub(super) fn new(ports: &'a ReconcilerPorts, deadlines: Deadlines) -> Self {
+    pub(super) fn new(ports: &'a Ports) -> Self {
         Self {
             ports,
-            deadlines,
-            resolvers: Resolvers::of(ports, deadlines.resolve),
             cluster: None,
             patience: Patience::default(),
             blueprints: BTreeMap::new(),
@@ -177,7 +173,7 @@ impl<'a> Observations<'a> {
         if let Some(known) = self.blueprints.get(&id) {
             return known.clone();
         }
-        let asked = self.resolvers.blueprint(id);
+        let asked = self.ports.blueprint(id);
         let found = self.ask(PortName::BlueprintResolver, asked).await;
         self.blueprints.insert(id, found.clone());
         found
@@ -261,14 +257,14 @@ impl<'a> Observations<'a> {
             return in_places(rows, places, Vec::new());
         }
         let port = PortName::LabelTagResolver;
-        let many = self.resolvers.labels_of_many(&resources);
+        let many = self.ports.labels_of_many(&resources);
         let answers: Vec<_> = match self.ask(port, many).await {
             Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
             Err(error) => {
                 tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
                 let mut answers = Vec::with_capacity(resources.len());
                 for (project, resource) in resources {
-                    let one = self.resolvers.labels(project, resource);
+                    let one = self.ports.labels(project, resource);
                     answers.push(self.ask(port, one).await);
                 }
                 answers
@@ -283,7 +279,7 @@ impl<'a> Observations<'a> {
         if let Some(known) = self.namespaces.get(&project) {
             return known.clone();
         }
-        let asked = self.resolvers.assignment(project);
+        let asked = self.ports.assignment(project);
         let assignment = self.ask(PortName::AssignmentReader, asked).await;
         let is_here = |it: &NamespaceObservation| {
             self.cluster.as_ref().is_none_or(|here| expect_here(project, it, here).is_ok())
@@ -301,7 +297,7 @@ impl<'a> Observations<'a> {
         if let Some(known) = self.credentials.get(&(project, id)) {
             return known.clone();
         }
-        let asked = self.resolvers.credential(project, id);
+        let asked = self.ports.credential(project, id);
         let found = self.ask(PortName::CredentialResolver, asked).await;
         self.credentials.insert((project, id), found.clone());
         found
@@ -311,7 +307,7 @@ impl<'a> Observations<'a> {
         if let Some(known) = self.clouds.get(&id) {
             return known.clone();
         }
-        let asked = self.resolvers.cloud(id);
+        let asked = self.ports.cloud(id);
         let found = self.ask(PortName::CloudResolver, asked).await;
         self.clouds.insert(id, found.clone());
         found
@@ -348,9 +344,7 @@ impl<'a> Observations<'a> {
                 Some((place, target.with_config(config)))
             })
             .unzip();
-        let answers = self.ports.cluster.observe_many(&targets);
-        let patience = self.deadlines.cluster_read;
-        let answers = call(PortName::Cluster, Kind::Read, patience, answers).await?;
+        let answers = self.ports.cluster.read(|it| it.observe_many(&targets)).await?;
         Ok(in_places(rows, places, answers))
     }
 
@@ -366,8 +360,7 @@ impl<'a> Observations<'a> {
             return in_places(rows, places, Vec::new());
         }
         let port = PortName::NodeDeregistrar;
-        let answers = self.ports.nodes.nodes_registered(&tokens);
-        let answers = call(port, Kind::Read, self.deadlines.node, answers).await;
+        let answers = self.ports.nodes.read(|it| it.nodes_registered(&tokens)).await;
         match answers {
             Ok(answers) => {
                 let named =

@@ -14,16 +14,15 @@ use broker_domain::{
 };
 use broker_ports::{
     Actor, Attribution, AuditAction, AuditEntry, BlueprintVersionView, CorrelationId,
-    DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Reading, ReconcilerPorts,
-    Standing, Target, XrReading,
+    DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Reading, Standing, Target,
+    XrReading,
 };
 
-use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::decide::Mode;
-use crate::declare::Resolvers;
 use crate::error::Error;
 use crate::observe::target;
+use crate::timed::Ports;
 
 /// An object with our labels that no living row wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,12 +106,12 @@ fn belongs(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -
 
 /// Looks after orphans.
 pub(crate) struct Orphans<'a> {
-    ports: &'a ReconcilerPorts,
+    ports: &'a Ports,
     config: &'a ReconcilerConfig,
 }
 
 impl<'a> Orphans<'a> {
-    pub(crate) const fn new(ports: &'a ReconcilerPorts, config: &'a ReconcilerConfig) -> Self {
+    pub(crate) const fn new(ports: &'a Ports, config: &'a ReconcilerConfig) -> Self {
         Self { ports, config }
     }
 
@@ -123,8 +122,7 @@ impl<'a> Orphans<'a> {
         if row.phase() != Phase::Deleted {
             return Ok(Vec::new());
         }
-        let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
-        let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
+        let blueprint = self.ports.blueprint(row.blueprint_version_id()).await?;
         let reading = self.read(target(&row, &blueprint)).await?;
         let found = standing(&row, &blueprint, &reading)?;
         self.judge(Some(id), Some(&row), found, &reading.cluster).await
@@ -180,8 +178,7 @@ impl<'a> Orphans<'a> {
         row: &ProvisionedResource,
         object: &OwnedObject,
     ) -> Result<Fate, Error> {
-        let resolvers = Resolvers::of(self.ports, self.config.deadlines.resolve);
-        let blueprint = resolvers.blueprint(row.blueprint_version_id()).await?;
+        let blueprint = self.ports.blueprint(row.blueprint_version_id()).await?;
         let mut target = target(row, &blueprint);
         target.provider_config = Some(object.reference.clone());
         let reading = self.read(target).await?;
@@ -201,9 +198,7 @@ impl<'a> Orphans<'a> {
         tracing::warn!(resource = %row.id(), object = %target, "an orphan of a deleted resource is removed");
         self.audit(row).await?;
         let request = DeleteRequest::new(row.project_id(), target, &object.uid);
-        let deleted = self.ports.cluster.delete(&request);
-        let patience = self.config.deadlines.cluster_write;
-        match call(PortName::Cluster, Kind::Write, patience, deleted).await? {
+        match self.ports.cluster.write(|it| it.delete(&request)).await? {
             // Whatever took the name meanwhile is looked at when it is found.
             Deleted::Accepted | Deleted::Gone | Deleted::Replaced => Ok(Fate::Leaving),
             Deleted::Vetoed { message } => {
@@ -221,19 +216,15 @@ impl<'a> Orphans<'a> {
             .in_project(row.project_id())
             .about(row.id())
             .in_phase(row.phase());
-        let recorded = self.ports.audit.record(&entry);
-        call(PortName::AuditSink, Kind::Write, self.config.deadlines.store, recorded).await
+        self.ports.audit.write(|it| it.record(&entry)).await
     }
 
     async fn row(&self, id: ProvisionedResourceId) -> Result<Option<ProvisionedResource>, Error> {
-        let row = self.ports.repository.get_by_id(id);
-        call(PortName::Repository, Kind::Read, self.config.deadlines.store, row).await
+        self.ports.repository.read(|it| it.get_by_id(id)).await
     }
 
     async fn read(&self, target: Target) -> Result<Reading, Error> {
-        let reading = self.ports.cluster.read(&target);
-        let patience = self.config.deadlines.cluster_read;
-        call(PortName::Cluster, Kind::Read, patience, reading).await
+        self.ports.cluster.read(|it| it.read(&target)).await
     }
 }
 

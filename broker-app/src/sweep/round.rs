@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use broker_domain::{ClusterId, Phase, ProvisionedResourceId};
 use broker_ports::{
-    Actor, Attribution, Brake, CachedXr, CompactRow, CorrelationId, PortName, ReconcilerPorts,
-    SweepPage, UnreadableRow, XrReading,
+    Actor, Attribution, Brake, CachedXr, CompactRow, CorrelationId, PortName, SweepPage,
+    UnreadableRow, XrReading,
 };
 
 use super::attention::{Attention, attention};
@@ -15,15 +15,15 @@ use super::losses::Losses;
 use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
-use crate::call::{Kind, call};
 use crate::config::ReconcilerConfig;
 use crate::decide::Mode;
 use crate::error::Error;
-use crate::observe::{brakes, read_applied};
+use crate::observe::read_applied;
+use crate::timed::Ports;
 
 /// One sweep under way.
 pub(super) struct Round<'a> {
-    ports: &'a ReconcilerPorts,
+    ports: &'a Ports,
     config: &'a ReconcilerConfig,
     cluster: ClusterId,
     observations: Observations<'a>,
@@ -44,7 +44,7 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(
-        ports: &'a ReconcilerPorts,
+        ports: &'a Ports,
         config: &'a ReconcilerConfig,
         cluster: ClusterId,
         Known { rows: before, resume_after, kinds }: Known,
@@ -53,7 +53,7 @@ impl<'a> Round<'a> {
             ports,
             config,
             cluster: cluster.clone(),
-            observations: Observations::new(ports, config.deadlines).on(cluster),
+            observations: Observations::new(ports).on(cluster),
             before,
             resumed: resume_after.is_some(),
             now: Memory::default(),
@@ -121,14 +121,13 @@ impl<'a> Round<'a> {
     pub(super) async fn brake(&mut self) -> Result<(), Error> {
         let (cluster, now) = (self.cluster.clone(), self.ports.clock.now());
         self.report.missing = self.losses.len();
-        let deadline = self.config.deadlines.store;
         if !self.losses.brakes(now).is_empty() {
             self.forget_what_is_explained().await?;
             for brake in self.losses.brakes(now) {
                 self.set_brake(&brake).await?;
             }
         }
-        self.report.brakes = brakes(self.ports, deadline, &cluster).await?;
+        self.report.brakes = self.ports.schedule.read(|it| it.brakes(&cluster)).await?;
         let (brakes, destructive) = (&self.report.brakes, &self.destructive);
         self.work.retain(|work| {
             let applied = destructive.get(&work.resource).copied();
@@ -142,16 +141,14 @@ impl<'a> Round<'a> {
     /// last, so that a release which commits during the reads before is not undone. One that commits between this read and
     /// `set_brake` still is: the operator releases again.
     async fn forget_what_is_explained(&mut self) -> Result<(), Error> {
-        let deadlines = &self.config.deadlines;
         for (blueprint, id) in self.losses.samples() {
             // What could not be learnt explains no loss.
-            let read = read_applied(self.ports, deadlines, id).await;
+            let read = read_applied(self.ports, id).await;
             if let Ok(Some((_, XrReading::KindAbsent))) = read {
                 self.losses.forget_blueprint(blueprint);
             }
         }
-        let accepted = self.ports.schedule.accepted_losses(&self.cluster);
-        let accepted = call(PortName::Schedule, Kind::Read, deadlines.store, accepted).await?;
+        let accepted = self.ports.schedule.read(|it| it.accepted_losses(&self.cluster)).await?;
         self.losses.forget_accepted(&accepted);
         Ok(())
     }
@@ -165,8 +162,7 @@ impl<'a> Round<'a> {
         }
         let correlation = CorrelationId::new(format!("sweep:{}", self.config.worker))?;
         let by = Attribution::new(Actor::system(), correlation);
-        let set = self.ports.schedule.set_brake(cluster, brake, &by);
-        call(PortName::Schedule, Kind::Write, self.config.deadlines.store, set).await
+        self.ports.schedule.write(|it| it.set_brake(cluster, brake, &by)).await
     }
 
     /// Looks for objects with our labels that none of the rows accounts for. A failure is named in the report:

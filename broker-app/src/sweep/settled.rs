@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_ports::{
-    CachedXr, ConditionStatus, ConfigPresence, Deadlines, ReconcilerPorts, SpecState, SweepPage,
-};
+use broker_ports::{CachedXr, ConditionStatus, ConfigPresence, SpecState, SweepPage};
 use broker_render::ProviderProfiles;
 
 use super::attention::{Attention, attention};
 use super::belongings::{Kinds, Swept};
 use super::glance::{Looked, Observations};
 use crate::error::Error;
+use crate::timed::Ports;
 
 /// Those that are Ready, as the cache shows it, and well: a sweep would do nothing about them, and Crossplane
 /// keeps them up to date. The same questions as a sweep asks for a page, and no other.
@@ -20,12 +19,11 @@ use crate::error::Error;
 ///
 /// When the cluster could not be asked at all.
 pub(crate) async fn settled(
-    ports: &ReconcilerPorts,
-    deadlines: Deadlines,
+    ports: &Ports,
     profiles: &ProviderProfiles,
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {
-    let mut observations = Observations::new(ports, deadlines);
+    let mut observations = Observations::new(ports);
     let (mut kinds, mut swept) = (Kinds::default(), Swept::default());
     page.rows.iter().for_each(|row| swept.saw(row));
     kinds.learn(profiles, &swept, &mut observations).await;

@@ -374,7 +374,7 @@ fn only_admission_creates_resources() {
             }
             let source = fs::read_to_string(&path).unwrap();
             let calls = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let creates = [".create(", "create_in(", "repository.replace("];
+            let creates = [".create(", "create_in(", "it.replace("];
             let calls = calls.filter(|line| creates.iter().any(|call| line.contains(call)));
             let file = path.file_name().unwrap().to_string_lossy().into_owned();
             callers.extend(calls.map(|line| format!("{file}: {}", line.trim())));
@@ -386,8 +386,8 @@ fn only_admission_creates_resources() {
     }
     callers.sort_unstable();
     let admission = [
-        "declare.rs: let created = self.ports().repository.create(&admitted);",
-        "replace.rs: let replaced = self.ports.repository.replace(&replacement);",
+        "declare.rs: match self.ports().repository.write(|it| it.create(&admitted)).await? {",
+        "replace.rs: match self.ports.repository.write(|it| it.replace(&replacement)).await? {",
     ];
     assert_eq!(callers, admission);
 }

@@ -1,0 +1,167 @@
+//! The ports as the application calls them: each one has the name that its failures carry, and its deadline.
+//!
+//! A call that runs out of time, or panics, has failed: a read did not happen, a write may have happened. The error does
+//! not repeat the panic's payload, which may hold a secret. The process's panic hook runs before this catches the panic,
+//! and the standard hook prints the payload: a process whose output must not hold secrets installs a hook that prints
+//! the location only, as the binary does.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_ports::{
+    AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
+    CredentialResolver, Deadlines, IdSource, LabelTagResolver, NodeDeregistrar, PortError,
+    PortName, ReconcilerPorts, Repository, Schedule, TokenIssuer,
+};
+use futures_util::FutureExt;
+
+use crate::error::Error;
+
+/// A port with its name and its deadlines.
+pub(crate) struct Timed<P: ?Sized> {
+    port: Arc<P>,
+    name: PortName,
+    read: Duration,
+    write: Duration,
+}
+
+/// The ports that service, reconciler and sweep share.
+#[derive(Clone)]
+pub(crate) struct Ports {
+    pub(crate) repository: Timed<dyn Repository>,
+    pub(crate) schedule: Timed<dyn Schedule>,
+    pub(crate) cluster: Timed<dyn Cluster>,
+    pub(crate) tokens: Timed<dyn TokenIssuer>,
+    pub(crate) nodes: Timed<dyn NodeDeregistrar>,
+    pub(crate) blueprints: Timed<dyn BlueprintResolver>,
+    pub(crate) clouds: Timed<dyn CloudResolver>,
+    pub(crate) credentials: Timed<dyn CredentialResolver>,
+    pub(crate) assignments: Timed<dyn AssignmentReader>,
+    pub(crate) labels: Timed<dyn LabelTagResolver>,
+    pub(crate) audit: Timed<dyn AuditSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+}
+
+impl Ports {
+    pub(crate) fn new(ports: ReconcilerPorts, deadlines: &Deadlines) -> Self {
+        let Deadlines { store, resolve, cluster_read, cluster_write, token, node, deliver: _ } =
+            *deadlines;
+        let mut cluster = Timed::new(ports.cluster, PortName::Cluster, cluster_read);
+        cluster.write = cluster_write;
+        Self {
+            repository: Timed::new(ports.repository, PortName::Repository, store),
+            schedule: Timed::new(ports.schedule, PortName::Schedule, store),
+            cluster,
+            tokens: Timed::new(ports.tokens, PortName::TokenIssuer, token),
+            nodes: Timed::new(ports.nodes, PortName::NodeDeregistrar, node),
+            blueprints: Timed::new(ports.blueprints, PortName::BlueprintResolver, resolve),
+            clouds: Timed::new(ports.clouds, PortName::CloudResolver, resolve),
+            credentials: Timed::new(ports.credentials, PortName::CredentialResolver, resolve),
+            assignments: Timed::new(ports.assignments, PortName::AssignmentReader, resolve),
+            labels: Timed::new(ports.labels, PortName::LabelTagResolver, resolve),
+            audit: Timed::new(ports.audit, PortName::AuditSink, store),
+            clock: ports.clock,
+            ids: ports.ids,
+        }
+    }
+}
+
+impl<P: ?Sized> Clone for Timed<P> {
+    fn clone(&self) -> Self {
+        Self { port: Arc::clone(&self.port), ..*self }
+    }
+}
+
+impl<P: ?Sized> Timed<P> {
+    pub(crate) const fn new(port: Arc<P>, name: PortName, deadline: Duration) -> Self {
+        Self { port, name, read: deadline, write: deadline }
+    }
+
+    /// The same port for a call that may take no longer than this, whatever its own deadline.
+    pub(crate) fn within(&self, limit: Duration) -> Self {
+        Self { read: self.read.min(limit), write: self.write.min(limit), ..self.clone() }
+    }
+
+    /// The same port for a read of so many.
+    pub(crate) fn times(&self, many: u32) -> Self {
+        Self { read: self.read.saturating_mul(many), ..self.clone() }
+    }
+
+    /// A call that changes nothing: if it fails, it did not happen.
+    pub(crate) async fn read<'a, T, F>(&'a self, call: impl FnOnce(&'a P) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, PortError>>,
+    {
+        let answer = answered(self.read, call(&self.port)).await;
+        answer.unwrap_or_else(|silent| Err(PortError::transient(silent))).map_err(self.failed())
+    }
+
+    /// A call that changes something: if it does not answer, it may have happened.
+    pub(crate) async fn write<'a, T, F>(&'a self, call: impl FnOnce(&'a P) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, PortError>>,
+    {
+        let answer = answered(self.write, call(&self.port)).await;
+        answer.unwrap_or_else(|silent| Err(PortError::unknown(silent))).map_err(self.failed())
+    }
+
+    /// Names the port in a failure.
+    pub(crate) fn failed(&self) -> impl Fn(PortError) -> Error + Copy + use<P> {
+        let port = self.name;
+        move |source| Error::Port { port, source }
+    }
+}
+
+/// What a call answers within its deadline, or why there is no answer.
+///
+/// After a panic nothing of ours is used that the call could have left half done: it had borrowed its arguments only to
+/// read them.
+async fn answered<T>(deadline: Duration, call: impl Future<Output = T>) -> Result<T, String> {
+    match tokio::time::timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_panic)) => Err("it panicked".to_owned()),
+        Err(_elapsed) => Err(format!("no answer within {deadline:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    fn cluster() -> Timed<()> {
+        Timed::new(Arc::new(()), PortName::Cluster, Duration::from_secs(5))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn port_that_hangs_fails_at_its_deadline() {
+        let cluster = cluster();
+        let read = cluster.read(|()| pending::<Result<(), PortError>>()).await.unwrap_err();
+        let write = cluster.write(|()| pending::<Result<(), PortError>>()).await.unwrap_err();
+        assert_eq!([read.reason(), write.reason()], ["cluster_transient", "cluster_unknown"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn limit_shortens_a_deadline_and_never_extends_it() {
+        let started = tokio::time::Instant::now();
+        for (limit, expected) in [(1, 1), (9, 6)] {
+            let cluster = cluster().within(Duration::from_secs(limit));
+            cluster.write(|()| pending::<Result<(), PortError>>()).await.unwrap_err();
+            assert_eq!(started.elapsed().as_secs(), expected, "after a limit of {limit} s");
+        }
+    }
+
+    #[tokio::test]
+    async fn port_that_panics_has_failed_without_its_payload() {
+        let broken = || async { panic!("a secret") };
+        let cluster = cluster();
+        let read = cluster.read::<(), _>(|()| broken()).await.unwrap_err();
+        let write = cluster.write::<(), _>(|()| broken()).await.unwrap_err();
+        assert_eq!([read.reason(), write.reason()], ["cluster_transient", "cluster_unknown"]);
+        assert_eq!(crate::one_line(&write), "the cluster failed: it panicked");
+    }
+}
