@@ -55,8 +55,6 @@ port_reasons! {
     LabelTagResolver: "label_tag_resolver_rejected" "label_tag_resolver_transient" "label_tag_resolver_unknown",
     AuditSink: "audit_sink_rejected" "audit_sink_transient" "audit_sink_unknown",
     EventSink: "event_sink_rejected" "event_sink_transient" "event_sink_unknown",
-    Clock: "clock_rejected" "clock_transient" "clock_unknown",
-    IdSource: "id_source_rejected" "id_source_transient" "id_source_unknown",
 }
 
 impl Error {

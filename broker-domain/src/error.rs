@@ -51,9 +51,6 @@ pub enum Error {
     /// No such resource, or none within the caller's scope.
     #[error("provisioned resource {0} does not exist")]
     ProvisionedResourceNotFound(ProvisionedResourceId),
-    /// The Project's namespace is not ready to take objects.
-    #[error("the namespace of project {0} is not ready")]
-    NamespaceNotReady(ProjectId),
     /// The Node could not be drained out of the mesh, so no substrate was touched.
     #[error("the node of provisioned resource {resource} could not be deregistered")]
     NodeDeregistrationFailed {
@@ -114,7 +111,7 @@ pub trait NotFound {
 
 impl Error {
     /// Every reason that [`Error::reason`] can give.
-    pub const REASONS: [&str; 14] = [
+    pub const REASONS: [&str; 13] = [
         "invalid_input",
         "blueprint_not_found",
         "cloud_not_found",
@@ -122,7 +119,6 @@ impl Error {
         "assignment_not_found",
         "parameter_values_invalid",
         "provisioned_resource_not_found",
-        "namespace_not_ready",
         "node_deregistration_failed",
         "stale_write",
         "illegal_transition",
@@ -141,7 +137,6 @@ impl Error {
             Self::AssignmentNotFound(_) => "assignment_not_found",
             Self::ParameterValuesInvalid { .. } => "parameter_values_invalid",
             Self::ProvisionedResourceNotFound(_) => "provisioned_resource_not_found",
-            Self::NamespaceNotReady(_) => "namespace_not_ready",
             Self::NodeDeregistrationFailed { .. } => "node_deregistration_failed",
             Self::StaleWrite { .. } => "stale_write",
             Self::IllegalTransition { .. } => "illegal_transition",
@@ -182,13 +177,12 @@ mod tests {
             Error::AssignmentNotFound(_) => 4,
             Error::ParameterValuesInvalid { .. } => 5,
             Error::ProvisionedResourceNotFound(_) => 6,
-            Error::NamespaceNotReady(_) => 7,
-            Error::NodeDeregistrationFailed { .. } => 8,
-            Error::StaleWrite { .. } => 9,
-            Error::IllegalTransition { .. } => 10,
-            Error::IdempotencyConflict { .. } => 11,
-            Error::ResourceNotFound(_) => 12,
-            Error::ClusterMismatch(_) => 13,
+            Error::NodeDeregistrationFailed { .. } => 7,
+            Error::StaleWrite { .. } => 8,
+            Error::IllegalTransition { .. } => 9,
+            Error::IdempotencyConflict { .. } => 10,
+            Error::ResourceNotFound(_) => 11,
+            Error::ClusterMismatch(_) => 12,
         }
     }
 
@@ -203,7 +197,6 @@ mod tests {
             Error::AssignmentNotFound(id(5)),
             Error::ParameterValuesInvalid { problems: vec!["size: is missing".into()] },
             Error::ProvisionedResourceNotFound(resource),
-            Error::NamespaceNotReady(id(5)),
             Error::NodeDeregistrationFailed { resource, source: "peer busy".into() },
             Error::StaleWrite { resource, expected: Version::FIRST },
             Error::IllegalTransition { from: Phase::Deleted, to: Phase::Ready },
@@ -226,7 +219,6 @@ mod tests {
             "assignment_not_found",
             "parameter_values_invalid",
             "provisioned_resource_not_found",
-            "namespace_not_ready",
             "node_deregistration_failed",
             "stale_write",
             "illegal_transition",

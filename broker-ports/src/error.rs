@@ -117,7 +117,7 @@ impl From<broker_domain::Error> for PortError {
     }
 }
 
-/// Which port failed, for reasons and metrics.
+/// Which port failed, for reasons and metrics. Clock and id source cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the port of its name")]
 pub enum PortName {
@@ -134,8 +134,6 @@ pub enum PortName {
     LabelTagResolver,
     AuditSink,
     EventSink,
-    Clock,
-    IdSource,
 }
 
 impl PortName {
@@ -154,8 +152,6 @@ impl PortName {
         Self::LabelTagResolver,
         Self::AuditSink,
         Self::EventSink,
-        Self::Clock,
-        Self::IdSource,
     ];
 
     /// The port's name in snake case.
@@ -174,8 +170,6 @@ impl PortName {
             Self::LabelTagResolver => "label_tag_resolver",
             Self::AuditSink => "audit_sink",
             Self::EventSink => "event_sink",
-            Self::Clock => "clock",
-            Self::IdSource => "id_source",
         }
     }
 }
@@ -225,7 +219,7 @@ mod tests {
             PortName::ALL.iter().map(|port| port.as_str()).collect::<Vec<_>>().join(" "),
             "repository schedule outbox cluster token_issuer node_deregistrar blueprint_resolver \
              cloud_resolver credential_resolver assignment_reader label_tag_resolver audit_sink \
-             event_sink clock id_source"
+             event_sink"
         );
         let classes: Vec<_> = FailureClass::ALL.iter().map(|class| class.as_str()).collect();
         assert_eq!(classes, ["rejected", "transient", "unknown"]);

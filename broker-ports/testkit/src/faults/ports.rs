@@ -56,8 +56,6 @@ pub(super) fn methods_of(port: PortName) -> Vec<Method> {
         PortName::LabelTagResolver => &[<dyn LabelTagResolver>::METHODS],
         PortName::AuditSink => &[<dyn AuditSink>::METHODS],
         PortName::EventSink => &[<dyn EventSink>::METHODS],
-        // They neither wait nor fail.
-        PortName::Clock | PortName::IdSource => &[],
     };
     let mut methods = methods.concat();
     methods.retain(|method| method.name != "write");
