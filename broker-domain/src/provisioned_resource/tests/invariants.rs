@@ -9,293 +9,179 @@ use crate::{
     ReferencesDigest, Snapshot, Stamp, Substrate, Version,
 };
 
-/// What was broken, the sound resource, how it is broken, the message.
-type Case = (&'static str, ProvisionedResource, fn(&mut Snapshot), &'static str);
+type Break = fn(&mut Snapshot);
 
-fn ids_and_names() -> Vec<Case> {
-    let sound = || resource().pending();
-    vec![
-        (
-            "nil id",
-            sound(),
-            |row| row.id = Uuid::nil(),
-            "id: the nil UUID names nothing; give the id of a provisioned resource",
-        ),
-        (
-            "nil resource",
-            sound(),
-            |row| row.resource_id = Uuid::nil(),
-            "resource_id: the nil UUID names nothing; give the id of a resource",
-        ),
-        (
-            "nil project",
-            sound(),
-            |row| row.project_id = Uuid::nil(),
-            "project_id: the nil UUID names nothing; give the id of a project",
-        ),
-        (
-            "nil blueprint",
-            sound(),
-            |row| row.blueprint_version_id = Uuid::nil(),
-            "blueprint_version_id: the nil UUID names nothing; give the id of a blueprint version",
-        ),
-        (
-            "nil credential",
-            sound(),
-            |row| row.cloud_credential_id = Uuid::nil(),
-            "cloud_credential_id: the nil UUID names nothing; give the id of a cloud credential",
-        ),
-        (
-            "nil token: a missing one is none",
-            sound(),
-            |row| row.bootstrap_token_id = Some(Uuid::nil()),
-            "bootstrap_token_id: the nil UUID names nothing; give the id of a bootstrap token",
-        ),
-        (
-            "empty name",
-            sound(),
-            |row| row.xr_name = "  ".into(),
-            "xr_name: is empty; it is pr-00000000-0000-0000-0000-000000000005",
-        ),
-        (
-            "name of a neighbour",
-            sound(),
-            |row| row.xr_name = "pr-00000000-0000-0000-0000-000000000006".into(),
-            "xr_name: \"pr-00000000-0000-0000-0000-000000000006\" belongs to another resource; it is pr-00000000-0000-0000-0000-000000000005",
-        ),
-        (
-            "unknown phase",
-            sound(),
-            |row| row.phase = "Paused".into(),
-            "phase: \"Paused\" is not a phase; use one of Pending, Provisioning, Enrolling, Ready, Failed, Deregistering, Deprovisioning, Deleted",
-        ),
-        (
-            "unknown role",
-            sound(),
-            |row| row.mesh_role = "router".into(),
-            "mesh_role: \"router\" is not a mesh role; use node or standalone",
-        ),
-        (
-            "unknown policy",
-            sound(),
-            |row| row.on_failure = "ignore".into(),
-            "on_failure: \"ignore\" is not a failure policy; use retain or rollback",
-        ),
-        (
-            "version of nothing",
-            sound(),
-            |row| row.version = 0,
-            "version: is 0; use 1 to 4611686018427387903",
-        ),
-        (
-            "ordinal of nothing",
-            sound(),
-            |row| row.token_ordinal = 0,
-            "token_ordinal: is 0; use 1 to 1073741823",
-        ),
-        (
-            "no event told of it",
-            sound(),
-            |row| row.event_sequence = 0,
-            "event_sequence: is 0 in Pending at version 1; use 1 to 1",
-        ),
-    ]
-}
-
-fn times() -> Vec<Case> {
-    vec![
-        (
-            "zero creation",
-            resource().pending(),
-            |row| row.created_at = OffsetDateTime::UNIX_EPOCH,
-            "created_at: is not after 1970",
-        ),
-        (
-            "changed before it was created",
-            resource().pending(),
-            |row| row.updated_at = second(-1),
-            "updated_at: is before created_at",
-        ),
-        (
-            "entered its phase before it was created",
-            resource().pending(),
-            |row| row.phase_entered_at = second(-1),
-            "phase_entered_at: is before created_at",
-        ),
-        (
-            "ready before it was created",
-            resource().ready(),
-            |row| row.first_ready_at = Some(second(-1)),
-            "first_ready_at: is before created_at",
-        ),
-        (
-            "deleted before it was created",
-            resource().deregistering(),
-            |row| row.deletion_requested_at = Some(second(-1)),
-            "deletion_requested_at: is before created_at",
-        ),
-        (
-            "Ready without a time of it",
-            resource().ready(),
-            |row| row.first_ready_at = None,
-            "first_ready_at: is missing in Ready although it was Ready",
-        ),
-    ]
-}
-
-fn stories() -> Vec<Case> {
-    vec![
-        (
-            "Ready for the first time after it came into Ready",
-            resource().ready(),
-            |row| row.first_ready_at = Some(second(5)),
-            "first_ready_at: is after phase_entered_at in Ready",
-        ),
-        (
-            "failed in Ready without ever having been Ready",
-            resource().failed(),
-            |row| row.failure_step = Some("Ready".into()),
-            "first_ready_at: is missing in Failed although it was Ready",
-        ),
-        (
-            "in a phase of teardown before it was asked for",
-            resource().deprovisioning(),
-            |row| row.phase_entered_at = second(4),
-            "phase_entered_at: is before deletion_requested_at",
-        ),
-        (
-            "Ready, and told nobody",
-            resource().ready(),
-            |row| row.event_sequence = 1,
-            "event_sequence: is 1 in Ready at version 4; use 2 to 4",
-        ),
-        (
-            "Deleted, and told nobody",
-            resource().deleted(),
-            |row| row.event_sequence = 2,
-            "event_sequence: is 2 in Deleted at version 8; use 3 to 8",
-        ),
-        (
-            "more events than changes",
-            resource().pending(),
-            |row| row.event_sequence = 50,
-            "event_sequence: is 50 in Pending at version 1; use 1 to 1",
-        ),
-    ]
-}
-
-fn mixes() -> Vec<Case> {
-    vec![
-        (
-            "standalone that failed in Enrolling",
-            resource().standalone().failed(),
-            |row| row.failure_step = Some("Enrolling".into()),
-            "failure_step: is Enrolling on a standalone resource; no Node enrols from it",
-        ),
-        (
-            "second token on a standalone",
-            resource().standalone().pending(),
-            |row| row.token_ordinal = 2,
-            "token_ordinal: is 2 on a standalone resource; use 1",
-        ),
-        (
-            "Deleted with open tokens",
-            resource().deleted(),
-            |row| row.token_closed = false,
-            "token_closed: is not set; tokens are closed before a resource is Deleted",
-        ),
-        (
-            "Deleted with objects on record",
-            resource().deleted(),
-            |row| row.substrate = something_standing(),
-            "substrate: names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
-        ),
-        (
-            "objects on no cluster",
-            resource().pending(),
-            |row| row.substrate = Substrate::default().found([composed("a")]),
-            "cluster_id: is missing although objects are on record; they stand on some cluster",
-        ),
-        (
-            "token on a standalone",
-            resource().standalone().pending(),
-            |row| row.bootstrap_token_id = Some(Uuid::from_u128(6)),
-            "bootstrap_token_id: is set on a standalone resource; only a node has a token",
-        ),
-        (
-            "node in Ready without a token",
-            resource().ready(),
-            |row| row.bootstrap_token_id = None,
-            "bootstrap_token_id: is missing on a node in Ready; a Node enrols with a token",
-        ),
-        (
-            "standalone in Enrolling",
-            resource().standalone().provisioning(),
-            |row| row.phase = "Enrolling".into(),
-            "phase: is Enrolling on a standalone resource; no Node enrols from it",
-        ),
-        (
-            "Failed without a failure",
-            resource().failed(),
-            |row| {
-                row.failure_step = None;
-                row.failure_reason = None;
-            },
-            "failure: is missing in Failed; it says what went wrong",
-        ),
-        (
-            "half a failure: no reason",
-            resource().failed(),
-            |row| row.failure_reason = None,
-            "failure_reason: is missing beside a failure_step",
-        ),
-        (
-            "half a failure: no step",
-            resource().failed(),
-            |row| row.failure_step = None,
-            "failure_step: is missing beside a failure_reason",
-        ),
-        (
-            "failure in a phase where nothing fails",
-            resource().failed(),
-            |row| row.failure_step = Some("Deleted".into()),
-            "failure_step: is Deleted; a resource fails in Pending, Provisioning, Enrolling or Ready",
-        ),
-        (
-            "silent failure",
-            resource().failed(),
-            |row| row.failure_reason = Some(" ".into()),
-            "failure_reason: holds nothing to read",
-        ),
-    ]
+/// A row that was sound before is refused for one thing alone.
+#[track_caller]
+fn assert_refused(sound: &ProvisionedResource, breaks: Break, message: &str) {
+    let mut row = sound.snapshot();
+    let before = ProvisionedResource::hydrate(row.clone());
+    assert_eq!(&before.unwrap(), sound, "{message}: sound before");
+    breaks(&mut row);
+    let error = ProvisionedResource::hydrate(row).expect_err(message);
+    assert_eq!((error.reason(), error.to_string().as_str()), ("invalid_input", message));
 }
 
 #[test]
+fn nil_id_is_refused_with_the_name_of_the_field() {
+    let fields: [(&str, &str, Break); 6] = [
+        ("id", "provisioned resource", |row| row.id = Uuid::nil()),
+        ("resource_id", "resource", |row| row.resource_id = Uuid::nil()),
+        ("project_id", "project", |row| row.project_id = Uuid::nil()),
+        ("blueprint_version_id", "blueprint version", |row| row.blueprint_version_id = Uuid::nil()),
+        ("cloud_credential_id", "cloud credential", |row| row.cloud_credential_id = Uuid::nil()),
+        ("bootstrap_token_id", "bootstrap token", |row| row.bootstrap_token_id = Some(Uuid::nil())),
+    ];
+    for (field, what, breaks) in fields {
+        let message = format!("{field}: the nil UUID names nothing; give the id of a {what}");
+        assert_refused(&resource().pending(), breaks, &message);
+    }
+}
+
+/// What breaks a row that was just declared, and the message.
+const DECLARED: &[(Break, &str)] = &[
+    (
+        |row| row.xr_name = "  ".into(),
+        "xr_name: is empty; it is pr-00000000-0000-0000-0000-000000000005",
+    ),
+    (
+        |row| row.xr_name = "pr-00000000-0000-0000-0000-000000000006".into(),
+        "xr_name: \"pr-00000000-0000-0000-0000-000000000006\" belongs to another resource; it is pr-00000000-0000-0000-0000-000000000005",
+    ),
+    (
+        |row| row.phase = "Paused".into(),
+        "phase: \"Paused\" is not a phase; use one of Pending, Provisioning, Enrolling, Ready, Failed, Deregistering, Deprovisioning, Deleted",
+    ),
+    (
+        |row| row.mesh_role = "router".into(),
+        "mesh_role: \"router\" is not a mesh role; use node or standalone",
+    ),
+    (
+        |row| row.on_failure = "ignore".into(),
+        "on_failure: \"ignore\" is not a failure policy; use retain or rollback",
+    ),
+    (|row| row.version = 0, "version: is 0; use 1 to 4611686018427387903"),
+    (|row| row.token_ordinal = 0, "token_ordinal: is 0; use 1 to 1073741823"),
+    (|row| row.event_sequence = 0, "event_sequence: is 0 in Pending at version 1; use 1 to 1"),
+    (|row| row.created_at = OffsetDateTime::UNIX_EPOCH, "created_at: is not after 1970"),
+    (|row| row.updated_at = second(-1), "updated_at: is before created_at"),
+    (|row| row.phase_entered_at = second(-1), "phase_entered_at: is before created_at"),
+    (|row| row.event_sequence = 50, "event_sequence: is 50 in Pending at version 1; use 1 to 1"),
+    (
+        |row| row.substrate = Substrate::default().found([composed("a")]),
+        "cluster_id: is missing although objects are on record; they stand on some cluster",
+    ),
+];
+
+const READY: &[(Break, &str)] = &[
+    (|row| row.first_ready_at = Some(second(-1)), "first_ready_at: is before created_at"),
+    (|row| row.first_ready_at = None, "first_ready_at: is missing in Ready although it was Ready"),
+    (
+        |row| row.first_ready_at = Some(second(5)),
+        "first_ready_at: is after phase_entered_at in Ready",
+    ),
+    (|row| row.event_sequence = 1, "event_sequence: is 1 in Ready at version 4; use 2 to 4"),
+    (
+        |row| row.bootstrap_token_id = None,
+        "bootstrap_token_id: is missing on a node in Ready; a Node enrols with a token",
+    ),
+];
+
+const FAILED: &[(Break, &str)] = &[
+    (
+        |row| row.failure_step = Some("Ready".into()),
+        "first_ready_at: is missing in Failed although it was Ready",
+    ),
+    (
+        |row| {
+            row.failure_step = None;
+            row.failure_reason = None;
+        },
+        "failure: is missing in Failed; it says what went wrong",
+    ),
+    (|row| row.failure_reason = None, "failure_reason: is missing beside a failure_step"),
+    (|row| row.failure_step = None, "failure_step: is missing beside a failure_reason"),
+    (
+        |row| row.failure_step = Some("Deleted".into()),
+        "failure_step: is Deleted; a resource fails in Pending, Provisioning, Enrolling or Ready",
+    ),
+    (|row| row.failure_reason = Some(" ".into()), "failure_reason: holds nothing to read"),
+];
+
+const DELETED: &[(Break, &str)] = &[
+    (|row| row.event_sequence = 2, "event_sequence: is 2 in Deleted at version 8; use 3 to 8"),
+    (
+        |row| row.token_closed = false,
+        "token_closed: is not set; tokens are closed before a resource is Deleted",
+    ),
+    (
+        |row| row.substrate = something_standing(),
+        "substrate: names composed objects in Deleted; they are proven gone before, or the resource is abandoned",
+    ),
+];
+
+#[test]
 fn a_row_that_drifted_is_refused_with_the_name_of_the_field() {
-    for (why, sound, breaks, message) in [ids_and_names(), times(), stories(), mixes()].concat() {
-        let mut row = sound.snapshot();
-        assert_eq!(
-            ProvisionedResource::hydrate(row.clone()).unwrap(),
-            sound,
-            "{why}: sound before"
-        );
-        breaks(&mut row);
-        let error = ProvisionedResource::hydrate(row).expect_err(why);
-        assert_eq!(
-            (error.reason(), error.to_string().as_str()),
-            ("invalid_input", message),
-            "{why}"
-        );
+    let sound: [(ProvisionedResource, &[(Break, &str)]); 9] = [
+        (resource().pending(), DECLARED),
+        (resource().ready(), READY),
+        (resource().failed(), FAILED),
+        (resource().deleted(), DELETED),
+        (
+            resource().deregistering(),
+            &[(
+                |row| row.deletion_requested_at = Some(second(-1)),
+                "deletion_requested_at: is before created_at",
+            )],
+        ),
+        (
+            resource().deprovisioning(),
+            &[(
+                |row| row.phase_entered_at = second(4),
+                "phase_entered_at: is before deletion_requested_at",
+            )],
+        ),
+        (
+            resource().standalone().failed(),
+            &[(
+                |row| row.failure_step = Some("Enrolling".into()),
+                "failure_step: is Enrolling on a standalone resource; no Node enrols from it",
+            )],
+        ),
+        (
+            resource().standalone().pending(),
+            &[
+                (
+                    |row| row.token_ordinal = 2,
+                    "token_ordinal: is 2 on a standalone resource; use 1",
+                ),
+                (
+                    |row| row.bootstrap_token_id = Some(Uuid::from_u128(6)),
+                    "bootstrap_token_id: is set on a standalone resource; only a node has a token",
+                ),
+            ],
+        ),
+        (
+            resource().standalone().provisioning(),
+            &[(
+                |row| row.phase = "Enrolling".into(),
+                "phase: is Enrolling on a standalone resource; no Node enrols from it",
+            )],
+        ),
+    ];
+    for (sound, rows) in sound {
+        for (breaks, message) in rows {
+            assert_refused(&sound, *breaks, message);
+        }
     }
 }
 
 /// What a phase needs and what it forbids, in every phase.
 #[test]
 fn fields_that_belong_to_some_phases_are_refused_in_the_others() {
-    type Breaks = fn(&mut Snapshot);
     for phase in Phase::ALL {
         let teardown = phase.is_teardown();
-        let breaks: [(&str, bool, Breaks); 5] = [
+        let breaks: [(&str, bool, Break); 5] = [
             ("deletion_requested_at", teardown, |row| row.deletion_requested_at = None),
             ("deletion_requested_at", !teardown, |row| row.deletion_requested_at = Some(second(0))),
             ("failure", phase.is_converging(), |row| {
