@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io::Cursor;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::body::Bytes;
 use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
 use broker_app::{
@@ -25,6 +27,9 @@ use broker_ports::{
 use broker_render::catalog::ComposedKind;
 use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
 use broker_testkit::builders::{id, project, second, worker};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::catalog::{Catalog, Checked};
@@ -78,9 +83,10 @@ impl World {
         let cluster = MemoryCluster::new(shared.clone(), ClusterId::new("cluster-1").unwrap());
         let tokens = MemoryTokens::seeded(7, shared.clone());
         let neighbours = MemoryNeighbours::default();
-        let ports = ReconcilerPorts {
+        let ports = ServicePorts {
             repository: Arc::new(store.clone()),
             schedule: Arc::new(store.clone()),
+            outbox: Arc::new(store.clone()),
             cluster: Arc::new(cluster.clone()),
             nodes: Arc::new(MemoryMesh::of(&tokens).deregistrar()),
             tokens: Arc::new(tokens),
@@ -94,8 +100,10 @@ impl World {
             ids: Arc::new(SequentialIds::seeded(7)),
         };
         furnish(&cluster, &neighbours, behaviour);
+        let service = Service::new(ports.clone(), service_config());
+        let ports = ReconcilerPorts::from(&ports);
         Self {
-            service: Service::new(service_ports(&ports, &store), service_config()),
+            service,
             reconciler: Reconciler::new(ports.clone(), reconciler_config()),
             ports,
             clock,
@@ -237,6 +245,15 @@ impl Composition for World {
     }
 }
 
+/// Asks a server for a path: the status and the body of its answer.
+pub(crate) async fn ask(address: SocketAddr, path: &str) -> (u16, String) {
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let answer = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
 /// An operator of the platform.
 pub(crate) fn operator() -> RequestContext {
     let correlation_id = CorrelationId::new("test").unwrap();
@@ -275,7 +292,8 @@ fn furnish(cluster: &MemoryCluster, neighbours: &MemoryNeighbours, behaviour: Be
     neighbours.publish(id(BLUEPRINT), documents);
 }
 
-const XRD: &str = "
+/// The XRD of the world's blueprint.
+pub(crate) const XRD: &str = "
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: buckets.example.org}
@@ -302,29 +320,9 @@ spec:
                   disk: {type: object, properties: {gb: {type: integer}}}
 ";
 
-fn service_ports(ports: &ReconcilerPorts, store: &MemoryStore) -> ServicePorts {
-    let ports = ports.clone();
-    ServicePorts {
-        repository: ports.repository,
-        schedule: ports.schedule,
-        outbox: Arc::new(store.clone()),
-        cluster: ports.cluster,
-        tokens: ports.tokens,
-        nodes: ports.nodes,
-        blueprints: ports.blueprints,
-        clouds: ports.clouds,
-        credentials: ports.credentials,
-        assignments: ports.assignments,
-        labels: ports.labels,
-        audit: ports.audit,
-        clock: ports.clock,
-        ids: ports.ids,
-    }
-}
-
 fn service_config() -> ServiceConfig {
     ServiceConfig {
-        deadlines: deadlines(),
+        deadlines: Deadlines::each(PATIENCE),
         profiles: ProviderProfiles::default(),
         api_url: Some(ApiUrl::new("https://mesh.example.org").unwrap()),
         agent: Agent::default(),
@@ -341,7 +339,7 @@ fn reconciler_config() -> ReconcilerConfig {
         worker: worker("replica"),
         lease: LEASE,
         lease_margin: Duration::from_secs(2),
-        deadlines: deadlines(),
+        deadlines: Deadlines::each(PATIENCE),
         token_ttl: Duration::from_hours(1),
         api_url: ApiUrl::new("https://mesh.example.org").unwrap(),
         agent: Agent::default(),
@@ -360,17 +358,5 @@ fn relay_config() -> RelayConfig {
         deliver_deadline: PATIENCE,
         most_attempts: 10,
         source: "/provisioning-broker".to_owned(),
-    }
-}
-
-const fn deadlines() -> Deadlines {
-    Deadlines {
-        store: PATIENCE,
-        resolve: PATIENCE,
-        cluster_read: PATIENCE,
-        cluster_write: PATIENCE,
-        token: PATIENCE,
-        node: PATIENCE,
-        deliver: PATIENCE,
     }
 }

@@ -94,23 +94,6 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_seed_has_other_ids() {
 }
 
 #[test]
-fn every_event_is_in_order_without_a_gap() {
-    let lines = json(&["--resources", "14"]);
-    let mut sequences: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for line in of_type(&lines, "event") {
-        let id = line["event"]["provisioned_resource_id"].as_str().unwrap().to_owned();
-        sequences.entry(id).or_default().push(line["event"]["sequence"].as_u64().unwrap());
-    }
-    assert_eq!(sequences.len(), 14);
-    for (id, sequences) in sequences {
-        let expected: Vec<_> = (1..=sequences.len() as u64).collect();
-        assert_eq!(sequences, expected, "{id}");
-    }
-    let elapsed: Vec<_> = lines.iter().filter_map(|line| line["elapsed_ms"].as_u64()).collect();
-    assert!(elapsed.is_sorted());
-}
-
-#[test]
 fn phases_chain_and_outcomes_agree_with_them() {
     let lines = json(&[]);
     let mut paths: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
@@ -119,6 +102,8 @@ fn phases_chain_and_outcomes_agree_with_them() {
         assert_eq!(path.last().copied().unwrap_or(&Value::Null), &line["from"], "{line}");
         path.push(&line["to"]);
     }
+    let elapsed: Vec<_> = lines.iter().filter_map(|line| line["elapsed_ms"].as_u64()).collect();
+    assert!(elapsed.is_sorted());
     let outcomes = of_type(&lines, "outcome");
     assert_eq!(outcomes.len(), 6);
     for outcome in outcomes {
@@ -200,62 +185,7 @@ fn a_reader_who_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn a_bad_flag_is_named_with_what_is_allowed() {
-    let resources = "for '--resources <N>': use a whole number from 1 to 200";
-    let seed = "for '--seed <N>': use a whole number from 0 to 4294967295";
-    let pace = "for '--speed <X>': use a number from 0.1 to 100, or max";
-    let rows: &[(&[&str], String)] = &[
-        (&["demo", "--resources", "0"], format!("invalid value '0' {resources}")),
-        (&["demo", "--resources", "201"], format!("invalid value '201' {resources}")),
-        (&["demo", "--resources=-1"], format!("invalid value '-1' {resources}")),
-        (&["demo", "--resources", "six"], format!("invalid value 'six' {resources}")),
-        (&["demo", "--resources", "1.5"], format!("invalid value '1.5' {resources}")),
-        (&["demo", "--resources", "70000"], format!("invalid value '70000' {resources}")),
-        (&["demo", "--seed", "4294967296"], format!("invalid value '4294967296' {seed}")),
-        (&["demo", "--seed=-1"], format!("invalid value '-1' {seed}")),
-        (&["demo", "--seed", "x"], format!("invalid value 'x' {seed}")),
-        (&["demo", "--speed", "0"], format!("invalid value '0' {pace}")),
-        (&["demo", "--speed", "101"], format!("invalid value '101' {pace}")),
-        (&["demo", "--speed", "NaN"], format!("invalid value 'NaN' {pace}")),
-        (&["demo", "--speed", "inf"], format!("invalid value 'inf' {pace}")),
-        (&["demo", "--speed", "MAX"], format!("invalid value 'MAX' {pace}")),
-        (
-            &["demo", "--speed"],
-            "a value is required for '--speed <X>' but none was supplied".to_owned(),
-        ),
-        (
-            &["demo", "--plain", "--json"],
-            "the argument '--plain' cannot be used with '--json'".to_owned(),
-        ),
-        (&["demo", "six"], "unexpected argument 'six' found".to_owned()),
-        (
-            &["demo", "--sped", "1"],
-            "unexpected argument '--sped' found; tip: a similar argument exists: '--speed'"
-                .to_owned(),
-        ),
-    ];
-    for (arguments, message) in rows {
-        let output = broker(arguments);
-        let errors = text(output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
-        assert_eq!(errors, format!("error[usage]: {message}\n"));
-        assert!(output.stdout.is_empty(), "{arguments:?}");
-    }
-}
-
-#[test]
-fn help_and_version_are_answers_and_no_command_is_a_question() {
-    let version = broker(&["--version"]);
-    let expected = format!("provisioning-broker {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(text(version.stdout), expected);
-
-    let help = broker(&["demo", "--help"]);
-    assert!(help.status.success());
-    let help = text(help.stdout);
-    for flag in ["--seed <N>", "--resources <N>", "--speed <X>", "--plain", "--json"] {
-        assert!(help.contains(flag), "{flag}: {help}");
-    }
-
+fn no_command_is_a_question() {
     let nothing = broker(&[]);
     assert_eq!(nothing.status.code(), Some(2));
     assert!(text(nothing.stderr).contains("Usage: provisioning-broker"));

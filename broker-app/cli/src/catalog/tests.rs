@@ -7,35 +7,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::failure::Exit;
-use crate::testing::{Said, World};
+use crate::testing::{Said, World, XRD};
 
 const METADATA: &str = r#"{
     "slug": "bucket", "displayName": "Bucket", "description": "Keeps files.", "version": "v1",
     "providerKinds": ["hetzner"], "injectionStrategy": "cloud-init-user-data", "meshRole": "standalone",
     "parameterSchema": {"parameters": [{"name": "size", "type": "string"}]}
 }"#;
-
-const XRD: &str = "
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: buckets.example.org}
-spec:
-  group: example.org
-  names: {kind: Bucket, plural: buckets}
-  versions:
-  - name: v1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              cloudTags: {type: object, additionalProperties: {type: string}}
-              parameters: {type: object, properties: {size: {type: string}}}
-";
 
 const COMPOSITION: &str = "
 apiVersion: apiextensions.crossplane.io/v1
@@ -150,7 +128,7 @@ fn every_problem_is_a_line_and_errors_are_a_failure() {
 #[test]
 fn blueprints_that_contradict_each_other_cannot_be_published() {
     let metadata = METADATA.replace(r#""slug": "bucket""#, r#""slug": "store""#);
-    let xrd = XRD.replace("parameters: {", "note: {type: string}\n              parameters: {");
+    let xrd = XRD.replace("cloudTags:", "note: {type: string}\n              cloudTags:");
     let composition = COMPOSITION.replace("{name: bucket}", "{name: store}");
     let mut files = sound();
     files.extend([

@@ -2,36 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use broker_app::explain::Explanation;
 use broker_domain::EventType;
 use broker_memory::Behaviour;
 use secrecy::ExposeSecret;
 
 use super::*;
-
-/// Shows nothing.
-struct Silent;
-
-impl Show for Silent {
-    fn begin(&mut self, _: Bill) -> io::Result<()> {
-        Ok(())
-    }
-    fn happened(&mut self, _: Duration, _: &Entry, _: &Happening) -> io::Result<()> {
-        Ok(())
-    }
-    fn namespace_ready(&mut self, _: Duration, _: &str) -> io::Result<()> {
-        Ok(())
-    }
-    fn explained(&mut self, _: Duration, _: &Entry, _: &Explanation) -> io::Result<()> {
-        Ok(())
-    }
-    fn round(&mut self, _: Duration, _: &[Entry]) -> io::Result<()> {
-        Ok(())
-    }
-    fn end(&mut self, _: &Ending) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Tells a story to its end; answers how it ended, and every token that a machine was given on the way.
 async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>) {
@@ -48,7 +23,7 @@ async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>)
 }
 
 async fn ending_of(demo: Demo) -> Ending {
-    tell(demo, &mut Silent).await.0
+    tell(demo, &mut Plain(&mut io::sink())).await.0
 }
 
 #[tokio::test]
@@ -96,7 +71,7 @@ async fn an_agent_that_is_not_let_in_is_named() {
             // Somebody else is faster, once; later attempts find the token consumed.
             let _ = demo.world.mesh.enrol(machine.token.secret().expose_secret());
         }
-        match demo.round(&mut Silent).await {
+        match demo.round(&mut Plain(&mut io::sink())).await {
             Ok(Story::GoesOn) => {}
             Ok(Story::IsOver) => panic!("the agent was let in"),
             Err(error) => break error,

@@ -103,20 +103,25 @@ async fn it_keeps_the_contract_of_an_event_sink() {
     suite().run(World::new).await.assert_passed();
 }
 
-/// A server that reads a request and answers with these bytes, or never.
-async fn answering(answer: Option<&'static str>) -> (HttpEventSink, JoinSet<()>) {
+/// What a server does behind its answer.
+#[derive(Clone, Copy)]
+enum Then {
+    Closes,
+    Hangs,
+}
+
+/// A server that reads a request and answers with these bytes.
+async fn answering(answer: &str, then: Then, deadline: Duration) -> (HttpEventSink, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    // A deadline that no answer runs into, and short for the one that never comes.
-    let deadline = if answer.is_some() { PATIENCE } else { Duration::from_millis(200) };
     let sink = sink_to(listener.local_addr().unwrap(), deadline);
-    let mut server = JoinSet::new();
+    let (answer, mut server) = (answer.to_owned(), JoinSet::new());
     server.spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = [0; 4096];
             let _ = connection.read(&mut request).await;
-            match answer {
-                Some(answer) => connection.write_all(answer.as_bytes()).await.unwrap(),
-                None => std::future::pending().await,
+            connection.write_all(answer.as_bytes()).await.unwrap();
+            if let Then::Hangs = then {
+                std::future::pending::<()>().await;
             }
         }
     });
@@ -125,33 +130,26 @@ async fn answering(answer: Option<&'static str>) -> (HttpEventSink, JoinSet<()>)
 
 #[tokio::test]
 async fn only_400_413_415_and_422_reject_the_event() {
-    let rows = [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None),
-        ("HTTP/1.1 204 No Content\r\n\r\n", None),
-        ("HTTP/1.1 400 Bad Request\r\n\r\n", Some(FailureClass::Rejected)),
-        ("HTTP/1.1 413 Content Too Large\r\n\r\n", Some(FailureClass::Rejected)),
-        ("HTTP/1.1 415 Unsupported Media Type\r\n\r\n", Some(FailureClass::Rejected)),
-        ("HTTP/1.1 422 Unprocessable Content\r\n\r\n", Some(FailureClass::Rejected)),
+    let (rejected, transient) = (Some(FailureClass::Rejected), Some(FailureClass::Transient));
+    let statuses: [(&[u16], Option<FailureClass>); 3] = [
+        (&[200, 204], None),
+        (&[400, 413, 415, 422], rejected),
         // About the receiver, its address or our permission, and not about the event.
-        ("HTTP/1.1 401 Unauthorized\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 403 Forbidden\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 404 Not Found\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 405 Method Not Allowed\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 408 Request Timeout\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 409 Conflict\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 410 Gone\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 425 Too Early\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 429 Too Many Requests\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 500 Internal Server Error\r\n\r\n", Some(FailureClass::Transient)),
-        ("HTTP/1.1 503 Service Unavailable\r\n\r\n", Some(FailureClass::Transient)),
-        // Nothing is followed: whoever moved has to say so to the operator.
-        ("HTTP/1.1 302 Found\r\nlocation: /other\r\n\r\n", Some(FailureClass::Transient)),
-        // It was sent, and nobody knows what became of it.
-        ("", Some(FailureClass::Unknown)),
-        ("not HTTP\r\n\r\n", Some(FailureClass::Unknown)),
+        (&[401, 403, 404, 405, 408, 409, 410, 425, 429, 500, 503], transient),
     ];
+    let mut rows = vec![
+        // Nothing is followed: who moved has to say so to the operator.
+        ("HTTP/1.1 302 Found\r\nlocation: /other\r\n\r\n".to_owned(), transient),
+        // It was sent, and what became of it is not known.
+        (String::new(), Some(FailureClass::Unknown)),
+        ("not HTTP\r\n\r\n".to_owned(), Some(FailureClass::Unknown)),
+    ];
+    for (statuses, class) in statuses {
+        let answer = |status| format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n");
+        rows.extend(statuses.iter().map(|status| (answer(status), class)));
+    }
     for (answer, expected) in rows {
-        let (sink, _server) = answering(Some(answer)).await;
+        let (sink, _server) = answering(&answer, Then::Closes, PATIENCE).await;
         let delivered = sink.deliver(&envelope()).await;
         assert_eq!(delivered.as_ref().err().map(PortError::class), expected, "{answer:?}");
         if let Err(error) = delivered {
@@ -163,7 +161,7 @@ async fn only_400_413_415_and_422_reject_the_event() {
 
 #[tokio::test]
 async fn no_answer_at_all_is_unknown_and_no_connection_is_transient() {
-    let (sink, _server) = answering(None).await;
+    let (sink, _server) = answering("", Then::Hangs, Duration::from_millis(200)).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Unknown);
     assert!(error.to_string().ends_with("did not answer within 200ms"), "{error}");
@@ -177,7 +175,7 @@ async fn no_answer_at_all_is_unknown_and_no_connection_is_transient() {
 #[tokio::test]
 async fn the_other_side_may_ask_to_be_left_alone() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
-    let (sink, _server) = answering(Some(answer)).await;
+    let (sink, _server) = answering(answer, Then::Closes, PATIENCE).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(17)));
 }
@@ -228,17 +226,8 @@ async fn status_counts_although_the_body_never_ends() {
         ),
     ];
     for (answer, expected) in rows {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let deadline = Duration::from_millis(500);
-        let sink = sink_to(listener.local_addr().unwrap(), deadline);
-        let mut server = JoinSet::new();
-        server.spawn(async move {
-            let (mut connection, _) = listener.accept().await.unwrap();
-            let mut request = [0; 4096];
-            let _ = connection.read(&mut request).await;
-            connection.write_all(answer.as_bytes()).await.unwrap();
-            std::future::pending::<()>().await;
-        });
+        let (sink, _server) = answering(answer, Then::Hangs, deadline).await;
         // The relay waits as long as the sink does.
         let delivered = timeout(deadline, sink.deliver(&envelope())).await.expect("in time");
         assert_eq!(delivered.err().map(|error| error.class()), expected, "{answer:?}");

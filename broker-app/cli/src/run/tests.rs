@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use axum::body::Bytes;
 use broker_domain::Phase;
 use broker_memory::Behaviour;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 
 use super::*;
 use crate::settings::{API_URL, DSN, RECONCILE_INTERVAL};
-use crate::testing::World;
+use crate::testing::{World, ask};
 
 const REPLICA: [(&str, &str); 3] = [
     (DSN, "postgres://broker@localhost/broker"),
@@ -36,41 +32,15 @@ async fn serving() -> (Serving, SocketAddr) {
     (Serving { listener, metrics }, address)
 }
 
-async fn ready(address: SocketAddr) -> (u16, String) {
-    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let answer = client.get(format!("http://{address}/readyz").parse().unwrap()).await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (status, String::from_utf8(body.to_vec()).unwrap())
-}
-
 /// Polls; a test that waits for ever is ended by whoever runs it.
 async fn until(address: SocketAddr, expected: u16) -> String {
     loop {
-        let (status, body) = ready(address).await;
+        let (status, body) = ask(address, "/readyz").await;
         if status == expected {
             return body;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-}
-
-#[tokio::test]
-async fn without_a_store_it_is_inert_and_ready() {
-    let world = World::new(Behaviour::ready_after(1));
-    let (serving, address) = serving().await;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let settings = settings(&[]);
-    let arguments = arguments();
-    let replica = work(&settings, &arguments, &world, serving, async {
-        stopped.await.unwrap_or_default();
-    });
-    let asking = async {
-        assert_eq!(until(address, 200).await, "ok: inert, PLEXSPHERE_DSN is empty\n");
-        drop(stop);
-    };
-    let (worked, ()) = tokio::join!(replica, asking);
-    worked.unwrap();
 }
 
 #[tokio::test]
@@ -113,19 +83,6 @@ async fn a_store_that_does_not_answer_refuses_the_start() {
     assert_eq!(failure.exit(), crate::failure::Exit::Error);
     let line = failure.line();
     assert!(line.starts_with("error[repository_transient]: the boot sweep failed: "), "{line}");
-}
-
-#[tokio::test]
-async fn a_store_without_a_control_plane_for_agents_is_refused() {
-    let world = World::new(Behaviour::ready_after(1));
-    let (serving, _) = serving().await;
-    let (settings, arguments) = (settings(&REPLICA[..1]), arguments());
-    let worked = work(&settings, &arguments, &world, serving, std::future::pending()).await;
-    assert_eq!(
-        worked.unwrap_err().line(),
-        "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL \
-         that agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface"
-    );
 }
 
 #[tokio::test]

@@ -1,14 +1,11 @@
 //! What is served, over a real socket.
 
-use axum::body::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::testing::ask;
 
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nhost: broker\r\n\r\n";
 
@@ -50,14 +47,6 @@ async fn connection_beyond_the_limit_waits_for_a_place() {
     idle.pop();
     client.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
-}
-
-async fn ask(address: std::net::SocketAddr, path: &str) -> (u16, String) {
-    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let answer = client.get(format!("http://{address}{path}").parse().unwrap()).await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
 #[tokio::test]

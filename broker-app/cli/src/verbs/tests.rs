@@ -98,7 +98,7 @@ async fn what_fails_for_good_is_told_with_its_reason() {
     let id = declared(&world).await;
     let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
     let failure = ended.unwrap_err();
-    assert_eq!(failure.exit(), Exit::FailedTerminally);
+    assert_eq!((failure.exit(), failure.exit().code()), (Exit::FailedTerminally, 4));
     assert_eq!(
         failure.line(),
         format!(
@@ -116,7 +116,7 @@ async fn what_takes_too_long_goes_on_without_the_command() {
     let id = declared(&world).await;
     let (ended, printed) = beside_work(&world, id, &waiting("provision", &DECLARATION)).await;
     let failure = ended.unwrap_err();
-    assert_eq!(failure.exit(), Exit::NotFinished);
+    assert_eq!((failure.exit(), failure.exit().code()), (Exit::NotFinished, 3));
     assert_eq!(
         failure.line(),
         format!(
