@@ -5,17 +5,10 @@ use broker_render::{Provider, ProviderProfile};
 
 use super::*;
 
-struct Plan<'a> {
-    slug: &'a str,
-    kind: &'a str,
-    plural: &'a str,
-    scope: &'a str,
-    provider: &'a str,
-    composed: &'a str,
-}
-
-fn blueprint(plan: &Plan<'_>) -> Blueprint {
-    let Plan { slug, kind, plural, scope, provider, composed } = plan;
+/// A blueprint of a kind; its plural and its slug follow from that.
+fn blueprint(kind: &str, scope: &str, provider: &str, composed: &str) -> Blueprint {
+    let slug = kind.to_lowercase();
+    let plural = format!("{slug}s");
     let metadata = format!(
         r#"{{"slug": "{slug}", "displayName": "{slug}", "description": "for a test", "version": "v1",
             "providerKinds": ["{provider}"], "injectionStrategy": "cloud-init-user-data",
@@ -59,32 +52,19 @@ spec:
         xrd: xrd.as_bytes(),
         composition: composition.as_bytes(),
     };
-    read(slug, files).unwrap()
+    read(&slug, files).unwrap()
 }
 
 const SERVER: &str = r#"{"apiVersion": "hcloud.crossplane.io/v1", "kind": "Server"},
     {"apiVersion": "hcloud.crossplane.io/v1", "kind": "Policy"}"#;
 
 fn small() -> Blueprint {
-    blueprint(&Plan {
-        slug: "small",
-        kind: "SmallMachine",
-        plural: "smallmachines",
-        scope: "Namespaced",
-        provider: "hcloud",
-        composed: SERVER,
-    })
+    blueprint("SmallMachine", "Namespaced", "hcloud", SERVER)
 }
 
 fn large() -> Blueprint {
-    blueprint(&Plan {
-        slug: "large",
-        kind: "LargeMachine",
-        plural: "largemachines",
-        scope: "Namespaced",
-        provider: "hcloud",
-        composed: r#"{"apiVersion": "machines.example.org/v1", "kind": "SmallMachine"}"#,
-    })
+    let small = r#"{"apiVersion": "machines.example.org/v1", "kind": "SmallMachine"}"#;
+    blueprint("LargeMachine", "Namespaced", "hcloud", small)
 }
 
 #[test]
@@ -148,14 +128,7 @@ rules:
 
 #[test]
 fn what_stands_in_no_namespace_is_written_by_choice_only() {
-    let estate = blueprint(&Plan {
-        slug: "estate",
-        kind: "Estate",
-        plural: "estates",
-        scope: "Cluster",
-        provider: "aws",
-        composed: "",
-    });
+    let estate = blueprint("Estate", "Cluster", "aws", "");
     let aws = Provider::new("aws").unwrap();
     let profile = ProviderProfile::of(&aws)
         .with_kind("ClusterProviderConfig")
@@ -174,14 +147,9 @@ fn what_stands_in_no_namespace_is_written_by_choice_only() {
 
 #[test]
 fn no_right_on_plain_data_is_given_whatever_is_composed() {
-    let leaky = blueprint(&Plan {
-        slug: "leaky",
-        kind: "Leaky",
-        plural: "leakies",
-        scope: "Namespaced",
-        provider: "hcloud",
-        composed: r#"{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "v1", "kind": "ConfigMap"}"#,
-    });
+    let data =
+        r#"{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "v1", "kind": "ConfigMap"}"#;
+    let leaky = blueprint("Leaky", "Namespaced", "hcloud", data);
     let roles = rbac([&leaky], &ProviderProfiles::default());
     assert!(!roles.contains("  - secrets") && !roles.contains("  - configmaps"), "{roles}");
     assert!(roles.contains("# leaky composes Secrets or ConfigMaps."), "{roles}");
