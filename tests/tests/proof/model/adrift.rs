@@ -20,24 +20,10 @@ impl Resource {
         let At::Talking { deed, .. } = pass.at else { return false };
         pass.holds = false;
         pass.at = At::Adrift(deed);
-        match deed {
-            Deed::Commit { .. } | Deed::TakePermit(_) => {}
-            Deed::Unchanged(_)
-            | Deed::Refused
-            | Deed::Close
-            | Deed::ApplyConfig { .. }
-            | Deed::ApplyShell { .. }
-            | Deed::Issue { .. }
-            | Deed::Deregister(_)
-            | Deed::Arm(_)
-            | Deed::Reapply
-            | Deed::DeleteXr
-            | Deed::DeleteConfig
-            | Deed::CheckBrake => {
-                pass.row_fresh = false;
-                pass.mistaken = None;
-                pass.surprised = false;
-            }
+        if !matches!(deed, Deed::Commit { .. } | Deed::TakePermit(_)) {
+            pass.row_fresh = false;
+            pass.mistaken = None;
+            pass.surprised = false;
         }
         if !matches!(deed, Deed::ApplyShell { .. } | Deed::Arm(_) | Deed::Reapply | Deed::DeleteXr)
         {

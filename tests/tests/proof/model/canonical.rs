@@ -86,21 +86,14 @@ impl Pass {
 
 impl Deed {
     fn token(self, book: &Book) -> Option<u8> {
-        match self {
-            Self::Commit { to, .. } => book.facts(to).token,
-            Self::Deregister(token) => Some(token),
-            Self::Arm(with) => with.token(),
-            Self::Unchanged(_)
-            | Self::Refused
-            | Self::Close
-            | Self::ApplyConfig { .. }
-            | Self::ApplyShell { .. }
-            | Self::Issue { .. }
-            | Self::Reapply
-            | Self::DeleteXr
-            | Self::DeleteConfig
-            | Self::CheckBrake
-            | Self::TakePermit(_) => None,
+        if let Self::Commit { to, .. } = self {
+            book.facts(to).token
+        } else if let Self::Arm(with) = self {
+            with.token()
+        } else if let Self::Deregister(token) = self {
+            Some(token)
+        } else {
+            None
         }
     }
 }

@@ -5,7 +5,6 @@ use broker_domain::OnFailure::{Retain, Rollback};
 use broker_tests::{K, is_nightly};
 use stateright::{Checker, HasDiscoveries, Model};
 
-use super::continuation::Pace;
 use super::protocol::Setting;
 use super::rule::Rule;
 use super::world::Left;
@@ -208,26 +207,6 @@ fn every_rule_has_its_history() {
         assert!(found, "without {rule:?}: {}", in_words(&checked.found));
     }
     println!("proof: {} histories of rules that were switched off", rows.len());
-}
-
-/// Decision 6: an arm that builds on its own shell as it reads it again, if that differs in its status alone.
-#[test]
-fn reading_the_own_shell_again_is_safe_and_saves_a_pass() {
-    let mut settings = vec![a_node(), deleted_by_somebody()];
-    if is_nightly() {
-        settings.push(Setting { adrift: 1, ..deleted_by_somebody() });
-    }
-    for setting in settings {
-        let checked = check(Setting { reads_shell_again: true, ..setting });
-        assert!(checked.found.is_empty(), "{}", in_words(&checked.found));
-    }
-    let passes = |reads_shell_again| {
-        let model = Setting { reads_shell_again, ..a_node() }.check();
-        let declared = &model.init_states()[0];
-        model.passes_left(declared, Pace::Quick).unwrap()
-    };
-    let (once, again) = (passes(false), passes(true));
-    assert!(again < once && once <= K, "{once} passes, or {again} with another read");
 }
 
 fn in_words(found: &[(&str, Vec<String>)]) -> String {

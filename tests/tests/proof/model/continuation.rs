@@ -123,9 +123,6 @@ fn pass(mut resource: Resource, law: Law<'_>, pace: Pace) -> (Resource, usize) {
             resource.read_rest(law, place);
             continue;
         }
-        if law.reads_shell_again {
-            resource.read_shell_again(place);
-        }
         resource.perform(law, place, Times::Once, &mut unheard);
         done += 1;
         if pace == Pace::Quick {

@@ -182,7 +182,7 @@ impl Resource {
             return Reply::LostRace;
         }
         let uid = self.next_uid(law);
-        self.world.xr = Some(Xr::shell(uid, self.stamps_own_epoch(law, place)));
+        self.world.xr = Some(Xr::shell(uid));
         self.passes[place].xr = Memory::Same;
         Reply::Applied(uid)
     }
@@ -195,15 +195,14 @@ impl Resource {
         if law.lacks(Rule::Touch) {
             return Reply::Applied(uid);
         }
-        let own = self.stamps_own_epoch(law, place);
-        self.change_xr_by(place, |xr| xr.own_epoch = own);
+        self.change_xr_by(place, |_| {});
         Reply::Applied(uid)
     }
 
     fn arm(&mut self, law: Law<'_>, place: usize, with: With) -> Reply {
         let unseen = law.lacks(Rule::Shell) && self.passes[place].xr == Memory::Gone;
         if unseen && self.world.xr.is_none() {
-            self.world.xr = Some(Xr { armed: Some(with), ..Xr::shell(0, false) });
+            self.world.xr = Some(Xr { armed: Some(with), ..Xr::shell(0) });
             self.passes[place].xr = Memory::Same;
             return Reply::Applied(0);
         }
@@ -212,7 +211,6 @@ impl Resource {
         }
         self.change_xr_by(place, |xr| {
             xr.armed = Some(with);
-            xr.own_epoch = false;
             xr.paused = false;
             xr.changed_spec();
         });
@@ -277,10 +275,6 @@ impl Resource {
         change(xr);
         self.told(Changed::Xr, Some(place));
         self.passes[place].xr = Memory::Same;
-    }
-
-    fn stamps_own_epoch(&self, law: Law<'_>, place: usize) -> bool {
-        law.reads_shell_again && self.passes[place].epoch == self.world.epoch
     }
 
     /// What must hold in every state of a resource.

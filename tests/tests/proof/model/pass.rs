@@ -6,7 +6,7 @@ use super::book::Book;
 use super::moves::Changed;
 use super::rule::{Rule, Wrong, Wrongs};
 use super::words::{Deed, MomentId, Reply, RowId, Said, SeenId, View, XrView};
-use super::world::{Readiness, Resource, Xr};
+use super::world::{Readiness, Resource};
 
 /// Whether an object is still as somebody remembers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,8 +58,6 @@ pub(super) struct Law<'a> {
     pub(super) book: &'a Book,
     pub(super) without: Option<Rule>,
     pub(super) gate_open: bool,
-    /// Whether the epoch on a shell is told from another.
-    pub(super) reads_shell_again: bool,
     /// How many permits there are, where they are counted.
     pub(super) allowance: Option<u8>,
 }
@@ -86,9 +84,6 @@ impl Resource {
             return false;
         }
         self.world.epoch += 1;
-        if let Some(xr) = &mut self.world.xr {
-            xr.own_epoch = false;
-        }
         let pass = Pass {
             epoch: self.world.epoch,
             holds: true,
@@ -190,37 +185,16 @@ impl Resource {
             }
             Times::TwiceSecond => self.do_deed(law, place, deed, wrongs),
         };
-        let reply = reply.filter(|reply| match reply {
-            // The pass asks for the state of what it was given before it goes on.
-            Reply::Issued(token) => {
-                law.lacks(Rule::IssueChecked) || self.world.issuer.knows(*token)
-            }
-            Reply::Committed(_)
-            | Reply::LostRace
-            | Reply::Done
-            | Reply::Permitted
-            | Reply::OverBudget
-            | Reply::Applied(_)
-            | Reply::Consumed(_) => true,
-        });
+        // The pass asks for the state of what it was given before it goes on.
+        let issuer = self.world.issuer;
+        let dead = |reply: &Reply| matches!(reply, Reply::Issued(it) if !issuer.knows(*it));
+        let reply = reply.filter(|reply| law.lacks(Rule::IssueChecked) || !dead(reply));
         let Some(reply) = reply else {
             // The port refused: the pass fails and gives its lease back.
             self.passes.remove(place);
             return;
         };
         self.follow(law, place, law.book.reply(moment, reply), stage);
-    }
-
-    /// Reads the own shell again before it is armed: what differs in its status alone is still ours.
-    pub(super) fn read_shell_again(&mut self, place: usize) -> bool {
-        let pass = &mut self.passes[place];
-        let arms = matches!(pass.at, At::Talking { deed: Deed::Arm(_), .. });
-        let ours = |xr: &Xr| xr.own_epoch && xr.armed.is_none() && !xr.deleting;
-        let may = arms && pass.xr == Memory::Changed && self.world.xr.as_ref().is_some_and(ours);
-        if may {
-            pass.xr = Memory::Same;
-        }
-        may
     }
 
     /// Tells everybody who remembers a version that an object has changed; `by` did it and knows.

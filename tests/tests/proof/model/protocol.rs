@@ -13,7 +13,6 @@ use super::world::{Left, Resource, World};
 
 /// What is checked.
 #[derive(Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct Setting {
     /// The resources, which share a Project.
     pub(super) resources: Vec<(MeshRole, OnFailure)>,
@@ -24,8 +23,6 @@ pub(super) struct Setting {
     pub(super) gate_moves: bool,
     /// Every request may be performed twice.
     pub(super) twice: bool,
-    /// A worker reads its own shell again before it arms it.
-    pub(super) reads_shell_again: bool,
     /// How many permits there are, where they are counted.
     pub(super) allowance: Option<u8>,
     /// What is composed is a Secret, which the broker may not read.
@@ -67,8 +64,6 @@ pub(super) enum Event {
     CutOff(usize, usize),
     /// Its lease ends, and it goes on.
     Overstay(usize, usize),
-    /// It reads its own shell again.
-    ReadShell(usize, usize),
     /// A request arrives that nobody waits for.
     Land(usize, usize),
     /// Something happens outside.
@@ -85,7 +80,6 @@ impl Setting {
             left: Left::default(),
             gate_moves: false,
             twice: false,
-            reads_shell_again: false,
             allowance: None,
             composes_secret: false,
             without: None,
@@ -104,12 +98,11 @@ impl Protocol {
             book: &self.book,
             without: self.setting.without,
             gate_open: state.gate_open,
-            reads_shell_again: self.setting.reads_shell_again,
             allowance: self.setting.allowance,
         }
     }
 
-    pub(super) fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
+    fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
         // With time, the budget allows more.
         let law = Law { gate_open: true, allowance: None, ..self.law(state) };
         let passes = |it: &Resource| self.continuations.passes(law, &it.world, pace);
@@ -165,9 +158,6 @@ impl Protocol {
                         if self.setting.without == Some(Rule::ActWithinLease) {
                             events.push(Event::Overstay(place, number));
                         }
-                    }
-                    if self.setting.reads_shell_again {
-                        events.push(Event::ReadShell(place, number));
                     }
                 }
                 At::Adrift(_) => events.push(Event::Land(place, number)),
@@ -226,7 +216,6 @@ impl Protocol {
                 resource.overstay(pass);
                 Some(())
             }
-            Event::ReadShell(_, pass) => resource.read_shell_again(pass).then_some(()),
             Event::Land(_, pass) => {
                 resource.land(law, pass, wrongs);
                 Some(())
@@ -253,7 +242,6 @@ impl Event {
             | Self::Crash(place, _)
             | Self::CutOff(place, _)
             | Self::Overstay(place, _)
-            | Self::ReadShell(place, _)
             | Self::Land(place, _)
             | Self::Outside(place, _) => Some(place),
             Self::Gate => None,

@@ -147,8 +147,6 @@ pub(super) struct Xr {
     pub(super) paused: bool,
     /// Crossplane has written onto the shell that it is paused.
     pub(super) noted: bool,
-    /// The epoch on it is that of the last lease.
-    pub(super) own_epoch: bool,
 }
 
 /// A composed object, and the machine that it stands for.
@@ -159,7 +157,7 @@ pub(super) struct Machine {
 }
 
 impl Xr {
-    pub(super) const fn shell(uid: u8, own_epoch: bool) -> Self {
+    pub(super) const fn shell(uid: u8) -> Self {
         Self {
             uid,
             armed: None,
@@ -171,7 +169,6 @@ impl Xr {
             drifted: false,
             paused: false,
             noted: false,
-            own_epoch,
         }
     }
 
