@@ -17,7 +17,7 @@ use broker_app::{
 };
 use broker_domain::{
     BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
-    ProvisionedResource, ProvisionedResourceId,
+    ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
@@ -28,16 +28,17 @@ use broker_ports::{
     ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
+use broker_render::{InjectionStrategy, Provider, namespace};
 use broker_testkit::builders::{id, second};
 use broker_testkit::faults::{FaultPlan, Faults};
 use secrecy::ExposeSecret;
+use tokio::sync::oneshot;
 
 pub use explaining::decorated_service;
+use wiring::reconciler_config;
 pub(crate) use wiring::relay_config;
 pub use wiring::runner_config;
-use wiring::{decorated, reconciler_config, xrd_document};
-pub use wiring::{service_config, xrd_of};
+pub use wiring::{service_config, xrd_document, xrd_of};
 
 use crate::K;
 
@@ -74,7 +75,7 @@ pub struct World {
     pub ports: ReconcilerPorts,
     /// What goes wrong, and how often what was called.
     pub faults: Faults,
-    honest: ReconcilerPorts,
+    honest: ServicePorts,
     mode: Mode,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
@@ -144,15 +145,14 @@ impl World {
             ids: Arc::new(SequentialIds::seeded(7)),
         };
         let faults = Faults::new(plan);
-        let honest = ReconcilerPorts::from(&ports);
-        let decorated_ports = decorated(&honest, &faults);
+        let decorated = ReconcilerPorts::from(&decorated_service(&ports, &faults));
         let config = reconciler_config("replica-1", mode);
         let world = Self {
-            service: Service::new(ports, service_config()),
-            reconciler: Reconciler::new(decorated_ports.clone(), config.clone()),
-            sweeper: Sweeper::new(decorated_ports.clone(), config),
-            ports: decorated_ports,
-            honest,
+            service: Service::new(ports.clone(), service_config()),
+            reconciler: Reconciler::new(decorated.clone(), config.clone()),
+            sweeper: Sweeper::new(decorated.clone(), config),
+            ports: decorated,
+            honest: ports,
             faults,
             mode,
             clock,
@@ -172,20 +172,27 @@ impl World {
         let provider = Provider::new("hetzner").expect("a provider's name");
         self.neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
         self.neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
-        self.neighbours.assign(project(), id(4));
-        self.neighbours.add_resource(project(), id(2));
-        self.place(true);
-        self.cluster.create_namespace(namespace(project()).as_str());
-        self.cluster.install_kind(
-            "nop.crossplane.io/v1alpha1",
-            "NopResource",
-            KindScope::Namespaced,
-        );
-        self.cluster.install_kind(
-            "hetzner.crossplane.io/v1beta1",
-            "ProviderConfig",
-            KindScope::Namespaced,
-        );
+        self.add_project(project(), id(2));
+        for (api_version, kind) in [
+            ("nop.crossplane.io/v1alpha1", "NopResource"),
+            ("hetzner.crossplane.io/v1beta1", "ProviderConfig"),
+        ] {
+            self.cluster.install_kind(api_version, kind, KindScope::Namespaced);
+        }
+        self.publish_blueprints();
+    }
+
+    /// Adds a Project with a Resource, the world's credential and a namespace that is ready.
+    pub fn add_project(&self, project: ProjectId, resource: ResourceId) {
+        let home = namespace(project).as_str().to_owned();
+        self.neighbours.assign(project, id(4));
+        self.neighbours.add_resource(project, resource);
+        self.cluster.create_namespace(&home);
+        self.neighbours.place(project, NamespaceObservation::new(home, true));
+    }
+
+    /// Publishes the world's three blueprints.
+    pub fn publish_blueprints(&self) {
         let no_parameters = r#"{"parameters":[]}"#;
         let sized = r#"{"parameters":[{"name":"size","type":"string","required":true},
                         {"name":"count","type":"integer","default":1}]}"#;
@@ -200,12 +207,11 @@ impl World {
     ///
     /// When the schema is none.
     pub fn publish(&self, blueprint: u128, kind: &str, plural: &str, role: MeshRole, schema: &str) {
-        let document = xrd_document(kind, plural);
-        let xrd = Arc::new(Xrd::parse(document.as_bytes()).expect("the world's own XRD"));
+        let xrd = Arc::new(xrd_of(kind, plural));
         self.cluster.install_xrd(&xrd);
         self.cluster.behave(&xrd, Behaviour::ready_after(1));
         let documents = BlueprintDocuments {
-            xrd: document.into_bytes(),
+            xrd: xrd_document(kind, plural).to_string().into_bytes(),
             composition: BlueprintDocuments::composition_named(plural),
             parameter_schema: schema.as_bytes().to_vec(),
             injection_strategy: InjectionStrategy::CloudInitUserData,
@@ -231,6 +237,23 @@ impl World {
     /// As the service.
     pub async fn declare(&self, declaration: &Declaration) -> Result<ProvisionedResource, Error> {
         self.service.provision(&operator(), declaration).await
+    }
+
+    /// Declares so many; answers their ids.
+    ///
+    /// # Panics
+    ///
+    /// When one is refused.
+    pub async fn declare_many(
+        &self,
+        count: usize,
+        declaration: &Declaration,
+    ) -> Vec<ProvisionedResourceId> {
+        let mut ids = Vec::with_capacity(count);
+        for _ in 0..count {
+            ids.push(self.declare(declaration).await.expect("a sound declaration").id());
+        }
+        ids
     }
 
     /// The resource as it is stored.
@@ -424,7 +447,7 @@ impl World {
         name: &str,
         rewire: impl FnOnce(&mut ReconcilerPorts),
     ) -> Reconciler {
-        let mut ports = self.honest.clone();
+        let mut ports = ReconcilerPorts::from(&self.honest);
         rewire(&mut ports);
         Reconciler::new(ports, reconciler_config(name, self.mode))
     }
@@ -432,7 +455,7 @@ impl World {
     /// The same, in another mode.
     #[must_use]
     pub fn replica_in_mode(&self, name: &str, mode: Mode) -> Reconciler {
-        Reconciler::new(self.honest.clone(), reconciler_config(name, mode))
+        Reconciler::new(ReconcilerPorts::from(&self.honest), reconciler_config(name, mode))
     }
 
     /// One pass over each, then one round of Crossplane and of the machines that booted. Answers what failed.
@@ -502,12 +525,36 @@ pub fn declaration(blueprint: u128) -> Declaration {
 }
 
 /// An operator of the platform.
+#[must_use]
+pub fn operator() -> RequestContext {
+    caller("user:operator", Scope::All)
+}
+
+/// A caller of one Project.
+#[must_use]
+pub fn caller_of(project: ProjectId) -> RequestContext {
+    caller("user:ann", Scope::Project(project))
+}
+
+fn caller(name: &str, scope: Scope) -> RequestContext {
+    let actor = Actor::new(name).expect("an actor");
+    RequestContext::new(actor, scope, CorrelationId::new("test").expect("an id"))
+}
+
+/// Lets a runner work while a story is told, and stops it when the story ends.
 ///
 /// # Panics
 ///
-/// Never.
-#[must_use]
-pub fn operator() -> RequestContext {
-    let actor = Actor::new("user:operator").expect("an actor");
-    RequestContext::new(actor, Scope::All, CorrelationId::new("test").expect("an id"))
+/// When the runner does not start.
+pub async fn beside<T>(runner: Runner, story: impl Future<Output = T>) -> T {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = runner.run(async move { drop(stopped.await) });
+    let told = async {
+        let told = story.await;
+        drop(stop);
+        told
+    };
+    let (ended, told) = tokio::join!(running, told);
+    ended.expect("a runner that starts");
+    told
 }

@@ -3,9 +3,13 @@
 //! A path is written down once, over a [`Stage`]; [`every_path!`] makes a test of each for a stage of its own.
 //! What only one of the two worlds can show stands beside where that world walks them.
 
+#[path = "paths/down.rs"]
 mod down;
+#[path = "paths/stage.rs"]
 mod stage;
+#[path = "paths/up.rs"]
 mod up;
+#[path = "paths/waiting.rs"]
 mod waiting;
 
 pub(crate) use down::*;

@@ -18,22 +18,7 @@ impl World {
     /// Every port of the service, honest.
     #[must_use]
     pub fn service_ports(&self) -> ServicePorts {
-        ServicePorts {
-            repository: Arc::new(self.store.clone()),
-            schedule: Arc::new(self.store.clone()),
-            outbox: Arc::new(self.store.clone()),
-            cluster: Arc::new(self.cluster.clone()),
-            tokens: Arc::new(self.tokens.clone()),
-            nodes: Arc::new(self.mesh.deregistrar()),
-            blueprints: Arc::new(self.neighbours.clone()),
-            clouds: Arc::new(self.neighbours.clone()),
-            credentials: Arc::new(self.neighbours.clone()),
-            assignments: Arc::new(self.neighbours.clone()),
-            labels: Arc::new(self.neighbours.clone()),
-            audit: Arc::new(self.store.clone()),
-            clock: Arc::new(self.clock.clone()),
-            ids: Arc::new(SequentialIds::seeded(99)),
-        }
+        ServicePorts { ids: Arc::new(SequentialIds::seeded(99)), ..self.honest.clone() }
     }
 
     /// A facade with other collaborators, whose configuration differs.

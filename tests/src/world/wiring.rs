@@ -1,37 +1,16 @@
 //! How the world is wired: what a composition root decides.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::explain::Budgets;
 use broker_app::{ReconcilerConfig, RelayConfig, RunnerConfig, ServiceConfig};
-use broker_ports::{Deadlines, ReconcilerPorts};
+use broker_ports::Deadlines;
 use broker_render::{Agent, ApiUrl, ProviderProfiles, Xrd};
 use broker_testkit::builders::{rows, worker};
-use broker_testkit::faults::Faults;
+use serde_json::{Value, json};
 
 use super::LEASE;
-
-/// The same ports, each with the faults of one plan.
-pub(super) fn decorated(ports: &ReconcilerPorts, faults: &Faults) -> ReconcilerPorts {
-    let ports = ports.clone();
-    ReconcilerPorts {
-        repository: faults.around(ports.repository),
-        schedule: faults.around(ports.schedule),
-        cluster: faults.around(ports.cluster),
-        tokens: faults.around(ports.tokens),
-        nodes: faults.around(ports.nodes),
-        blueprints: faults.around(ports.blueprints),
-        clouds: faults.around(ports.clouds),
-        credentials: faults.around(ports.credentials),
-        assignments: faults.around(ports.assignments),
-        labels: faults.around(ports.labels),
-        audit: faults.around(ports.audit),
-        clock: Arc::clone(&ports.clock),
-        ids: Arc::clone(&ports.ids),
-    }
-}
 
 /// A runner that looks at everything every half minute and removes nothing.
 #[must_use]
@@ -93,48 +72,35 @@ pub(super) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
     }
 }
 
-fn deadlines() -> Deadlines {
-    let patience = Duration::from_secs(5);
-    Deadlines {
-        store: patience,
-        resolve: patience,
-        cluster_read: patience,
-        cluster_write: patience,
-        token: patience,
-        node: patience,
-        deliver: patience,
-    }
+const fn deadlines() -> Deadlines {
+    Deadlines::each(Duration::from_secs(5))
 }
 
-pub(super) fn xrd_document(kind: &str, plural: &str) -> String {
-    format!(
-        "apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {{name: {plural}.example.org}}
-spec:
-  group: example.org
-  names: {{kind: {kind}, plural: {plural}}}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              userData: {{type: string}}
-              cloudTags: {{type: object, additionalProperties: {{type: string}}}}
-              parameters:
-                type: object
-                properties:
-                  size: {{type: string}}
-                  count: {{type: integer}}
-"
-    )
+/// The XRD of one of the world's kinds, as a document.
+#[must_use]
+pub fn xrd_document(kind: &str, plural: &str) -> Value {
+    let text = json!({"type": "string"});
+    let parameters = json!({"size": text, "count": {"type": "integer"}});
+    let spec = json!({
+        "userData": text,
+        "cloudTags": {"type": "object", "additionalProperties": text},
+        "parameters": {"type": "object", "properties": parameters},
+    });
+    let spec = json!({"spec": {"type": "object", "properties": spec}});
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.org")},
+        "spec": {
+            "group": "example.org",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": spec}},
+            }],
+        },
+    })
 }
 
 /// The XRD of one of the world's kinds.
@@ -144,5 +110,5 @@ spec:
 /// Never.
 #[must_use]
 pub fn xrd_of(kind: &str, plural: &str) -> Xrd {
-    Xrd::parse(xrd_document(kind, plural).as_bytes()).expect("the world's own XRD")
+    Xrd::parse(xrd_document(kind, plural).to_string().as_bytes()).expect("the world's own XRD")
 }

@@ -5,9 +5,6 @@
 //! and plans. Then log, spans, metrics, errors, panics, events, rows, audit and explanations are read for any of those
 //! secrets, as they are and as others would write them. What is on the cluster is not: a token belongs there.
 
-#[path = "canaries/ears.rs"]
-mod ears;
-#[path = "canaries/mischief.rs"]
 mod mischief;
 
 use std::collections::BTreeSet;
@@ -19,12 +16,33 @@ use broker_tests::world::World;
 
 use super::panics;
 use super::simulation::{Declared, Story, tell};
+use crate::ears::{Notebook, with_log};
+use broker_tests::canary::{Net, base64};
 use broker_tests::is_nightly;
-use ears::{Net, listen};
+use metrics::with_local_recorder;
 use mischief::Mischief;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 const NORMAL: usize = 500;
 const NIGHTLY: usize = 10_000;
+
+/// Runs something on this thread and hears all that it logs and measures.
+fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
+    let measured = Notebook::default();
+    let result = with_log(tracing::Level::TRACE, FmtSpan::FULL, |log| {
+        let result = with_local_recorder(&measured, || work(net));
+        net.hear("the log", log.take("").join("\n"));
+        result
+    });
+    for (name, (_, labels)) in measured.recorded.into_inner().unwrap() {
+        net.hear("a metric", name);
+        for value in labels.into_values().flatten() {
+            net.hear("a metric", value);
+        }
+    }
+    net.hear("a metric", measured.described.into_inner().unwrap().into_iter().collect::<String>());
+    result
+}
 
 /// One life, and everything that was heard of it.
 fn sing(seed: u64) -> Net {
@@ -118,7 +136,7 @@ fn a_leak_is_found_wherever_it_is_planted() {
         }),
         ("an event", |net, secret| net.hear("an event", format!("{:?}", [secret]))),
         ("a row", |net, secret| net.hear("a row", serde_json::json!({"note": secret}).to_string())),
-        ("a plan", |net, secret| net.hear("a plan", ears::base64(format!("{secret}!")))),
+        ("a plan", |net, secret| net.hear("a plan", base64(format!("{secret}!")))),
     ];
     for (place, leak) in leaks {
         let mut net = Net::default();

@@ -5,13 +5,9 @@
 //! in a world of its own, and everything has to come out as if nothing had happened. That every fault fired is asserted,
 //! and the counts are a page: `docs/fault-matrix.md`.
 
-#[path = "matrix/mishap.rs"]
 mod mishap;
-#[path = "matrix/page.rs"]
 mod page;
-#[path = "matrix/run.rs"]
 mod run;
-#[path = "matrix/workflow.rs"]
 mod workflow;
 
 use std::collections::BTreeMap;

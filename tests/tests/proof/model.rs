@@ -16,33 +16,18 @@
 //! checks ─ what is checked, and which histories come back without which rule
 //! ```
 
-#[path = "model/adrift.rs"]
 mod adrift;
-#[path = "model/book.rs"]
 mod book;
-#[path = "model/canonical.rs"]
 mod canonical;
-#[path = "model/checks.rs"]
 mod checks;
-#[path = "model/continuation.rs"]
 mod continuation;
-#[path = "model/deed.rs"]
 mod deed;
-#[path = "model/memo.rs"]
 mod memo;
-#[path = "model/moves.rs"]
 mod moves;
-#[path = "model/pass.rs"]
 mod pass;
-#[path = "model/protocol.rs"]
 mod protocol;
-#[path = "model/row.rs"]
 mod row;
-#[path = "model/rule.rs"]
 mod rule;
-#[path = "model/sight.rs"]
 mod sight;
-#[path = "model/words.rs"]
 mod words;
-#[path = "model/world.rs"]
 mod world;

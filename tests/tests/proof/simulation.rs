@@ -5,11 +5,8 @@
 //! the same story each time, byte for byte. When the faults stop, everybody is answered, and everything has to come to
 //! rest where its callers want it.
 
-#[path = "simulation/life.rs"]
 mod life;
-#[path = "simulation/promises.rs"]
 mod promises;
-#[path = "simulation/story.rs"]
 mod story;
 
 use std::collections::BTreeMap;
@@ -127,14 +124,7 @@ fn unfinished() -> Story {
     story
 }
 
-/// A check that cannot fail is none: a story whose end is not waited for is complained about.
-#[test]
-fn an_unfinished_life_is_complained_about() {
-    let life = live(&unfinished());
-    assert!(life.complaint.is_some(), "{}", life.trace);
-}
-
-/// And so is a panic, which the runner turns into an error and tries again.
+/// A panic is complained about, which the runner turns into an error and tries again.
 #[test]
 fn a_panic_in_a_pass_is_complained_about() {
     let story = Story { steps: vec![Step::Declare(Kind::Node)], ..Story::of(3) };
@@ -156,12 +146,14 @@ fn a_story_that_breaks_down_is_told_with_its_command() {
     assert!(words.contains("still fails has 1 steps"), "{words}");
 }
 
-/// What is told of a failure is shorter than what failed, and fails for the same reason.
+/// A check that cannot fail is none: a story whose end is not waited for is complained about. What is told of it is
+/// shorter than what failed, and fails for the same reason.
 #[test]
 fn a_story_that_fails_is_shrunk_and_names_its_command() {
     let story = unfinished();
     let (failed, (shorter, life)) = (live(&story), shrunk(&story));
     assert!(shorter.steps.len() < story.steps.len(), "{} steps", shorter.steps.len());
+    assert!(failed.complaint.is_some(), "{}", failed.trace);
     assert_eq!(life.reason(), failed.reason());
     let words = in_words(&story);
     assert!(words.contains("cargo xtask simulate --seed 3\n"), "{words}");

@@ -18,18 +18,16 @@ use broker_ports::{
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
-use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
+use broker_tests::world::{
+    LEASE, NODE, STANDALONE, World, beside, declaration, operator, runner_config,
+};
 use serde_json::json;
-use tokio::sync::oneshot;
 
 /// What a fleet of fewer than 600 may lose in ten minutes.
 const ALLOWANCE: usize = 5;
 
 async fn fleet(world: &World, size: usize, declaration: &Declaration) -> Vec<ProvisionedResource> {
-    let mut ids = Vec::new();
-    for _ in 0..size {
-        ids.push(world.declare(declaration).await.unwrap().id());
-    }
+    let ids = world.declare_many(size, declaration).await;
     for _ in 0..6 {
         world.round_of(&ids).await;
     }
@@ -39,6 +37,10 @@ async fn fleet(world: &World, size: usize, declaration: &Declaration) -> Vec<Pro
         assert_eq!(resources.last().unwrap().phase(), Phase::Ready);
     }
     resources
+}
+
+fn ids(resources: &[ProvisionedResource]) -> Vec<ProvisionedResourceId> {
+    resources.iter().map(ProvisionedResource::id).collect()
 }
 
 fn lose(world: &World, resources: &[ProvisionedResource]) {
@@ -156,10 +158,8 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
 async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again() {
     let world = World::new();
     let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
-    let (stop, stopped) = oneshot::channel::<()>();
     lose(&world, &resources);
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner(), async {
         for round in 1..=2 {
             for _ in 0..240 {
                 world.let_time_pass().await;
@@ -180,10 +180,8 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
                 lose(&world, &resources);
             }
         }
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -210,10 +208,7 @@ async fn one_lost_resource_whose_re_creation_fails_brakes_nothing_else() {
 #[tokio::test]
 async fn an_api_server_that_fails_during_first_declarations_sets_no_brake() {
     let world = World::new();
-    let mut declared = Vec::new();
-    for _ in 0..500 {
-        declared.push(world.declare(&declaration(STANDALONE)).await.unwrap().id());
-    }
+    let declared = world.declare_many(500, &declaration(STANDALONE)).await;
     // Half of the creations are refused after the shell, half before it.
     world.round_of(&declared[..250]).await;
     world.cluster.forbid(Verb::Patch, "Bucket");
@@ -257,7 +252,7 @@ async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance()
     let world = World::new();
     let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
     let resources = fleet(&world, 1_000, &rolling_back).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let ids = ids(&resources);
     for id in &ids {
         world.cluster.behave_for(*id, Behaviour::failing_after(0, "the function is broken"));
     }
@@ -270,22 +265,16 @@ async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance()
     assert!((9..=10).contains(&given_up), "{given_up}: one in a hundred of those that are left");
 }
 
-/// Another Project with a namespace of its own.
-fn second_project(world: &World) -> ProjectId {
-    let other: ProjectId = id(9);
-    let name = namespace(other).as_str().to_owned();
-    world.neighbours.assign(other, id(4));
-    world.neighbours.add_resource(other, id(0x92));
-    world.cluster.create_namespace(&name);
-    world.neighbours.place(other, NamespaceObservation::new(name, true));
-    other
+/// Another Project with a namespace of its own, and a declaration in it.
+fn second_project(world: &World) -> (ProjectId, Declaration) {
+    world.add_project(id(9), id(0x92));
+    (id(9), Declaration::new(id(9), id(0x92), id(STANDALONE), id(4)))
 }
 
 #[tokio::test]
 async fn a_tenant_that_deletes_its_own_holds_its_own_project_only() {
     let world = World::new();
-    let other = second_project(&world);
-    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
+    let (other, theirs) = second_project(&world);
     let tenants = fleet(&world, 8, &theirs).await;
     let mine = fleet(&world, 8, &declaration(STANDALONE)).await;
     let home = namespace(other);
@@ -433,7 +422,7 @@ fn say(world: &World, resources: &[ProvisionedResource], conditions: &serde_json
 async fn fleet_that_fell_back_before_it_failed_is_in_the_budget() {
     let world = World::new();
     let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let ids = ids(&resources);
     let unready = json!({"type": "Ready", "status": "False", "reason": "Creating"});
     let failed = json!({"type": "ProvisioningFailed", "status": "True", "message": "broken"});
     say(&world, &resources, &json!([unready.clone()]));
@@ -467,7 +456,7 @@ fn declare_failure(world: &World, resources: &[ProvisionedResource], failed: boo
 async fn failures_after_retries_are_in_the_budget_again() {
     let world = World::new();
     let resources = fleet(&world, 12, &declaration(STANDALONE)).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let ids = ids(&resources);
     // A few fail at a time, within the allowance, and are retried.
     for some in resources.chunks(4) {
         declare_failure(&world, some, true);
@@ -492,7 +481,7 @@ async fn failures_after_retries_are_in_the_budget_again() {
 async fn accepted_losses_that_came_back_count_when_lost_again() {
     let world = World::new();
     let resources = fleet(&world, 12, &declaration(NODE)).await;
-    let ids: Vec<_> = resources.iter().map(ProvisionedResource::id).collect();
+    let ids = ids(&resources);
     let restore = world.cluster.back_up();
     lose(&world, &resources);
     assert_eq!(world.sweep().await.1.brakes.len(), 1);
@@ -547,8 +536,7 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
 #[tokio::test]
 async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
     let world = World::new();
-    let other = second_project(&world);
-    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
+    let (other, theirs) = second_project(&world);
     fleet(&world, 1, &theirs).await;
     world.brought_to(Phase::Ready, &declaration(NODE)).await;
     lose(&world, &[world.brought_to(Phase::Ready, &declaration(STANDALONE)).await]);

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_app::RunnerConfig;
-use broker_domain::{BlueprintVersionId, MeshRole, Phase, ProvisionedResourceId};
+use broker_domain::{BlueprintVersionId, MeshRole, Phase};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::{
     BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
 };
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
-use tokio::sync::oneshot;
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, runner_config};
 
 const CROWD: usize = 1_000;
 
@@ -38,26 +37,6 @@ impl BlueprintResolver for Odd {
             _ => self.0.resolve(asked).await,
         }
     }
-}
-
-/// Declares so many of a blueprint.
-async fn declare(world: &World, blueprint: u128, count: usize) -> Vec<ProvisionedResourceId> {
-    let mut ids = Vec::with_capacity(count);
-    for _ in 0..count {
-        ids.push(world.declare(&declaration(blueprint)).await.unwrap().id());
-    }
-    ids
-}
-
-/// Rounds until all of them are in a phase.
-async fn bring(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
-    for _ in 0..8 {
-        assert!(world.round_of(ids).await.is_empty());
-        if count(world, phase).await == ids.len() {
-            return;
-        }
-    }
-    panic!("not all came into {phase}");
 }
 
 /// How many resources are in a phase.
@@ -86,20 +65,18 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
     let mut expected = BTreeMap::new();
     for (blueprint, reason) in broken {
         world.publish(blueprint, "Odd", "odds", MeshRole::Standalone, r#"{"parameters":[]}"#);
-        expected.insert(declare(&world, blueprint, 1).await[0], reason);
+        expected.insert(world.declare_many(1, &declaration(blueprint)).await[0], reason);
     }
     world.cluster.forbid(Verb::Patch, "Odd");
     world.rewire(|ports| ports.blueprints = Arc::new(Odd(ports.blueprints.clone())));
-    for resource in declare(&world, STANDALONE, CROWD).await {
+    for resource in world.declare_many(CROWD, &declaration(STANDALONE)).await {
         world.cluster.behave_for(resource, Behaviour::ready_after(0).composing(0));
     }
     // The one that hangs can hold up one of two workers; through the other all get by.
     let config = RunnerConfig { workers_per_lane: 2, ..runner_config() };
     let runner = world.runner_with(config);
     let probe = runner.probe();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = runner.run(async move { drop(stopped.await) });
-    let story = async {
+    beside(runner, async {
         for _ in 0..40 {
             world.let_time_pass().await;
             if count(&world, Phase::Ready).await == CROWD {
@@ -116,10 +93,8 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
             probe.report().troubles.iter().map(|(id, trouble)| (*id, trouble.reason)).collect();
         assert_eq!(named, expected, "the report names each, and nobody else");
         assert_eq!(probe.check(), Ok(()));
-        drop(stop);
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 /// Calls since a moment, by port and method.
@@ -137,113 +112,52 @@ fn calls_since(
     calls
 }
 
-/// Sweeps a world in which there is nothing to do, twice, and counts what that costs.
-async fn expect_costs_nothing(world: &World, phase: Phase, why: &str) {
-    assert_eq!(count(world, phase).await, CROWD, "{why}");
+/// A thousand, fifty of them Nodes. The same for those that wait is a test of the servers tier.
+#[tokio::test(start_paused = true)]
+async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
+    let world = World::new();
+    let mut ids = world.declare_many(CROWD - 50, &declaration(STANDALONE)).await;
+    // That fifty have something composed is enough to look at, and spares the simulated cluster long lists.
+    for resource in &ids {
+        world.cluster.behave_for(*resource, Behaviour::ready_after(1).composing(0));
+    }
+    ids.extend(world.declare_many(50, &declaration(NODE)).await);
+    for _ in 0..6 {
+        assert!(world.round_of(&ids).await.is_empty());
+    }
+    assert_eq!(count(&world, Phase::Ready).await, CROWD);
     world.sweep().await;
     world.clock.advance(Duration::from_mins(10));
     let (before, writes) = (world.faults.calls(), world.cluster.writes());
     let (lines, told) = (world.store.audit_trail().len(), world.sink.deliveries().len());
     let (work, report) = world.sweep().await;
-    assert_eq!(work, [], "{why}");
-    assert_eq!(
-        (report.looked_at, report.settled),
-        (CROWD, CROWD),
-        "{why}: {:?}",
-        report.by_reason()
-    );
-    assert_eq!(report.orphans, [], "{why}");
-    assert_eq!(world.cluster.writes(), writes, "{why}");
-    assert_eq!(world.store.audit_trail().len(), lines, "{why}: no row is written without a line");
-    assert_eq!(world.sink.deliveries().len(), told, "{why}");
+    assert_eq!(work, []);
+    let by_reason = report.by_reason();
+    assert_eq!((report.looked_at, report.settled), (CROWD, CROWD), "{by_reason:?}");
+    assert_eq!(report.orphans, []);
+    assert_eq!(world.cluster.writes(), writes);
+    assert_eq!(world.store.audit_trail().len(), lines, "no row is written without a line");
+    assert_eq!(world.sink.deliveries().len(), told);
 
-    let calls = calls_since(world, &before);
-    let of_cluster: BTreeSet<_> = calls
-        .keys()
-        .filter(|(port, _)| *port == PortName::Cluster)
-        .map(|(_, method)| *method)
-        .collect();
+    let calls = calls_since(&world, &before);
+    let asked_of = |ports: &[PortName]| -> BTreeSet<_> {
+        let asked = calls.keys().filter(|(port, _)| ports.contains(port));
+        asked.map(|(_, method)| *method).collect()
+    };
     let batches = BTreeSet::from(["identity", "list_owned", "observe_many"]);
-    assert!(of_cluster.is_subset(&batches), "{why}: {calls:?}");
-    let times = |method| calls.get(&(PortName::Cluster, method)).copied().unwrap_or_default();
-    assert_eq!(times("observe_many"), 1, "{why}: one for the page");
-    let asked_of_store: BTreeSet<_> = calls
-        .keys()
-        .filter(|(port, _)| matches!(port, PortName::Repository | PortName::Schedule))
-        .map(|(_, method)| *method)
-        .collect();
-    assert_eq!(asked_of_store, BTreeSet::from(["brakes", "list", "sweep_page"]), "{why}");
-    let others = [PortName::TokenIssuer, PortName::AuditSink];
-    assert!(calls.keys().all(|(port, _)| !others.contains(port)), "{why}: {calls:?}");
-}
-
-/// A thousand, fifty of them Nodes.
-async fn crowd(
-    world: &World,
-    buckets: &Behaviour,
-    nodes: &Behaviour,
-) -> Vec<ProvisionedResourceId> {
-    let mut ids = Vec::with_capacity(CROWD);
-    for (blueprint, count, behaviour) in [(STANDALONE, CROWD - 50, buckets), (NODE, 50, nodes)] {
-        for resource in declare(world, blueprint, count).await {
-            world.cluster.behave_for(resource, behaviour.clone());
-            ids.push(resource);
-        }
-    }
-    ids
-}
-
-#[tokio::test(start_paused = true)]
-async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
-    let world = World::new();
-    let ready = Behaviour::ready_after(1);
-    // That fifty have something composed is enough to look at, and spares the simulated cluster long lists.
-    let ids = crowd(&world, &ready.clone().composing(0), &ready).await;
-    bring(&world, &ids, Phase::Ready).await;
-    expect_costs_nothing(&world, Phase::Ready, "converged").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn sweeping_a_thousand_that_wait_in_provisioning_costs_nothing() {
-    let world = World::new();
-    // Each has something composed to wait for: what composes nothing is ready at once.
-    let waiting = Behaviour::never_ready();
-    let ids = crowd(&world, &waiting, &waiting).await;
-    bring(&world, &ids, Phase::Provisioning).await;
-    assert!(world.round_of(&ids).await.is_empty(), "what was composed is put on record");
-    expect_costs_nothing(&world, Phase::Provisioning, "provisioning").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn sweeping_a_thousand_that_wait_for_a_namespace_costs_nothing() {
-    let world = World::new();
-    world.place(false);
-    let ids = declare(&world, STANDALONE, CROWD).await;
-    assert!(world.round_of(&ids).await.is_empty());
-    expect_costs_nothing(&world, Phase::Pending, "no namespace").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn sweeping_a_thousand_that_wait_for_their_deletion_costs_nothing() {
-    let world = World::new();
-    let ids = declare(&world, STANDALONE, CROWD).await;
-    for resource in &ids {
-        world.cluster.behave_for(*resource, Behaviour::ready_after(0).composing(0));
-    }
-    bring(&world, &ids, Phase::Ready).await;
-    for resource in &ids {
-        world.cluster.hold(&world.xr(&world.get(*resource).await), "example.org/held");
-        world.service.deprovision(&operator(), *resource).await.unwrap();
-    }
-    bring(&world, &ids, Phase::Deprovisioning).await;
-    expect_costs_nothing(&world, Phase::Deprovisioning, "being deleted").await;
+    assert!(asked_of(&[PortName::Cluster]).is_subset(&batches), "{calls:?}");
+    assert_eq!(calls[&(PortName::Cluster, "observe_many")], 1, "one for the page");
+    let store = asked_of(&[PortName::Repository, PortName::Schedule]);
+    assert_eq!(store, BTreeSet::from(["brakes", "list", "sweep_page"]));
+    let others = asked_of(&[PortName::TokenIssuer, PortName::AuditSink]);
+    assert!(others.is_empty(), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sweep_that_runs_out_of_time_says_so_and_the_next_one_goes_on() {
     let world = World::new();
     world.place(false);
-    let ids = declare(&world, STANDALONE, CROWD + 10).await;
+    let ids = world.declare_many(CROWD + 10, &declaration(STANDALONE)).await;
     let (_, first) = world.sweeper.sweep_within(Duration::ZERO).await.unwrap();
     assert_eq!((first.looked_at, first.complete), (CROWD, false));
     assert_eq!(first.deferred_after, ids.iter().copied().nth(CROWD - 1));

@@ -5,10 +5,20 @@ use std::sync::Arc;
 use broker_domain::{EventId, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_memory::Behaviour;
 use broker_ports::IdSource;
-use broker_tests::world::{NODE, World, declaration};
-use tokio::sync::oneshot;
+use broker_tests::world::{NODE, World, beside, declaration};
+use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::logs::{Log, logged};
+use crate::ears::{Log, with_log};
+
+/// Runs on this thread, with its log.
+pub(crate) fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    with_log(tracing::Level::INFO, FmtSpan::NONE, |log| runtime.block_on(work(log)))
+}
 
 /// A world in which the Composition gives up on the resource after a tick.
 async fn failing(on_failure: OnFailure) -> (World, ProvisionedResource) {
@@ -73,7 +83,7 @@ fn resource_that_cannot_be_swept_is_one_warning() {
 const PAYLOAD: &str = "canary-of-a-panic";
 
 /// Panics in the pass itself, and not in a collaborator whose panics are errors. Without the hook, which would print.
-struct Panics;
+pub(crate) struct Panics;
 
 impl IdSource for Panics {
     fn provisioned_resource_id(&self) -> ProvisionedResourceId {
@@ -90,17 +100,13 @@ fn pass_that_panics_is_logged_without_the_payload() {
     logged(async |log| {
         let mut world = World::new();
         world.rewire(|ports| ports.ids = Arc::new(Panics));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = world.runner().run(async move { drop(stopped.await) });
-        let story = async {
+        beside(world.runner(), async {
             world.declare(&declaration(NODE)).await.unwrap();
             for _ in 0..20 {
                 world.let_time_pass().await;
             }
-            stop.send(()).unwrap();
-        };
-        let (ended, ()) = tokio::join!(running, story);
-        ended.unwrap();
+        })
+        .await;
         let lines = log.take("");
         assert!(lines.iter().any(|line| line.contains("a pass broke down")), "{lines:?}");
         assert!(!lines.iter().any(|line| line.contains(PAYLOAD)), "{lines:?}");

@@ -6,9 +6,8 @@ use broker_app::RunnerConfig;
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{PortName, Schedule};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, declaration, runner_config};
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, runner_config};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Declares resources of both kinds.
@@ -27,9 +26,7 @@ async fn a_story() {
     let config = RunnerConfig { poll_interval: Duration::from_millis(5), ..runner_config() };
     let runner = world.runner_with(config);
     let alive = Handle::current().metrics().num_alive_tasks();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = runner.run(async move { drop(stopped.await) });
-    let story = async {
+    beside(runner, async {
         let ids = declare(&world, 8).await;
         for _ in 0..2_000 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -41,14 +38,12 @@ async fn a_story() {
                 ready &= world.get(*id).await.phase() == Phase::Ready;
             }
             if ready {
-                stop.send(()).unwrap();
                 return;
             }
         }
         panic!("not all became ready");
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
     assert_eq!(Handle::current().metrics().num_alive_tasks(), alive, "no task is left");
 }
 

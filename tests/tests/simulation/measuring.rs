@@ -1,87 +1,22 @@
 //! What a running broker measures, compared with the table that it publishes, both ways.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use broker_app::{METRICS, MetricKind};
-use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
+use broker_domain::{OnFailure, Phase};
 use broker_memory::{Behaviour, Verb};
-use broker_ports::{FailureClass, IdSource, PortName};
+use broker_ports::{FailureClass, PortName};
 use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
-use broker_tests::world::{LEASE, NODE, STANDALONE, World, declaration, operator, runner_config};
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use tokio::sync::oneshot;
+use broker_tests::world::{
+    LEASE, NODE, STANDALONE, World, beside, declaration, operator, runner_config,
+};
 use tokio::time::timeout;
 
-/// Label values that were recorded, by metric and label; a metric without labels has an empty map.
-type Recorded = BTreeMap<String, (MetricKindName, BTreeMap<String, BTreeSet<String>>)>;
-type MetricKindName = &'static str;
-
-/// Remembers which metrics were recorded, and which were described.
-#[derive(Default)]
-struct Notebook {
-    recorded: Mutex<Recorded>,
-    described: Mutex<BTreeSet<String>>,
-}
-
-impl Notebook {
-    fn note(&self, kind: MetricKindName, key: &Key) {
-        let mut recorded = self.recorded.lock().unwrap();
-        let (_, labels) =
-            recorded.entry(key.name().to_owned()).or_insert_with(|| (kind, BTreeMap::new()));
-        for label in key.labels() {
-            labels.entry(label.key().to_owned()).or_default().insert(label.value().to_owned());
-        }
-    }
-
-    fn describe(&self, name: &KeyName) {
-        self.described.lock().unwrap().insert(name.as_str().to_owned());
-    }
-}
-
-impl Recorder for Notebook {
-    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
-        self.describe(&name);
-    }
-
-    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
-        self.describe(&name);
-    }
-
-    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
-        self.describe(&name);
-    }
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        self.note("counter", key);
-        Counter::noop()
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        self.note("gauge", key);
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        self.note("histogram", key);
-        Histogram::noop()
-    }
-}
-
-/// Breaks down as soon as it is asked for anything.
-struct NoIds;
-
-impl IdSource for NoIds {
-    fn provisioned_resource_id(&self) -> ProvisionedResourceId {
-        panic!("there are no ids")
-    }
-
-    fn event_id(&self) -> EventId {
-        panic!("there are no ids")
-    }
-}
+use crate::ears::Notebook;
+use crate::log_lines::Panics;
 
 /// Runs a world for so many bits of time.
 async fn run(world: &World, bits: usize) {
@@ -90,16 +25,12 @@ async fn run(world: &World, bits: usize) {
         retention: Some(2 * LEASE),
         ..runner_config()
     };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(config).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(config), async {
         for _ in 0..bits {
             world.let_time_pass().await;
         }
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 /// Everything that can be measured happens once.
@@ -191,7 +122,7 @@ async fn mishaps() {
 
     let mut world = World::new();
     world.declare(&declaration(STANDALONE)).await.unwrap();
-    world.rewire(|ports| ports.ids = Arc::new(NoIds));
+    world.rewire(|ports| ports.ids = Arc::new(Panics));
     run(&world, 2).await;
 }
 

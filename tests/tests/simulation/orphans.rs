@@ -7,10 +7,10 @@ use broker_app::{Fate, Orphan, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::{AuditAction, PortName};
+use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, project};
 use serde_json::json;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
@@ -25,7 +25,10 @@ async fn deleted_with_a_request_under_way(world: &World) -> ProvisionedResource 
     world.until(declared.id(), Phase::Deleted).await
 }
 
-/// A world in which the nth apply of a pass hangs: 1 is the ProviderConfig, 2 the shell.
+/// Which apply of a pass is of which kind.
+const LATE: [(u64, &str); 2] = [(1, "ProviderConfig"), (2, "Machine")];
+
+/// A world in which the nth apply of a pass hangs.
 fn world_with_a_late_apply(nth: u64) -> World {
     World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", nth, HANGS))
 }
@@ -46,23 +49,26 @@ fn plant(world: &World, like: &ObjectReference, name: &str) -> ObjectReference {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_shell_is_removed_by_the_next_sweep() {
-    let world = world_with_a_late_apply(2);
-    let gone = deleted_with_a_request_under_way(&world).await;
-    assert_eq!(world.faults.land_all().await, 1);
-    assert!(world.cluster.stands(&world.xr(&gone)), "the shell arrived after the end");
+    for (nth, kind) in LATE {
+        let world = world_with_a_late_apply(nth);
+        let gone = deleted_with_a_request_under_way(&world).await;
+        assert_eq!(world.faults.land_all().await, 1);
+        let standing: Vec<_> = world.standing().iter().map(|it| it.kind().to_owned()).collect();
+        assert_eq!(standing, [kind], "it arrived after the end");
 
-    let (work, report) = world.sweep().await;
-    assert_eq!((work.len(), fates(&report)), (0, vec![("Machine", Fate::Leaving)]));
-    world.cluster.settle(5);
-    assert_eq!(world.standing(), []);
-    let trail = world.store.audit_trail();
-    let removal = trail.last().unwrap();
-    assert_eq!(removal.entry.action, AuditAction::SubstrateDelete);
-    assert_eq!(removal.entry.resource, Some(gone.id()));
+        let (work, report) = world.sweep().await;
+        assert_eq!((work.len(), fates(&report)), (0, vec![(kind, Fate::Leaving)]));
+        world.cluster.settle(5);
+        assert_eq!(world.standing(), []);
+        let trail = world.store.audit_trail();
+        let removal = trail.last().unwrap();
+        assert_eq!(removal.entry.action, AuditAction::SubstrateDelete);
+        assert_eq!(removal.entry.resource, Some(gone.id()));
 
-    let (_, report) = world.sweep().await;
-    assert_eq!(report.orphans, []);
-    assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+        let (_, report) = world.sweep().await;
+        assert_eq!(report.orphans, []);
+        assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+    }
 }
 
 /// A sweep is answered by the cache. What that does not show yet is found once it does.
@@ -104,36 +110,25 @@ async fn an_orphan_that_only_the_cache_shows_costs_nobody_anything() {
     assert_eq!(world.standing(), []);
 }
 
+/// The credential is withdrawn: what is late needs none to be removed.
 #[tokio::test(start_paused = true)]
-async fn a_late_provider_config_is_removed_by_the_next_sweep() {
-    let world = world_with_a_late_apply(1);
-    deleted_with_a_request_under_way(&world).await;
-    assert_eq!(world.faults.land_all().await, 1);
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("ProviderConfig", Fate::Leaving)]);
-    world.cluster.settle(5);
-    assert_eq!(world.standing(), []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_shell_is_removed_at_once_when_the_watch_tells() {
-    let world = world_with_a_late_apply(2);
-    let gone = deleted_with_a_request_under_way(&world).await;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.faults.land_all().await, 1);
-        // Far from the next sweep.
-        for _ in 0..8 {
-            world.let_time_pass().await;
-        }
-        assert_eq!(world.standing(), []);
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
-    assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+async fn late_object_is_removed_at_once_when_the_watch_tells() {
+    for (nth, kind) in LATE {
+        let world = world_with_a_late_apply(nth);
+        let gone = deleted_with_a_request_under_way(&world).await;
+        world.neighbours.withdraw(project(), id(4));
+        beside(world.runner(), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(world.faults.land_all().await, 1);
+            // Far from the next sweep.
+            for _ in 0..8 {
+                world.let_time_pass().await;
+            }
+            assert_eq!(world.standing(), [], "{kind}");
+        })
+        .await;
+        assert_eq!(world.get(gone.id()).await, gone, "the row stays as it was");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use broker_app::{ConfigError, RunnerConfig};
 use broker_domain::{Phase, RequestId};
-use broker_ports::{Actor, AuditAction, CorrelationId, Outbox, Repository, RequestContext, Scope};
+use broker_ports::{AuditAction, Outbox, Repository};
 use broker_testkit::builders::{id, rows};
 use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, declaration, operator, project, runner_config,
+    LEASE, NODE, STANDALONE, World, beside, caller_of, declaration, operator, project,
+    runner_config,
 };
-use tokio::sync::oneshot;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -17,25 +17,16 @@ fn kept_for(retention: Duration) -> RunnerConfig {
     RunnerConfig { retention: Some(retention), ..runner_config() }
 }
 
-fn within(scope: Scope) -> RequestContext {
-    let actor = Actor::new("user:ann").unwrap();
-    RequestContext::new(actor, scope, CorrelationId::new("test").unwrap())
-}
-
 /// Runs for so many sweeps.
 async fn run(world: &World, config: RunnerConfig, sweeps: u32) {
     let every = config.sweep_interval;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(config).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(config), async {
         for _ in 0..sweeps {
             tokio::time::sleep(every).await;
             world.clock.advance(every);
         }
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,11 +49,11 @@ async fn what_was_deleted_for_long_goes_and_its_request_is_free_again() {
     assert_eq!(world.get(other.id()).await.phase(), Phase::Ready, "a living one stays");
     let history = world.store.history(first.id()).await.unwrap();
     assert_eq!(history.last().unwrap().entry.action, AuditAction::Purged, "its audit stays");
-    for scope in [Scope::All, Scope::Project(project())] {
-        let shown = world.service.history(&within(scope), first.id()).await.unwrap();
-        assert_eq!(shown, history, "{scope:?}");
+    for caller in [operator(), caller_of(project())] {
+        let shown = world.service.history(&caller, first.id()).await.unwrap();
+        assert_eq!(shown, history, "{:?}", caller.scope());
     }
-    let hidden = world.service.history(&within(Scope::Project(id(0xbad))), first.id()).await;
+    let hidden = world.service.history(&caller_of(id(0xbad)), first.id()).await;
     assert_eq!(hidden.unwrap_err().reason(), "provisioned_resource_not_found");
     assert_eq!(
         world.store.purge_events(Duration::ZERO, rows(10)).await.unwrap(),

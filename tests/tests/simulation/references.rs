@@ -1,16 +1,12 @@
 //! A pass resolves what its decision needs: credential, cloud and labels for an apply, and for nothing else.
 
-use std::time::Duration;
-
 use broker_app::explain::Verdict;
 use broker_domain::{OnFailure, Phase};
 use broker_memory::Behaviour;
 use broker_ports::PortName;
 use broker_testkit::builders::id;
-use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
+use broker_testkit::faults::{Fault, FaultPlan, Faults};
 use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 /// Takes away everything that a resource is rendered from, its blueprint excepted.
 fn take_references(world: &mut World) {
@@ -74,31 +70,4 @@ async fn enrolled_node_becomes_ready_without_references() {
     world.boot_agents();
     world.until(enrolling.id(), Phase::Ready).await;
     assert_eq!(world.explain(enrolling.id()).await.verdict, Verdict::Ready);
-}
-
-#[tokio::test(start_paused = true)]
-async fn hint_for_a_late_provider_config_needs_no_credential() {
-    let hangs = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
-    let world = World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", 1, hangs));
-    let declared = world.declare(&declaration(NODE)).await.unwrap();
-    timeout(Duration::from_secs(1), world.reconciler.reconcile(declared.id())).await.unwrap_err();
-    world.let_leases_end();
-    world.service.deprovision(&operator(), declared.id()).await.unwrap();
-    world.until(declared.id(), Phase::Deleted).await;
-    world.neighbours.withdraw(project(), id(4));
-
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.faults.land_all().await, 1);
-        // Far from the next sweep.
-        for _ in 0..8 {
-            world.let_time_pass().await;
-        }
-        assert_eq!(world.standing(), []);
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
 }

@@ -9,9 +9,8 @@ use broker_memory::HintDelivery;
 use broker_ports::{Due, ListQuery, PageSize, PortName, Schedule};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, runner_config};
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 /// Lets time pass until every resource is in a phase.
 async fn until_all(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
@@ -31,9 +30,7 @@ async fn until_all(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
 #[tokio::test(start_paused = true)]
 async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
     let world = World::new();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
+    let ids = beside(world.runner(), async {
         let mut ids = Vec::new();
         for number in 0..12_u128 {
             let blueprint = if number % 3 == 0 { STANDALONE } else { NODE };
@@ -47,11 +44,9 @@ async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
         for _ in 0..20 {
             world.let_time_pass().await;
         }
-        stop.send(()).unwrap();
         ids
-    };
-    let (ended, ids) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 
     assert!(world.standing().is_empty(), "{:?}", world.standing());
     for id in ids {
@@ -87,9 +82,7 @@ async fn the_probe_tells_of_a_cluster_that_went_away_and_came_back() {
     let probe = runner.probe();
     let failure = probe.check().unwrap_err().to_string();
     assert_eq!(failure, "provisioning-broker-reconcile: no sweep has finished yet");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = runner.run(async move { drop(stopped.await) });
-    let story = async {
+    beside(runner, async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(probe.check(), Ok(()));
         world.cluster.take_down();
@@ -102,18 +95,14 @@ async fn the_probe_tells_of_a_cluster_that_went_away_and_came_back() {
         world.cluster.bring_back();
         tokio::time::sleep(Duration::from_secs(31)).await;
         assert_eq!(probe.check(), Ok(()));
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_broken_resource_does_not_hold_up_the_others() {
     let world = World::new();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner(), async {
         let broken = world.declare(&declaration(NODE)).await.unwrap().id();
         world.neighbours.withdraw(broker_tests::world::project(), id(4));
         world.let_time_pass().await;
@@ -126,10 +115,8 @@ async fn one_broken_resource_does_not_hold_up_the_others() {
         }
         until_all(&world, &ids, Phase::Ready).await;
         assert_eq!(world.get(stuck).await.phase(), Phase::Pending);
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 /// A runner that never sweeps again: what it does, it does because it was told to or because it is due.
@@ -146,17 +133,13 @@ async fn without_anything_due(time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_teardown_waits_for_no_sweep() {
     let world = World::new();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(without_sweeps()), async {
         let id = world.declare(&declaration(NODE)).await.unwrap().id();
         until_all(&world, &[id], Phase::Ready).await;
         world.service.deprovision(&operator(), id).await.unwrap();
         until_all(&world, &[id], Phase::Deleted).await;
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 /// A world in which no token is issued, with a resource whose passes fail because of that, and how often they did.
@@ -176,9 +159,7 @@ async fn a_hint_wakes_a_resource_whose_last_pass_failed() {
     let (world, id) = without_tokens().await;
     // Nothing of what the passes do themselves comes back as a hint.
     world.cluster.deliver_hints(HintDelivery::Lost);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(without_sweeps()), async {
         without_anything_due(Duration::from_hours(1)).await;
         assert_eq!(attempts(&world), 1, "it waits for its next attempt");
 
@@ -189,19 +170,15 @@ async fn a_hint_wakes_a_resource_whose_last_pass_failed() {
         without_anything_due(Duration::from_millis(100)).await;
         assert_eq!(attempts(&world), 2, "somebody did something about it");
         until_all(&world, &[id], Phase::Ready).await;
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
     // Each attempt touches the shell that it finds, which the watch tells, and then gets no token.
     let (world, id) = without_tokens().await;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(without_sweeps()), async {
         without_anything_due(Duration::from_millis(900)).await;
         assert_eq!(attempts(&world), 1, "not at once");
         // After 1, 2, 4 … 256 seconds, and then every five minutes.
@@ -213,18 +190,14 @@ async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
         world.faults.heal();
         without_anything_due(Duration::from_mins(5)).await;
         until_all(&world, &[id], Phase::Ready).await;
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_flaps_cannot_spin() {
     let (world, id) = without_tokens().await;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(without_sweeps()).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(without_sweeps()), async {
         without_anything_due(Duration::from_millis(100)).await;
         let xr = world.xr(&world.get(id).await);
         for number in 0..6_000 {
@@ -233,10 +206,8 @@ async fn an_object_that_flaps_cannot_spin() {
             without_anything_due(Duration::from_millis(100)).await;
         }
         assert_eq!(attempts(&world), 10, "ten minutes of it cost as much as ten minutes without");
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,9 +221,7 @@ async fn a_row_that_cannot_be_read_stops_neither_sweeps_nor_lists() {
     assert!(world.store.spoil(odd));
     let runner = world.runner();
     let probe = runner.probe();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = runner.run(async move { drop(stopped.await) });
-    let story = async {
+    beside(runner, async {
         until_all(&world, &sound, Phase::Ready).await;
         tokio::time::sleep(runner_config().sweep_interval * 2).await;
         let report = probe.report();
@@ -263,10 +232,8 @@ async fn a_row_that_cannot_be_read_stops_neither_sweeps_nor_lists() {
         assert!(trouble.message.contains(&odd.to_string()), "{}", trouble.message);
         assert_eq!(report.orphans, [], "what it may have left is not for us to judge");
         assert_eq!(probe.check(), Ok(()), "it is one resource's trouble");
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 
     let page = world.service.list(&operator(), &ListQuery::new(PageSize::MAX)).await.unwrap();
     let listed: Vec<_> = page.resources.iter().map(ProvisionedResource::id).collect();
@@ -294,9 +261,7 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
     world.cluster.deliver_hints(HintDelivery::Lost);
     let config = runner_config();
     let interval = config.sweep_interval;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(config).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(config), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         for sweep in 1..=2 {
             world.cluster.delete_in_background(&world.xr(&quiet));
@@ -311,8 +276,6 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
             }
             assert!(world.cluster.stands(&world.xr(&quiet)), "sweep {sweep} asked for a pass");
         }
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }

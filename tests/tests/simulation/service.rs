@@ -11,22 +11,15 @@ use broker_domain::{
 };
 use broker_memory::Verb;
 use broker_ports::{
-    Actor, AuditAction, CorrelationId, LeaseEpoch, ListQuery, PageSize, PortName, RequestContext,
-    Resume, Schedule, Scope,
+    AuditAction, LeaseEpoch, ListQuery, PageSize, PortName, RequestContext, Resume, Schedule,
 };
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{
-    NODE, SIZED, STANDALONE, World, declaration, operator, project, runner_config,
+    NODE, SIZED, STANDALONE, World, beside, caller_of, declaration, operator, project,
+    runner_config,
 };
-use tokio::sync::oneshot;
 use tokio::time::timeout;
-
-/// A caller of one Project.
-fn caller_of(project: u128) -> RequestContext {
-    let actor = Actor::new("user:ann").unwrap();
-    RequestContext::new(actor, Scope::Project(id(project)), CorrelationId::new("test").unwrap())
-}
 
 /// What each call of the facade about one resource is told.
 async fn calls(
@@ -55,40 +48,6 @@ async fn calls(
         ("scrub_audit", told(service.scrub_audit(context, id).await)),
         ("release_brake", told(service.release_brake(context, &here, None).await)),
     ])
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_caller_of_another_project_sees_and_touches_nothing() {
-    let world = World::new();
-    let resource = world.declare(&declaration(NODE)).await.unwrap();
-    let (entry, lines) = (world.store.entry(resource.id()).await.unwrap(), trail(&world));
-    let stranger = caller_of(0xbad);
-    let mut told = calls(&world.service, &stranger, resource.id()).await;
-    for for_operators in ["abandon", "scrub_audit", "brake_status", "set_brake", "release_brake"] {
-        assert_eq!(told.remove(for_operators), Some("invalid_input"), "{for_operators}");
-    }
-    for (call, reason) in told {
-        assert_eq!(reason, "provisioned_resource_not_found", "{call}");
-    }
-    let all = ListQuery::new(PageSize::MAX);
-    let page = world.service.list(&stranger, &all).await.unwrap();
-    assert_eq!(page.resources, []);
-    let theirs = all.clone().in_project(project());
-    let refused = world.service.list(&stranger, &theirs).await.unwrap_err();
-    assert_eq!(refused.reason(), "assignment_not_found");
-    assert_eq!(world.get(resource.id()).await, resource, "nothing was changed");
-    assert_eq!(world.store.entry(resource.id()).await.unwrap(), entry, "nor scheduled");
-    assert_eq!(trail(&world), lines, "nor recorded");
-
-    for declared in [declaration(NODE), requested("order-1")] {
-        let refused = world.service.provision(&stranger, &declared).await.unwrap_err();
-        assert_eq!(refused.reason(), "assignment_not_found");
-    }
-
-    // The same calls of somebody who may.
-    let mut told = calls(&world.service, &operator(), resource.id()).await;
-    assert_eq!(told.remove("retry"), Some("illegal_transition"), "nothing has failed");
-    assert!(told.values().all(|reason| reason.is_empty()), "{told:?}");
 }
 
 fn trail(world: &World) -> usize {
@@ -164,7 +123,7 @@ async fn a_listing_goes_on_where_the_last_one_was_complete() {
         async move {
             let (mut query, mut ids, mut watermark) = (query, Vec::new(), None);
             loop {
-                let page = service.list(&caller_of(1), &query).await.unwrap();
+                let page = service.list(&caller_of(project()), &query).await.unwrap();
                 ids.extend(page.resources.iter().map(ProvisionedResource::id));
                 watermark.get_or_insert(page.watermark);
                 match page.next {
@@ -246,18 +205,14 @@ async fn a_declaration_does_not_wait_for_the_ticker() {
     let world = World::new();
     let never = Duration::from_hours(24);
     let config = RunnerConfig { sweep_interval: never, poll_interval: never, ..runner_config() };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner_with(config).run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner_with(config), async {
         // The first look for due work, with which it begins to listen, is at once.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(world.cluster.stands(&world.xr(&resource)), "it was looked at");
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -317,16 +272,12 @@ async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
     assert_eq!(world.tokens.live_token(fresh.id()), None, "no token was issued");
 
     // Both are told of, all the same, by the runner of the dry run.
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = world.runner().run(async move { drop(stopped.await) });
-    let story = async {
+    beside(world.runner(), async {
         for _ in 0..20 {
             world.let_time_pass().await;
         }
-        stop.send(()).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
     let told = |id| {
         let types = world.sink.deliveries_of(id).into_iter().map(|envelope| envelope.event_type);
         types.collect::<Vec<_>>()

@@ -8,8 +8,7 @@ use broker_domain::{OnFailure, Phase, ProvisionedResource};
 use broker_memory::Behaviour;
 use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{LEASE, NODE, World, declaration, operator, runner_config};
-use tokio::sync::oneshot;
+use broker_tests::world::{LEASE, NODE, World, beside, declaration, operator, runner_config};
 use tokio::time::{Instant, timeout};
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
@@ -150,24 +149,20 @@ async fn expect_told(port: PortName, plan: FaultPlan, why: &str) {
     let sweep_interval = Duration::from_secs(2);
     let runner = world.runner_with(RunnerConfig { sweep_interval, ..runner_config() });
     let probe = runner.probe();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = runner.run(async move { drop(stopped.await) });
-    let story = async {
+    beside(runner, async {
         for _ in 0..60 {
             tokio::time::sleep(sweep_interval / 2).await;
             world.clock.advance(sweep_interval / 2);
             world.cluster.tick();
             if said(&probe).contains(&words(port)) {
-                drop(stop);
                 return;
             }
             // Whatever there is to be done is done over and over.
             world.service.reconcile_now(&operator(), resource.id()).await.unwrap();
         }
         panic!("{why}: nobody was told; {}", said(&probe));
-    };
-    let (ended, ()) = tokio::join!(running, story);
-    ended.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,9 +204,7 @@ async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
         let world = World::with_faults(plan);
         let runner = world.runner();
         let probe = runner.probe();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = runner.run(async move { drop(stopped.await) });
-        let story = async {
+        beside(runner, async {
             let resource = world.declare(&declaration(NODE)).await.unwrap();
             for _ in 0..60 {
                 world.let_time_pass().await;
@@ -220,10 +213,8 @@ async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
             let trouble = probe.relay_trouble().unwrap();
             assert!(trouble.message.contains(&words(PortName::EventSink)), "{}", trouble.message);
             assert_eq!(probe.check(), Ok(()), "it is not the broker's own footing");
-            drop(stop);
-        };
-        let (ended, ()) = tokio::join!(running, story);
-        ended.unwrap();
+        })
+        .await;
     }
 }
 

@@ -6,7 +6,7 @@ use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
 
-use crate::logs::logged;
+use crate::log_lines::logged;
 
 const WORDS: &str = "became no tag";
 

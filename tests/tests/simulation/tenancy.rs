@@ -10,12 +10,11 @@ use broker_app::explain::Verdict;
 use broker_app::{Error, Passed, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::{
-    Actor, AuditAction, Brake, CorrelationId, ListQuery, NamespaceObservation, PageSize,
-    RequestContext, Resume, Schedule, Scope,
+    AuditAction, Brake, ListQuery, NamespaceObservation, PageSize, RequestContext, Resume, Schedule,
 };
 use broker_render::namespace;
 use broker_testkit::builders::id;
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use broker_tests::world::{NODE, STANDALONE, World, caller_of, declaration, operator, project};
 use time::OffsetDateTime;
 
 /// A Project with a Resource, beside the world's own.
@@ -24,21 +23,11 @@ const OTHERS_RESOURCE: u128 = 0x0b2;
 /// Ids of nothing.
 const NOWHERE: u128 = 0xdead;
 
-fn caller_of(project: ProjectId) -> RequestContext {
-    let actor = Actor::new("user:ann").unwrap();
-    RequestContext::new(actor, Scope::Project(project), CorrelationId::new("test").unwrap())
-}
-
 /// The world's Project with a labelled Resource, and another one with its own Resource and the same credential.
 fn two_projects() -> World {
     let world = World::new();
-    let other: ProjectId = id(OTHER);
     world.neighbours.label(id(2), "team", "payments");
-    world.neighbours.add_resource(other, id(OTHERS_RESOURCE));
-    world.neighbours.assign(other, id(4));
-    let home = namespace(other).as_str().to_owned();
-    world.cluster.create_namespace(&home);
-    world.neighbours.place(other, NamespaceObservation::new(home, true));
+    world.add_project(id(OTHER), id(OTHERS_RESOURCE));
     world
 }
 
@@ -156,6 +145,21 @@ async fn every_method_answers_a_stranger_as_if_nothing_was_there() {
         assert_eq!(told, nothing, "{resource}");
     }
     assert_eq!(picture(&world, &all).await, before, "nothing was changed, scheduled or recorded");
+    for (method, reason) in [
+        ("get", "provisioned_resource_not_found"),
+        ("deprovision", "provisioned_resource_not_found"),
+        ("list", "assignment_not_found"),
+        ("provision", "assignment_not_found"),
+        ("list of everything", "[] None"),
+        // For operators alone.
+        ("abandon", "invalid_input"),
+        ("scrub_audit", "invalid_input"),
+        ("brake_status", "invalid_input"),
+        ("set_brake", "invalid_input"),
+        ("release_brake", "invalid_input"),
+    ] {
+        assert!(nothing[method].starts_with(reason), "{method}: {}", nothing[method]);
+    }
 
     let covered: BTreeSet<_> = nothing.keys().map(|method| (*method).to_owned()).collect();
     let missing: Vec<_> = public_methods().into_iter().filter(|it| !covered.contains(it)).collect();

@@ -10,13 +10,13 @@ use broker_ports::{
     TokenState, TtlWindow,
 };
 use broker_testkit::builders::rows;
+use broker_tests::canary::Net;
 use broker_tests::world::{World, declaration, operator};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::ears::Net;
 use crate::panics::BrokenMesh;
 use crate::simulation::Declared;
 

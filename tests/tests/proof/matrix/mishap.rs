@@ -44,17 +44,7 @@ impl Mishap {
     ];
 
     pub(super) fn can_befall(self, made: &Made) -> bool {
-        match self {
-            Self::Stale => made.could_be_stale && !has_to_be_fresh(&made.call),
-            Self::Before
-            | Self::After
-            | Self::TwiceFirst
-            | Self::TwiceSecond
-            | Self::Hangs
-            | Self::CrashBefore
-            | Self::CrashAfter
-            | Self::PastTheLease => true,
-        }
+        self != Self::Stale || (made.could_be_stale && !has_to_be_fresh(&made.call))
     }
 
     pub(super) const fn cuts_off(self) -> bool {

@@ -1,7 +1,6 @@
 //! One workflow, lived through: the caller asks, then rounds of pass, sweep and relay until everything is where it
 //! should be. Whoever fails or dies on the way is followed by somebody else.
 
-#[path = "run/trouble.rs"]
 mod trouble;
 
 use std::time::Duration;
@@ -130,14 +129,8 @@ impl Run {
     /// The same name each time, so that asking again is asking for the same.
     fn wanted(&self) -> Declaration {
         let wanted = declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
-        match self.workflow {
-            Workflow::CreateAndRollBack => wanted.on_failure(OnFailure::Rollback),
-            Workflow::Create
-            | Workflow::Delete
-            | Workflow::ReProvision
-            | Workflow::TakeOver
-            | Workflow::Replace => wanted,
-        }
+        let rolls_back = self.workflow == Workflow::CreateAndRollBack;
+        if rolls_back { wanted.on_failure(OnFailure::Rollback) } else { wanted }
     }
 
     fn id(&self) -> ProvisionedResourceId {

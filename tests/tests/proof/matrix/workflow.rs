@@ -101,14 +101,8 @@ impl Workflow {
     /// What goes wrong before it begins.
     fn plan(self) -> FaultPlan {
         let dies = Fault::Delay { by: AN_HOUR, late: Late::Never };
-        match self {
-            Self::TakeOver => FaultPlan::none().on(PortName::Cluster, "apply", 2, dies),
-            Self::Create
-            | Self::CreateAndRollBack
-            | Self::Delete
-            | Self::ReProvision
-            | Self::Replace => FaultPlan::none(),
-        }
+        let plan = FaultPlan::none();
+        if self == Self::TakeOver { plan.on(PortName::Cluster, "apply", 2, dies) } else { plan }
     }
 }
 

@@ -1,6 +1,5 @@
 //! One life: a story, told on one thread, with a clock that moves only when everybody waits.
 
-#[path = "life/callers.rs"]
 mod callers;
 
 use std::collections::BTreeMap;

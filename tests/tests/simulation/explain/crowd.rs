@@ -13,10 +13,7 @@ async fn crowd() -> (World, Vec<ProvisionedResourceId>) {
     let world = World::new();
     let plain = Behaviour::ready_after(0).composing(0);
     world.cluster.behave(&xrd_of("Bucket", "buckets"), plain);
-    let mut ids = Vec::with_capacity(RESOURCES);
-    for _ in 0..RESOURCES {
-        ids.push(world.declare(&declaration(STANDALONE)).await.unwrap().id());
-    }
+    let ids = world.declare_many(RESOURCES, &declaration(STANDALONE)).await;
     // The first pass applies, the second sees it composed, the third sees it ready.
     for _ in 0..3 {
         assert!(world.round_of(&ids).await.is_empty());

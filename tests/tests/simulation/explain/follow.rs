@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use broker_app::explain::Remedy;
-use broker_domain::{ClusterId, MeshRole, ProvisionedResourceId};
+use broker_domain::{ClusterId, ProvisionedResourceId};
 use broker_memory::{Behaviour, Part};
-use broker_ports::{CloudView, CredentialView, NodeDeregistrar, Resume};
+use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Resume, Schedule};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
 use broker_testkit::builders::id;
-use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
+use broker_tests::world::{LEASE, operator, project};
 use serde_json::json;
 
 use super::scene::Scene;
@@ -25,8 +25,14 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         }
         Remedy::Resume(paused) => scene.world.service.resume(&operator(), *paused).await.unwrap(),
         Remedy::ReleaseBrake(cluster, project) => {
-            let service = &scene.world.service;
-            service.release_brake(&operator(), cluster, *project).await.unwrap();
+            let context = operator();
+            let released = scene.world.service.release_brake(&context, cluster, *project).await;
+            if released.is_err() {
+                // The service looks at the cluster first, and that is away.
+                let by = context.attribution().clone();
+                let release = BrakeRelease::new(cluster.clone(), *project, Vec::new(), by);
+                scene.world.store.release_brake(&release).await.unwrap();
+            }
         }
         Remedy::ResumeEvents(poisoned) => {
             let service = &scene.world.service;
@@ -55,7 +61,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
         }
         Remedy::RestoreStore => scene.world.store.set_reachable(true),
         Remedy::RestoreCollaborator { .. } => scene.world.neighbours.set_reachable(true),
-        Remedy::RestoreReference { .. } => restore_references(scene),
+        Remedy::RestoreReference { what } => restore(scene, what),
         Remedy::AskAgain { .. } | Remedy::GrantRight => scene.world.cluster.allow_everything(),
         Remedy::ReadyNamespace(_) => scene.world.place(true),
         Remedy::CreateNamespace(name) => scene.world.cluster.create_namespace(name),
@@ -64,7 +70,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
             scene.world.cluster.settle(3);
             scene.world.cluster.create_namespace(name);
         }
-        Remedy::InstallKind { .. } | Remedy::AlignSchema => publish_again(scene),
+        Remedy::InstallKind { .. } | Remedy::AlignSchema => scene.world.publish_blueprints(),
         Remedy::ReachCluster => scene.world.cluster.bring_back(),
         Remedy::RenewCredentials => scene.world.cluster.log_in(),
         Remedy::ConnectTo(cluster) => {
@@ -110,7 +116,7 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
 /// Service and replica get what they should have had.
 fn mend(scene: &mut Scene) {
     scene.mend_collaborators();
-    publish_again(scene);
+    scene.world.publish_blueprints();
 }
 
 fn behave_well(scene: &Scene) {
@@ -125,21 +131,19 @@ async fn replace(scene: &mut Scene, old: ProvisionedResourceId) -> ProvisionedRe
     replacement.id()
 }
 
-fn restore_references(scene: &Scene) {
+fn restore(scene: &Scene, what: &str) {
     let neighbours = &scene.world.neighbours;
-    let provider = Provider::new("hetzner").unwrap();
-    neighbours.add_resource(project(), id(2));
-    neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
-    neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));
-    neighbours.assign(project(), id(4));
-    scene.world.place(true);
-    publish_again(scene);
-}
-
-fn publish_again(scene: &Scene) {
-    let sized = r#"{"parameters":[{"name":"size","type":"string","required":true},
-                    {"name":"count","type":"integer","default":1}]}"#;
-    let none = r#"{"parameters":[]}"#;
-    scene.world.publish(NODE, "Machine", "machines", MeshRole::Node, none);
-    scene.world.publish(SIZED, "Cluster", "clusters", MeshRole::Node, sized);
+    match what.split_once(' ') {
+        Some(("blueprint", _)) => scene.world.publish_blueprints(),
+        Some(("credential", _)) => neighbours.assign(project(), id(4)),
+        Some(("resource", _)) => neighbours.add_resource(project(), id(2)),
+        Some(("the", cloud)) if cloud.starts_with("cloud") => {
+            let provider = Provider::new("hetzner").unwrap();
+            neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
+        }
+        Some(("the", assignment)) if assignment.starts_with("assignment") => {
+            scene.world.place(true);
+        }
+        Some(_) | None => panic!("{what} is not brought back by anything"),
+    }
 }

@@ -9,7 +9,7 @@ use broker_tests::world::{NODE, World, declaration, operator};
 use serde_json::json;
 
 use super::scene::Scene;
-use super::scenes;
+use super::scenes::{self, Place};
 
 /// The third apply of a resource: after its ProviderConfig and its shell.
 const ARM: u64 = 3;
@@ -34,7 +34,7 @@ async fn an_armed_shell_that_crossplane_did_not_look_at_again_is_on_its_way() {
 /// Somebody's pause on the way up and on one that is Ready: told while it lasts, and not when it is over.
 #[tokio::test]
 async fn a_pause_is_told_until_it_is_over() {
-    let composing = scenes::composing(Behaviour::ready_after(9)).await;
+    let composing = scenes::at(Place::Composing(Behaviour::ready_after(9))).await;
     let ready = scenes::of(Verdict::Ready).await;
     for (scene, calm) in [(composing, Verdict::Provisioning), (ready, Verdict::Ready)] {
         let (xr, cluster) = (scene.xr().await, &scene.world.cluster);

@@ -8,7 +8,7 @@ use broker_memory::{Behaviour, BlueprintDocuments, Verb};
 use broker_ports::Repository;
 use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, Xrd};
 use broker_testkit::builders::id;
-use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
+use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator, xrd_document};
 use serde_json::json;
 
 use super::scenes::rewrite;
@@ -114,25 +114,12 @@ async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_fiel
 fn choosy_xrd(api_url: &str, image: &str) -> String {
     let text = |only: &str| json!({"type": "string", "enum": [only]});
     let values = json!({"bootstrapToken": {"type": "string"}, "apiUrl": text(api_url), "plexdImage": text(image)});
-    let values = json!({"helmValues": {"type": "object", "properties": values}});
-    let spec = json!({"parameters": {"type": "object", "properties": values}});
-    let schema =
-        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "machines.example.org"},
-        "spec": {
-            "group": "example.org",
-            "scope": "Namespaced",
-            "names": {"kind": "Machine", "plural": "machines"},
-            "versions": [{
-                "name": "v1", "served": true, "referenceable": true,
-                "schema": {"openAPIV3Schema": schema},
-            }],
-        },
-    })
-    .to_string()
+    let mut xrd = xrd_document("Machine", "machines");
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    *xrd.pointer_mut(spec).unwrap() = json!({"parameters": {"type": "object", "properties": {
+        "helmValues": {"type": "object", "properties": values},
+    }}});
+    xrd.to_string()
 }
 
 #[tokio::test]

@@ -30,19 +30,12 @@ impl Scene {
         Self { world, id: resource.id(), tweak: Arc::new(|_, _| {}), replica }
     }
 
-    /// Looked at, and worked on, otherwise.
+    /// Looked at otherwise.
     pub(super) fn seen_by(
-        mut self,
+        &mut self,
         tweak: impl Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync + 'static,
-    ) -> Self {
+    ) {
         self.tweak = Arc::new(tweak);
-        self
-    }
-
-    /// Worked on by another replica.
-    pub(super) fn worked_on_by(mut self, replica: Reconciler) -> Self {
-        self.replica = replica;
-        self
     }
 
     /// Whatever was broken for service and replica is mended.

@@ -50,14 +50,8 @@ impl Run {
 impl Run {
     /// Everything that there is, and what its callers want.
     pub(super) fn declared(&self) -> Vec<Declared> {
-        let kind = match self.workflow {
-            Workflow::CreateAndRollBack => Kind::RolledBack,
-            Workflow::Create
-            | Workflow::Delete
-            | Workflow::ReProvision
-            | Workflow::TakeOver
-            | Workflow::Replace => Kind::Node,
-        };
+        let rolled_back = self.workflow == Workflow::CreateAndRollBack;
+        let kind = if rolled_back { Kind::RolledBack } else { Kind::Node };
         let own = Declared { id: self.id(), kind, deleted: self.workflow == Workflow::Delete };
         let old = self.old.iter().map(|old| Declared { id: old.id(), kind, deleted: true });
         let others = self.bystanders.iter().map(|bystander| Declared {
@@ -74,13 +68,10 @@ impl Run {
         mishap: Mishap,
         declared: &[Declared],
     ) -> Result<(), String> {
-        match self.workflow {
-            Workflow::Create
-            | Workflow::CreateAndRollBack
-            | Workflow::TakeOver
-            | Workflow::Replace => return Ok(()),
-            Workflow::Delete => self.hold_the_events_back(mishap).await?,
-            Workflow::ReProvision => self.hold_everything_back(mishap, declared).await?,
+        if self.workflow == Workflow::Delete {
+            self.hold_the_events_back(mishap).await?;
+        } else if self.workflow == Workflow::ReProvision {
+            self.hold_everything_back(mishap, declared).await?;
         }
         self.get_help(mishap).await
     }
@@ -152,35 +143,24 @@ impl Run {
     }
 
     pub(super) async fn helped(&self, service: &Service) -> Result<(), Error> {
-        match self.workflow {
-            Workflow::Create
-            | Workflow::CreateAndRollBack
-            | Workflow::TakeOver
-            | Workflow::Replace => Ok(()),
-            Workflow::Delete => {
-                let resumed = service.resume_events(&operator(), self.id(), Resume::Retry).await;
-                resumed.map(drop)
-            }
-            Workflow::ReProvision => {
-                let project = self.resource.as_ref().map(ProvisionedResource::project_id);
-                service.release_brake(&operator(), self.cluster(), project).await.map(drop)
-            }
+        if self.workflow == Workflow::Delete {
+            service.resume_events(&operator(), self.id(), Resume::Retry).await?;
+        } else if self.workflow == Workflow::ReProvision {
+            let project = self.resource.as_ref().map(ProvisionedResource::project_id);
+            service.release_brake(&operator(), self.cluster(), project).await?;
         }
+        Ok(())
     }
 
     async fn is_in_trouble(&self) -> bool {
         let store = &self.world.store;
-        match self.workflow {
-            Workflow::Create
-            | Workflow::CreateAndRollBack
-            | Workflow::TakeOver
-            | Workflow::Replace => false,
-            Workflow::Delete => !store
-                .set_aside_events(EventsOf::Resource(self.id()), rows(1))
-                .await
-                .unwrap()
-                .is_empty(),
-            Workflow::ReProvision => !store.brakes(self.cluster()).await.unwrap().is_empty(),
+        if self.workflow == Workflow::Delete {
+            let set_aside = store.set_aside_events(EventsOf::Resource(self.id()), rows(1)).await;
+            !set_aside.unwrap().is_empty()
+        } else if self.workflow == Workflow::ReProvision {
+            !store.brakes(self.cluster()).await.unwrap().is_empty()
+        } else {
+            false
         }
     }
 

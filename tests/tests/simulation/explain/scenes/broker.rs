@@ -1,129 +1,127 @@
-//! Scenes in which the broker itself is the matter.
+//! What is laid where the broker, its collaborators or its callers are the matter.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the next module takes the other verdicts")]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_domain::Phase;
-use broker_memory::Verb;
+use broker_app::explain::Verdict;
+use broker_domain::{ClusterId, MeshRole};
+use broker_memory::BlueprintDocuments;
 use broker_ports::{
-    Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, Outbox, PortName, Schedule, TokenIssuer,
+    Brake, ClaimEvents, ClaimRequest, ClaimTarget, Clock, NodeDeregistrar, Outbox, PortName,
+    Schedule, TokenIssuer,
 };
+use broker_render::InjectionStrategy;
 use broker_testkit::builders::{id, rows, worker};
 use broker_testkit::faults::{Fault, FaultPlan, Faults};
-use broker_tests::world::{LEASE, NODE, World, declaration, operator};
+use broker_tests::world::{LEASE, NODE, SIZED, operator, project};
 
 use super::super::scene::Scene;
-use super::{calm, ready};
+use super::cluster::{self, narrow_xrd};
 
 /// So many failures in a row let a back-off be longer than the time that a test takes.
 const FAILURES: usize = 8;
 
-/// The cluster was away for some passes, and is back.
-pub(super) async fn retry_pending() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    // A replica that does not know its cluster would claim nothing.
-    scene.replica.reconcile(id(0xdead)).await.unwrap();
-    scene.world.cluster.take_down();
-    for _ in 0..FAILURES {
-        scene.replica.reconcile(scene.id).await.unwrap_err();
+pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
+    let world = &scene.world;
+    match verdict {
+        Verdict::RetryPending => {
+            // A replica that does not know its cluster would claim nothing.
+            scene.replica.reconcile(id(0xdead)).await.unwrap();
+            world.cluster.take_down();
+            for _ in 0..FAILURES {
+                scene.replica.reconcile(scene.id).await.unwrap_err();
+            }
+            world.cluster.bring_back();
+        }
+        Verdict::PassUnderWay => lease(scene).await,
+        Verdict::LeaseLeftBehind => {
+            lease(scene).await;
+            world.clock.advance(LEASE + Duration::from_secs(1));
+        }
+        Verdict::PausedHere => world.service.pause(&operator(), scene.id).await.unwrap(),
+        Verdict::DryRun => {
+            scene.replica = world.replica_in_mode("dry", Mode::DryRun);
+            scene.seen_by(|_, config| config.mode = Mode::DryRun);
+        }
+        Verdict::Brake => {
+            let here = ClusterId::new("kube-system-uid").unwrap();
+            let brake = Brake::new(9, 12, world.clock.now());
+            world.store.set_brake(&here, &brake, operator().attribution()).await.unwrap();
+        }
+        Verdict::NoReplica => world.clock.advance(Duration::from_mins(6)),
+        Verdict::PassFailing => {
+            let faults = failing(PortName::TokenIssuer, "issue");
+            scene.replica = world.replica_with("replica-1", |ports| {
+                ports.tokens = faults.around::<dyn TokenIssuer>(Arc::clone(&ports.tokens));
+            });
+        }
+        Verdict::DeregistrationFailed => {
+            let faults = failing(PortName::NodeDeregistrar, "deregister");
+            scene.replica = world.replica_with("replica-1", |ports| {
+                ports.nodes = faults.around::<dyn NodeDeregistrar>(Arc::clone(&ports.nodes));
+            });
+        }
+        Verdict::OutboxPoisoned => {
+            let request = ClaimEvents::new(worker("relay"), rows(10), Duration::from_secs(30));
+            for event in world.store.claim_events(&request).await.unwrap() {
+                let taken = world.store.set_aside_event(&event.claim, "HTTP 410 Gone").await;
+                assert_eq!(taken.unwrap(), broker_ports::Acknowledged::Done);
+            }
+        }
+        Verdict::StoreUnreachable => world.store.set_reachable(false),
+        Verdict::CollaboratorUnreachable => world.neighbours.set_reachable(false),
+        Verdict::BlueprintMissing => world.neighbours.unpublish(id(NODE)),
+        Verdict::BlueprintUnreadable => publish(scene, NODE, "kind: Nonsense", "[]"),
+        Verdict::CannotRender => {
+            // It does not take the parameters any more that the resource was declared with.
+            let size = r#"[{"name":"size","type":"string"}]"#;
+            publish(scene, SIZED, &narrow_xrd().to_string(), size);
+        }
+        Verdict::CredentialMissing => world.neighbours.withdraw(project(), id(4)),
+        Verdict::CloudMissing => world.neighbours.remove_cloud(id(0xc0)),
+        Verdict::ResourceMissing => world.neighbours.remove_resource(id(2)),
+        Verdict::AssignmentMissing => world.neighbours.displace(project()),
+        Verdict::NodeNeverCalled => {
+            world.agents_boot.store(false, Ordering::Relaxed);
+            world.clock.advance(Duration::from_mins(2));
+            scene.seen_by(|_, config| config.budgets.enrolling = Duration::from_mins(1));
+        }
+        Verdict::TokenExpired => {
+            world.agents_boot.store(false, Ordering::Relaxed);
+            world.clock.advance(Duration::from_mins(61));
+        }
+        Verdict::TokenInvalid => {
+            world.agents_boot.store(false, Ordering::Relaxed);
+            world.tokens.close(scene.id).await.unwrap();
+        }
+        Verdict::MeshUnreachable => world.mesh.set_reachable(false),
+        other => Box::pin(cluster::lay(scene, other)).await,
     }
-    scene.world.cluster.bring_back();
-    scene
 }
 
 /// Another replica holds it.
-pub(super) async fn leased() -> Scene {
-    let scene = calm(Phase::Pending).await;
+async fn lease(scene: &Scene) {
     let request = ClaimRequest::new(worker("doomed"), ClaimTarget::One(scene.id), LEASE);
     assert_eq!(scene.world.store.claim(&request).await.unwrap().len(), 1);
-    scene
 }
 
-/// Another replica held it, died, and its lease is over.
-pub(super) async fn lease_left_behind() -> Scene {
-    let scene = leased().await;
-    scene.world.let_leases_end();
-    scene.world.clock.advance(Duration::from_secs(1));
-    scene
+/// A port that works but for one method.
+fn failing(port: PortName, method: &'static str) -> Faults {
+    Faults::new(FaultPlan::none().from_call(port, method, 1, Fault::BeforeEffect))
 }
 
-pub(super) async fn paused_here() -> Scene {
-    let scene = calm(Phase::Provisioning).await;
-    scene.world.service.pause(&operator(), scene.id).await.unwrap();
-    scene
-}
-
-pub(super) async fn dry_run() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    let replica = scene.world.replica_in_mode("dry", Mode::DryRun);
-    scene.worked_on_by(replica).seen_by(|_, config| config.mode = Mode::DryRun)
-}
-
-pub(super) async fn brake() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    pull_brake(&scene.world).await;
-    scene
-}
-
-pub(in super::super) async fn pull_brake(world: &World) {
-    let identity = broker_domain::ClusterId::new("kube-system-uid").unwrap();
-    let brake = Brake::new(9, 12, world.clock.now());
-    let context = operator();
-    world.store.set_brake(&identity, &brake, context.attribution()).await.unwrap();
-}
-
-/// Nobody has looked at it for longer than it may take.
-pub(super) async fn no_replica() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.clock.advance(Duration::from_mins(6));
-    scene
-}
-
-/// The token issuer fails, whatever else works.
-pub(super) async fn pass_failing() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "issue", 1, Fault::BeforeEffect);
-    let faults = Faults::new(plan);
-    let replica = scene.world.replica_with("replica-1", |ports| {
-        ports.tokens = faults.around::<dyn TokenIssuer>(Arc::clone(&ports.tokens));
-    });
-    let scene = scene.worked_on_by(replica);
-    scene.replica.reconcile(scene.id).await.unwrap_err();
-    scene
-}
-
-/// The receiver of events refuses the first one.
-pub(super) async fn outbox_poisoned() -> Scene {
-    let (world, resource) = ready().await;
-    poison(&world).await;
-    Scene::new(world, &resource)
-}
-
-pub(in super::super) async fn poison(world: &World) {
-    let request = ClaimEvents::new(worker("relay"), rows(10), Duration::from_secs(30));
-    for event in world.store.claim_events(&request).await.unwrap() {
-        let taken = world.store.set_aside_event(&event.claim, "HTTP 410 Gone").await.unwrap();
-        assert_eq!(taken, broker_ports::Acknowledged::Done);
-    }
-}
-
-pub(super) async fn store_unreachable() -> Scene {
-    let (world, resource) = ready().await;
-    world.store.set_reachable(false);
-    Scene::new(world, &resource)
-}
-
-pub(super) async fn collaborator_unreachable() -> Scene {
-    let (world, resource) = ready().await;
-    world.neighbours.set_reachable(false);
-    Scene::new(world, &resource)
-}
-
-/// Whoever asks may not read the composite resource, and no pass has tried yet.
-pub(super) async fn unknown() -> Scene {
-    let world = World::new();
-    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    world.cluster.forbid(Verb::Get, "Machine");
-    Scene::new(world, &resource)
+/// Publishes a blueprint anew, otherwise than it was when the resource was declared.
+fn publish(scene: &Scene, blueprint: u128, xrd: &str, parameters: &str) {
+    let documents = BlueprintDocuments {
+        xrd: xrd.as_bytes().to_vec(),
+        composition: BlueprintDocuments::composition_named("machines"),
+        parameter_schema: format!(r#"{{"parameters":{parameters}}}"#).into_bytes(),
+        injection_strategy: InjectionStrategy::CloudInitUserData,
+        mesh_role: MeshRole::Node,
+        composed_kinds: Vec::new(),
+    };
+    scene.world.neighbours.publish(id(blueprint), documents);
 }

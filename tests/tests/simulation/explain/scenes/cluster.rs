@@ -1,147 +1,76 @@
-//! Scenes in which the cluster as such is the matter.
+//! What is laid where the cluster as such is the matter.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the next module takes the other verdicts")]
 
 use std::sync::Arc;
 
+use broker_app::explain::Verdict;
 use broker_domain::{ClusterId, ObjectReference, Phase};
 use broker_memory::{Behaviour, Verb};
 use broker_render::{Xrd, namespace};
-use broker_tests::world::{SIZED, World, declaration, project};
+use broker_tests::world::{World, project};
 use serde_json::{Value, json};
 
 use super::super::scene::Scene;
-use super::{calm, composing, ready};
+use super::substrate;
 
-pub(super) async fn namespace_not_ready() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.place(false);
-    scene
-}
-
-pub(super) async fn namespace_absent() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.cluster.terminate_namespace(namespace(project()).as_str());
-    scene
-}
-
-/// Somebody's object keeps the namespace from going.
-pub(super) async fn namespace_terminating() -> Scene {
-    let scene = calm(Phase::Pending).await;
+pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
+    let (world, cluster) = (&scene.world, &scene.world.cluster);
     let home = namespace(project());
-    let keeper = keeper();
-    scene.world.cluster.create_as("kubectl", &keeper, &json!({"spec": {}}));
-    scene.world.cluster.hold(&keeper, "example.org/keeper");
-    scene.world.cluster.terminate_namespace(home.as_str());
-    scene
+    match verdict {
+        Verdict::NamespaceNotReady => world.place(false),
+        Verdict::NamespaceAbsent => cluster.terminate_namespace(home.as_str()),
+        Verdict::NamespaceTerminating => {
+            cluster.create_as("kubectl", &keeper(), &json!({"spec": {}}));
+            cluster.hold(&keeper(), "example.org/keeper");
+            cluster.terminate_namespace(home.as_str());
+        }
+        Verdict::KindMissing => cluster.remove_kind("example.org/v1", "Machine"),
+        Verdict::ClusterUnreachable => cluster.take_down(),
+        Verdict::ClusterUnauthenticated => cluster.log_out(),
+        Verdict::WrongCluster => cluster.swap_identity(ClusterId::new("another-uid").unwrap()),
+        Verdict::Forbidden => cluster.forbid(Verb::Patch, "Machine"),
+        // The caller may not read the composite resource, and no pass has tried yet.
+        Verdict::Unknown => cluster.forbid(Verb::Get, "Machine"),
+        Verdict::SchemaRefused => {
+            // The XRD on the cluster is another one than the one that was published.
+            let narrow = Xrd::parse(narrow_xrd().to_string().as_bytes()).unwrap();
+            cluster.install_xrd(&Arc::new(narrow));
+        }
+        Verdict::WebhookRefused => cluster.deny("Machine", "no machines on Fridays"),
+        Verdict::OwnershipConflict => {
+            cluster.behave_for(scene.id, Behaviour::never_ready());
+            let resource = world.until(scene.id, Phase::Provisioning).await;
+            rewrite(world, &world.xr(&resource));
+        }
+        Verdict::ArmingForeign => {
+            // The row is older than what stands: its store was restored from a backup.
+            let other = "00000000-0000-0000-0000-00000000beef";
+            let changes = json!({"metadata": {"annotations": {"plexsphere.io/armed": other}}});
+            cluster.patch_as("somebody", &scene.xr().await, &changes);
+        }
+        Verdict::CompositionForeign => {
+            let changes = json!({"spec": {"crossplane": {"compositionRef": {"name": "another"}}}});
+            cluster.patch_as("kubectl", &scene.xr().await, &changes);
+        }
+        other => Box::pin(substrate::lay(scene, other)).await,
+    }
 }
 
+/// An object that keeps the namespace from going.
 pub(in super::super) fn keeper() -> ObjectReference {
     let home = namespace(project());
     let (api_version, kind) = ("nop.crossplane.io/v1alpha1", "NopResource");
     ObjectReference::new(api_version, kind, "keeper", Some(home.as_str())).unwrap()
 }
 
-pub(super) async fn kind_missing() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.cluster.remove_kind("example.org/v1", "Machine");
-    scene
-}
-
-pub(super) async fn unreachable() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.take_down();
-    Scene::new(world, &resource)
-}
-
-pub(super) async fn unauthenticated() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.log_out();
-    Scene::new(world, &resource)
-}
-
-pub(super) async fn wrong() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.swap_identity(ClusterId::new("another-uid").unwrap());
-    Scene::new(world, &resource)
-}
-
-pub(super) async fn forbidden() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.cluster.forbid(Verb::Patch, "Machine");
-    scene.replica.reconcile(scene.id).await.unwrap_err();
-    scene
-}
-
-/// The XRD on the cluster is another one than the one that was published.
-pub(super) async fn schema_refused() -> Scene {
-    let world = World::new();
-    let narrow = Xrd::parse(narrow_xrd().to_string().as_bytes()).unwrap();
-    world.cluster.install_xrd(&Arc::new(narrow));
-    let values = r#"{"size":"small"}"#;
-    let declared = world.declare(&declaration(SIZED).with_parameters(values)).await.unwrap();
-    let scene = Scene::new(world, &declared);
-    scene.replica.reconcile(scene.id).await.unwrap_err();
-    scene
-}
-
-/// An XRD that takes one size only.
+/// The XRD of the blueprint with parameters, which takes one size only.
 pub(in super::super) fn narrow_xrd() -> Value {
-    let text = json!({"type": "string"});
-    let spec = json!({"userData": text, "parameters": {"type": "object", "properties": {
-        "size": {"type": "string", "enum": ["large"]}, "count": {"type": "integer"},
-    }}});
-    let spec = json!({"spec": {"type": "object", "properties": spec}});
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "clusters.example.org"},
-        "spec": {
-            "group": "example.org", "scope": "Namespaced",
-            "names": {"kind": "Cluster", "plural": "clusters"},
-            "versions": [{
-                "name": "v1", "served": true, "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": spec}},
-            }],
-        },
-    })
-}
-
-pub(super) async fn webhook_refused() -> Scene {
-    let scene = calm(Phase::Pending).await;
-    scene.world.cluster.deny("Machine", "no machines on Fridays");
-    scene.replica.reconcile(scene.id).await.unwrap_err();
-    scene
-}
-
-/// Somebody changed a value that the broker sends.
-pub(super) async fn ownership_conflict() -> Scene {
-    let world = World::new();
-    let values = r#"{"size":"small"}"#;
-    let declared = world.declare(&declaration(SIZED).with_parameters(values)).await.unwrap();
-    world.cluster.behave_for(declared.id(), Behaviour::never_ready());
-    let resource = world.until(declared.id(), Phase::Provisioning).await;
-    rewrite(&world, &world.xr(&resource));
-    Scene::new(world, &resource)
+    let mut xrd = broker_tests::world::xrd_document("Cluster", "clusters");
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parameters";
+    xrd.pointer_mut(schema).unwrap()["properties"]["size"]["enum"] = json!(["large"]);
+    xrd
 }
 
 pub(in super::super) fn rewrite(world: &World, xr: &ObjectReference) {
     world.cluster.patch_as("kubectl", xr, &json!({"spec": {"parameters": {"size": "huge"}}}));
-}
-
-/// The row is older than what stands: its store was restored from a backup.
-pub(super) async fn arming_foreign() -> Scene {
-    let scene = composing(Behaviour::never_ready()).await;
-    let other = "00000000-0000-0000-0000-00000000beef";
-    let changes = json!({"metadata": {"annotations": {"plexsphere.io/armed": other}}});
-    let xr = scene.xr().await;
-    scene.world.cluster.patch_as("somebody", &xr, &changes);
-    scene
-}
-
-/// Someone let it use another Composition, and the broker leaves it at that.
-pub(super) async fn composition_foreign() -> Scene {
-    let scene = composing(Behaviour::never_ready()).await;
-    let changes = json!({"spec": {"crossplane": {"compositionRef": {"name": "another"}}}});
-    let xr = scene.xr().await;
-    scene.world.cluster.patch_as("kubectl", &xr, &changes);
-    scene
 }

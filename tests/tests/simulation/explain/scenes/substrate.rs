@@ -1,89 +1,147 @@
-//! Scenes in which Crossplane, a provider or somebody with kubectl is the matter.
+//! What is laid where Crossplane, a provider, the mesh or an operator with kubectl is the matter, up and down.
+#![expect(clippy::wildcard_enum_match_arm, reason = "each function takes its own verdicts")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use broker_domain::{ObjectReference, Phase};
+use async_trait::async_trait;
+use broker_app::explain::Verdict;
+use broker_domain::{BootstrapTokenId, Phase};
 use broker_memory::{Behaviour, Part};
-use broker_render::{BLUEPRINT_VERSION_LABEL, namespace};
-use broker_tests::world::{NODE, World, declaration, project};
+use broker_ports::{NodeDeregistrar, PortError};
+use broker_render::BLUEPRINT_VERSION_LABEL;
+use broker_tests::world::operator;
 use serde_json::json;
 
 use super::super::scene::Scene;
-use super::{composing, ready};
 
-/// More than the budget of Provisioning.
+/// More than the budget of any phase.
 const TOO_LONG: Duration = Duration::from_mins(31);
 
-pub(super) async fn composite_missing() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.delete_in_background(&world.xr(&resource));
-    world.cluster.settle(20);
-    Scene::new(world, &resource)
+pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
+    let (world, cluster) = (&scene.world, &scene.world.cluster);
+    let (id, xr) = (scene.id, scene.xr().await);
+    let behave = |behaviour| {
+        cluster.behave_for(id, behaviour);
+        cluster.settle(3);
+    };
+    match verdict {
+        Verdict::Ready
+        | Verdict::Declared
+        | Verdict::Provisioning
+        | Verdict::Enrolling
+        | Verdict::Draining
+        | Verdict::RollingBack
+        | Verdict::Failed => {}
+        Verdict::CompositeMissing => {
+            cluster.delete_in_background(&xr);
+            cluster.settle(20);
+        }
+        Verdict::PausedOnCluster => cluster.pause(&xr),
+        Verdict::FunctionFailing => behave(Behaviour::unsynced("function-x: undefined size")),
+        Verdict::ComposedNotReady => behave(Behaviour::stuck("image \"x\" not found")),
+        Verdict::ProviderSecretMissing => {
+            behave(Behaviour::stuck("cannot get credentials: Secret \"c\" not found"));
+        }
+        Verdict::QuotaExceeded => {
+            behave(Behaviour::stuck("create failed: quota exceeded for servers"));
+        }
+        Verdict::CompositeNotReady => {
+            // What it composed is ready, and Crossplane does not look at it any more.
+            cluster.tick();
+            cluster.stop(Part::Crossplane);
+            cluster.settle(12);
+            world.clock.advance(TOO_LONG);
+        }
+        Verdict::ProviderSilent => {
+            cluster.stop(Part::Provider);
+            world.until(id, Phase::Provisioning).await;
+            cluster.settle(5);
+            world.clock.advance(Duration::from_mins(3));
+        }
+        Verdict::ProviderConfigMissing => {
+            let resource = scene.resource().await;
+            cluster.delete_in_background(resource.substrate().provider_config().unwrap());
+            cluster.settle(3);
+        }
+        Verdict::Drifted => {
+            let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});
+            cluster.patch_as("kubectl", &xr, &change);
+        }
+        Verdict::Degraded => {
+            behave(Behaviour::unsynced("function-x is gone"));
+        }
+        Verdict::CompositeBeingDeleted => {
+            cluster.stop(Part::Crossplane);
+            cluster.delete_in_background(&xr);
+        }
+        Verdict::NodeLost => {
+            let token = scene.resource().await.bootstrap_token_id().unwrap();
+            world.mesh.deregistrar().deregister(token).await.unwrap();
+        }
+        down => Box::pin(lay_below(scene, down)).await,
+    }
 }
 
-pub(super) async fn paused() -> Scene {
-    let scene = composing(Behaviour::ready_after(9)).await;
-    let xr = scene.xr().await;
-    scene.world.cluster.pause(&xr);
-    scene.world.cluster.settle(12);
-    scene
+/// The same on the way down, and at its end.
+async fn lay_below(scene: &mut Scene, verdict: Verdict) {
+    let (world, cluster) = (&scene.world, &scene.world.cluster);
+    let (id, xr) = (scene.id, scene.xr().await);
+    let goes = async || {
+        world.until(id, Phase::Deprovisioning).await;
+        world.round(id).await.unwrap();
+    };
+    match verdict {
+        Verdict::Deprovisioning => {
+            cluster.behave_for(id, Behaviour::ready_after(0).finalizing_after(6));
+            cluster.tick();
+            goes().await;
+        }
+        Verdict::Deleted => drop(world.until(id, Phase::Deleted).await),
+        Verdict::Abandoned => {
+            let given_up = world.service.abandon(&operator(), id, "the cloud is gone").await;
+            assert_eq!(given_up.unwrap().phase(), Phase::Deleted);
+        }
+        Verdict::PeerWillNotDrain => {
+            scene.replica = world.replica_with("replica-1", |ports| ports.nodes = Arc::new(Liar));
+            scene.seen_by(|ports, _| ports.nodes = Arc::new(Liar));
+            scene.rounds(2).await;
+            scene.world.clock.advance(TOO_LONG);
+        }
+        Verdict::Usage => {
+            let words = "This resource is in-use by 1 usage(s), including the Usage \"db\"";
+            cluster.veto(&xr, words);
+        }
+        Verdict::ForeignFinalizer => {
+            cluster.hold(&xr, "example.org/backup");
+            goes().await;
+        }
+        Verdict::ComposedRemains => {
+            cluster.stop(Part::Provider);
+            goes().await;
+            cluster.settle(5);
+            world.clock.advance(TOO_LONG);
+        }
+        Verdict::CompositeRemains => {
+            cluster.stop(Part::Crossplane);
+            goes().await;
+            cluster.settle(8);
+            world.clock.advance(TOO_LONG);
+        }
+        other => panic!("{other} has no scene"),
+    }
 }
 
-/// What it composed is ready, and Crossplane does not look at it any more.
-pub(super) async fn composite_not_ready() -> Scene {
-    let scene = composing(Behaviour::ready_after(3)).await;
-    scene.world.cluster.stop(Part::Crossplane);
-    scene.world.cluster.settle(12);
-    scene.world.clock.advance(TOO_LONG);
-    scene
-}
+/// Says that it drained, and did not.
+struct Liar;
 
-/// The provider does not run.
-pub(super) async fn provider_silent() -> Scene {
-    let world = World::new();
-    world.cluster.stop(Part::Provider);
-    let declared = world.declare(&declaration(NODE)).await.unwrap();
-    let resource = world.until(declared.id(), Phase::Provisioning).await;
-    world.cluster.settle(5);
-    world.clock.advance(Duration::from_mins(3));
-    Scene::new(world, &resource)
-}
+#[async_trait]
+impl NodeDeregistrar for Liar {
+    async fn deregister(&self, _: BootstrapTokenId) -> Result<(), PortError> {
+        Ok(())
+    }
 
-pub(super) async fn provider_config_missing() -> Scene {
-    let behaviour = Behaviour::ready_after(9).needing_provider_config();
-    let scene = composing(behaviour).await;
-    let config = provider_config(&scene.resource().await.xr_name().to_string());
-    scene.world.cluster.delete_in_background(&config);
-    scene.world.cluster.settle(3);
-    scene
-}
-
-fn provider_config(name: &str) -> ObjectReference {
-    let home = namespace(project());
-    let (api_version, kind) = ("hetzner.crossplane.io/v1beta1", "ProviderConfig");
-    ObjectReference::new(api_version, kind, name, Some(home.as_str())).unwrap()
-}
-
-/// Ready, and an operator changed a label of its composite resource.
-pub(super) async fn drifted() -> Scene {
-    let (world, resource) = ready().await;
-    let change = json!({"metadata": {"labels": {BLUEPRINT_VERSION_LABEL: "another"}}});
-    world.cluster.patch_as("kubectl", &world.xr(&resource), &change);
-    Scene::new(world, &resource)
-}
-
-/// Ready, and a function began to fail.
-pub(super) async fn degraded() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.behave_for(resource.id(), Behaviour::unsynced("function-x is gone"));
-    world.cluster.settle(3);
-    Scene::new(world, &resource)
-}
-
-/// Somebody deletes it while Crossplane is slow to let go.
-pub(super) async fn being_deleted() -> Scene {
-    let (world, resource) = ready().await;
-    world.cluster.stop(Part::Crossplane);
-    world.cluster.delete_in_background(&world.xr(&resource));
-    Scene::new(world, &resource)
+    async fn node_registered(&self, _: BootstrapTokenId) -> Result<bool, PortError> {
+        Ok(true)
+    }
 }

@@ -2,15 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-#[path = "proof/canaries.rs"]
 mod canaries;
-#[path = "proof/matrix.rs"]
+#[path = "../ears.rs"]
+mod ears;
 mod matrix;
-#[path = "proof/model.rs"]
 mod model;
-#[path = "proof/panics.rs"]
 mod panics;
-#[path = "proof/simulation.rs"]
 mod simulation;
 
 #[expect(clippy::disallowed_methods, reason = "a test reads what `cargo xtask` tells it")]

@@ -1,0 +1,109 @@
+//! What listens to the application: to its log, and to what it measures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// What was logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Lines that hold these words, since the last time.
+    pub(crate) fn take(&self, words: &str) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let text = String::from_utf8_lossy(&bytes);
+        text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// Runs something on this thread, with its log.
+pub(crate) fn with_log<T>(level: tracing::Level, spans: FmtSpan, work: impl FnOnce(Log) -> T) -> T {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_span_events(spans)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    // While there is only one subscriber, a call site that another test reaches first counts as unwanted for all
+    // of them, this one included.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    tracing::subscriber::with_default(subscriber, || work(log))
+}
+
+/// Which metrics were recorded: kind, and values by label. Which were described.
+#[derive(Debug, Default)]
+pub(crate) struct Notebook {
+    pub(crate) recorded: Mutex<BTreeMap<String, Recorded>>,
+    pub(crate) described: Mutex<BTreeSet<String>>,
+}
+
+type Recorded = (&'static str, BTreeMap<String, BTreeSet<String>>);
+
+impl Notebook {
+    fn note(&self, kind: &'static str, key: &Key) {
+        let mut recorded = self.recorded.lock().unwrap();
+        let (_, labels) =
+            recorded.entry(key.name().to_owned()).or_insert_with(|| (kind, BTreeMap::new()));
+        for label in key.labels() {
+            labels.entry(label.key().to_owned()).or_default().insert(label.value().to_owned());
+        }
+    }
+
+    fn describe(&self, name: &KeyName) {
+        self.described.lock().unwrap().insert(name.as_str().to_owned());
+    }
+}
+
+impl Recorder for Notebook {
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.describe(&name);
+    }
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        self.note("counter", key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        self.note("gauge", key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        self.note("histogram", key);
+        Histogram::noop()
+    }
+}
