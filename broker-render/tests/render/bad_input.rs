@@ -19,95 +19,88 @@ fn compare<T>(cases: Vec<(Result<T, Error>, &str)>) {
     }
 }
 
-fn xrd(change: impl FnOnce(&mut Value)) -> Result<Xrd, Error> {
-    let mut document = xrd_document(&json!({"type": "object"}));
-    change(&mut document);
+fn parsed(document: &Value) -> Result<Xrd, Error> {
     Xrd::parse(document.to_string().as_bytes())
-}
-
-fn xrd_schema(schema: &Value) -> Result<Xrd, Error> {
-    Xrd::parse(xrd_document(schema).to_string().as_bytes())
 }
 
 #[test]
 fn xrds() {
+    let apis = "use apiextensions.crossplane.io/v2 or apiextensions.crossplane.io/v1";
+    let unserved = ".spec.versions: has no served version; set served on one";
+    let cases = [
+        ("/kind", json!("Composition"), ".kind: is another kind; use CompositeResourceDefinition"),
+        (
+            "/apiVersion",
+            json!("example.org/v1"),
+            &format!(".apiVersion: is \"example.org/v1\"; {apis}"),
+        ),
+        (
+            "/apiVersion",
+            json!("apiextensions.crossplane.io/v3"),
+            &format!(".apiVersion: is \"apiextensions.crossplane.io/v3\"; {apis}"),
+        ),
+        ("/metadata", json!({}), ".metadata.name: is missing; use a non-empty string"),
+        (
+            "/metadata/name",
+            json!("machine.example.org"),
+            ".metadata.name: is \"machine.example.org\"; use <plural>.<group>: machines.example.org",
+        ),
+        ("/spec", json!(3), ".spec: is a number; use an object"),
+        ("/spec/group", json!(""), ".spec.group: is empty; use a non-empty string"),
+        (
+            "/spec/group",
+            json!("Example.org"),
+            ".spec.group: is \"Example.org\"; use a DNS subdomain such as example.org",
+        ),
+        (
+            "/spec/names/plural",
+            json!("Machines"),
+            ".spec.names.plural: is \"Machines\"; use a lower-case DNS label",
+        ),
+        (
+            "/spec/names/kind",
+            json!("machine"),
+            ".spec.names.kind: is \"machine\"; use up to 63 letters and digits, a capital first",
+        ),
+        ("/spec/names/kind", json!(null), ".spec.names.kind: is null; use a string"),
+        (
+            "/spec/scope",
+            json!("LegacyCluster"),
+            ".spec.scope: is \"LegacyCluster\"; use Namespaced or Cluster",
+        ),
+        ("/spec/versions", json!([]), unserved),
+        ("/spec/versions/0/served", json!(false), unserved),
+        (
+            "/spec/versions/0/served",
+            json!("yes"),
+            ".spec.versions[0].served: is a string; use true or false",
+        ),
+        (
+            "/spec/versions/0/name",
+            json!("V 1"),
+            ".spec.versions[0].name: is \"V 1\"; use a lower-case DNS label such as v1",
+        ),
+        (
+            "/spec/versions/0/schema",
+            json!({}),
+            ".spec.versions[0].schema.openAPIV3Schema: is missing; use an object",
+        ),
+    ];
+    for (field, value, expected) in cases {
+        let mut document = xrd_document(&json!({"type": "object"}));
+        document["spec"]["scope"] = json!("Namespaced");
+        *document.pointer_mut(field).unwrap() = value;
+        compare(vec![(parsed(&document), format!("xrd{expected}").as_str())]);
+    }
+    let mut legacy = xrd_document(&json!({"type": "object"}));
+    legacy["apiVersion"] = json!("apiextensions.crossplane.io/v1");
+    legacy["spec"]["scope"] = json!("Galaxy");
     compare(vec![
         (Xrd::parse(b"[]"), "xrd: is an array; use an object"),
         (Xrd::parse(b"just text"), "xrd: is a string; use an object"),
         (
-            xrd(|xrd| xrd["apiVersion"] = json!("example.org/v1")),
-            "xrd.apiVersion: is \"example.org/v1\"; use apiextensions.crossplane.io/v2 or \
-             apiextensions.crossplane.io/v1",
-        ),
-        (
-            xrd(|xrd| xrd["apiVersion"] = json!("apiextensions.crossplane.io/v3")),
-            "xrd.apiVersion: is \"apiextensions.crossplane.io/v3\"; use \
-             apiextensions.crossplane.io/v2 or apiextensions.crossplane.io/v1",
-        ),
-        (
-            xrd(|xrd| xrd["kind"] = json!("Composition")),
-            "xrd.kind: is another kind; use CompositeResourceDefinition",
-        ),
-        (
-            xrd(|xrd| xrd["metadata"] = json!({})),
-            "xrd.metadata.name: is missing; use a non-empty string",
-        ),
-        (
-            xrd(|xrd| xrd["metadata"]["name"] = json!("machine.example.org")),
-            "xrd.metadata.name: is \"machine.example.org\"; use <plural>.<group>: \
-             machines.example.org",
-        ),
-        (xrd(|xrd| xrd["spec"] = json!(3)), "xrd.spec: is a number; use an object"),
-        (
-            xrd(|xrd| xrd["spec"]["group"] = json!("")),
-            "xrd.spec.group: is empty; use a non-empty string",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["group"] = json!("Example.org")),
-            "xrd.spec.group: is \"Example.org\"; use a DNS subdomain such as example.org",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["names"]["plural"] = json!("Machines")),
-            "xrd.spec.names.plural: is \"Machines\"; use a lower-case DNS label",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["names"]["kind"] = json!("machine")),
-            "xrd.spec.names.kind: is \"machine\"; use up to 63 letters and digits, a capital first",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["names"]["kind"] = json!(null)),
-            "xrd.spec.names.kind: is null; use a string",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["scope"] = json!("LegacyCluster")),
-            "xrd.spec.scope: is \"LegacyCluster\"; use Namespaced or Cluster",
-        ),
-        (
-            xrd(|xrd| {
-                xrd["apiVersion"] = json!("apiextensions.crossplane.io/v1");
-                xrd["spec"]["scope"] = json!("Galaxy");
-            }),
+            parsed(&legacy),
             "xrd.spec.scope: is \"Galaxy\"; use Namespaced, Cluster or LegacyCluster",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["versions"] = json!([])),
-            "xrd.spec.versions: has no served version; set served on one",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["versions"][0]["served"] = json!(false)),
-            "xrd.spec.versions: has no served version; set served on one",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["versions"][0]["served"] = json!("yes")),
-            "xrd.spec.versions[0].served: is a string; use true or false",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["versions"][0]["name"] = json!("V 1")),
-            "xrd.spec.versions[0].name: is \"V 1\"; use a lower-case DNS label such as v1",
-        ),
-        (
-            xrd(|xrd| xrd["spec"]["versions"][0]["schema"] = json!({})),
-            "xrd.spec.versions[0].schema.openAPIV3Schema: is missing; use an object",
         ),
     ]);
 }
@@ -139,13 +132,13 @@ fn schemas_of_xrds() {
         ),
     ];
     for (properties, expected) in cases {
-        let result = xrd_schema(&json!({"type": "object", "properties": properties}));
+        let result = parsed(&xrd_document(&json!({"type": "object", "properties": properties})));
         compare(vec![(result, format!("{AT}{expected}").as_str())]);
     }
     let many: serde_json::Map<_, _> =
         (0..257).map(|n| (format!("p{n:03}"), json!({"pattern": "a"}))).collect();
     compare(vec![(
-        xrd_schema(&json!({"properties": many})),
+        parsed(&xrd_document(&json!({"properties": many}))),
         format!("{AT}.p256.pattern: is one pattern too many; use at most 256").as_str(),
     )]);
 }
@@ -156,6 +149,46 @@ fn schema(value: &Value) -> Result<ParameterSchema, Error> {
 
 #[test]
 fn compact_parameter_schemas() {
+    const AT: &str = "parameterSchema.parameters[0]";
+    let cases = [
+        (json!({"type": "string"}), ".name: is missing; use a non-empty string"),
+        (
+            json!({"name": "1st", "type": "string"}),
+            ".name: \"1st\" cannot be a parameter name; use up to 63 letters, digits, _ and -, not \
+             beginning with a digit or -",
+        ),
+        (
+            json!({"name": "helmValues", "type": "object"}),
+            ".name: helmValues is reserved for the broker; use another name",
+        ),
+        (
+            json!({"name": "a", "type": "text"}),
+            ".type: is \"text\"; use string, integer, number, boolean, object or array",
+        ),
+        (
+            json!({"name": "a", "type": "boolean", "pattern": "a"}),
+            ".pattern: is no keyword for boolean; use name, type, required, description, default, \
+             enum, secret",
+        ),
+        (
+            json!({"name": "a", "type": "string", "requried": true}),
+            ".requried: is no keyword for string; use name, type, required, description, default, \
+             enum, secret, pattern, minLength, maxLength",
+        ),
+        (
+            json!({"name": "a", "type": "string", "required": "yes"}),
+            ".required: is a string; use true or false",
+        ),
+        (
+            json!({"name": "a", "type": "string", "secret": true, "default": "x"}),
+            ".default: is no keyword for a secret; use name, type, required, description, secret",
+        ),
+    ];
+    for (parameter, expected) in cases {
+        let result = schema(&json!({"parameters": [parameter]}));
+        compare(vec![(result, format!("{AT}{expected}").as_str())]);
+    }
+    let a = json!({"name": "a", "type": "string"});
     compare(vec![
         (schema(&json!([])), "parameterSchema: is an array; use an object"),
         (
@@ -167,50 +200,8 @@ fn compact_parameter_schemas() {
             "parameterSchema: \"type\" stands beside parameters; use one form, not both",
         ),
         (
-            schema(&json!({"parameters": [{"type": "string"}]})),
-            "parameterSchema.parameters[0].name: is missing; use a non-empty string",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "1st", "type": "string"}]})),
-            "parameterSchema.parameters[0].name: \"1st\" cannot be a parameter name; use up to 63 \
-             letters, digits, _ and -, not beginning with a digit or -",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "helmValues", "type": "object"}]})),
-            "parameterSchema.parameters[0].name: helmValues is reserved for the broker; use \
-             another name",
-        ),
-        (
-            schema(
-                &json!({"parameters": [{"name": "a", "type": "string"}, {"name": "a", "type": "string"}]}),
-            ),
+            schema(&json!({"parameters": [a, a]})),
             "parameterSchema.parameters[1].name: \"a\" is declared twice",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "a", "type": "text"}]})),
-            "parameterSchema.parameters[0].type: is \"text\"; use string, integer, number, \
-             boolean, object or array",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "a", "type": "boolean", "pattern": "a"}]})),
-            "parameterSchema.parameters[0].pattern: is no keyword for boolean; use name, type, \
-             required, description, default, enum, secret",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "a", "type": "string", "requried": true}]})),
-            "parameterSchema.parameters[0].requried: is no keyword for string; use name, type, \
-             required, description, default, enum, secret, pattern, minLength, maxLength",
-        ),
-        (
-            schema(&json!({"parameters": [{"name": "a", "type": "string", "required": "yes"}]})),
-            "parameterSchema.parameters[0].required: is a string; use true or false",
-        ),
-        (
-            schema(
-                &json!({"parameters": [{"name": "a", "type": "string", "secret": true, "default": "x"}]}),
-            ),
-            "parameterSchema.parameters[0].default: is no keyword for a secret; use name, type, \
-             required, description, secret",
         ),
         (
             schema(&json!({"parameters": [{"name": "a", "type": "integer", "default": "x"}]})),
@@ -243,32 +234,14 @@ fn full_parameter_schemas() {
              broker; use another name",
         ),
         (
-            schema(
-                &json!({"type": "object", "properties": {"a": {"$ref": "https://example.org/a"}}}),
-            ),
-            "parameterSchema.properties.a[\"$ref\"]: is \"https://example.org/a\"; use \
-             #/$defs/<name> or #/definitions/<name>",
-        ),
-        (
             schema(&json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}}})),
             "parameterSchema: is no usable schema: a $ref leads nowhere",
-        ),
-        (
-            schema(&json!({"type": "object", "$id": "https://example.org/a"})),
-            "parameterSchema[\"$id\"]: gives the schema another name; leave it out",
         ),
         (
             schema(
                 &json!({"type": "object", "properties": {"a": {"secret": true, "enum": ["x"]}}}),
             ),
             "parameterSchema.properties.a.enum: would need to see a secret; leave it out",
-        ),
-        (
-            schema(
-                &json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"secret": true}}}}}),
-            ),
-            "parameterSchema.properties.a.properties.b.secret: marks what is not a parameter \
-             itself; only a whole parameter is secret",
         ),
         (
             schema(&json!({"type": "object", "properties": {"a": {"secret": "yes"}}})),
@@ -333,16 +306,6 @@ fn parameter_values() {
         let expected = format!("parameter values are invalid: {problems}");
         compare(vec![(schema.validate(text), expected.as_str())]);
     }
-}
-
-#[test]
-fn a_refusal_names_so_many_problems_and_counts_the_rest() {
-    let parameters: Vec<_> = (0..40)
-        .map(|n| json!({"name": format!("p{n:02}"), "type": "string", "required": true}))
-        .collect();
-    let schema = schema(&json!({"parameters": parameters})).unwrap();
-    let message = schema.validate("{}").unwrap_err().to_string();
-    assert!(message.ends_with("p31: is required; and 8 more"), "{message}");
 }
 
 #[test]

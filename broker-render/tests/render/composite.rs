@@ -112,22 +112,6 @@ fn arming_names_the_token_and_drops_pause_and_epoch() {
 }
 
 #[test]
-fn helm_values_hold_the_three_that_a_release_needs() {
-    let given = Given::node(InjectionStrategy::HelmValues);
-    let rendered = xr(&given.input()).unwrap();
-    let injected = Injected::token("token");
-    let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
-    assert_eq!(
-        value(&sealed.expose_for_apply())["spec"]["parameters"]["helmValues"],
-        json!({
-            "bootstrapToken": "token",
-            "apiUrl": "https://api.plexsphere.example",
-            "plexdImage": "plexsphere/plexd:stable",
-        })
-    );
-}
-
-#[test]
 fn every_apply_is_conditional() {
     let given = Given::node(InjectionStrategy::HelmValues);
     let rendered = xr(&given.input()).unwrap();

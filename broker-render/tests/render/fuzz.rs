@@ -6,6 +6,10 @@
 
 use broker_render::catalog::{self, Files};
 use broker_render::{ParameterSchema, Xrd};
+use serde_json::{Value, json};
+
+use crate::catalog::{Draft, xrd_spec};
+use crate::support::{data, read_yaml, write_yaml, xrd_document};
 
 /// How many inputs each kind of document gets: fewer where the reader is slow without optimisation.
 const XRDS_IN_YAML: usize = 30_000;
@@ -15,46 +19,6 @@ const METADATA_FILES: usize = 40_000;
 const COMPOSITIONS: usize = 10_000;
 const _: () =
     assert!(XRDS_IN_YAML + XRDS_IN_JSON + SCHEMAS + METADATA_FILES + COMPOSITIONS >= 200_000);
-
-const XRD_YAML: &str = "apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: machines.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: Machine, plural: machines}
-  versions:
-  - name: v1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            required: [parameters]
-            oneOf: [{required: [userData]}, {required: [other]}]
-            properties:
-              userData: &text {type: string}
-              other: *text
-              parameters:
-                type: object
-                properties:
-                  size: {type: string, enum: [small, large], default: small}
-                  name: {type: string, pattern: '^[a-z\\d]+$', maxLength: 63}
-                  count: {type: integer, minimum: 1, format: int32}
-                  tags: {type: object, additionalProperties: {type: string}}
-                  zones: {type: array, items: {type: string}, x-kubernetes-list-type: set}
-";
-
-const XRD_JSON: &str = r#"{"apiVersion":"apiextensions.crossplane.io/v1","kind":"CompositeResourceDefinition",
-"metadata":{"name":"machines.example.org"},"spec":{"group":"example.org","names":{"kind":"Machine",
-"plural":"machines"},"versions":[{"name":"v1","served":true,"referenceable":true,"schema":
-{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":
-{"a":{"type":"number","maximum":1.5},"b":{"x-kubernetes-int-or-string":true},"userData":
-{"type":"string"},"cloudTags":{"type":"object","additionalProperties":{"type":"string"}},"parameters":
-{"type":"object","properties":{"size":{"type":"string"}}}}}}}}}]}}"#;
 
 const COMPACT: &str = r#"{"parameters":[{"name":"size","type":"string","enum":["small","large"],
 "default":"small"},{"name":"count","type":"integer","minimum":1,"required":true},{"name":"net",
@@ -66,34 +30,12 @@ const FULL: &str = r##"{"type":"object","required":["size"],"additionalPropertie
 "count":{"type":"integer","default":3},"any":{"anyOf":[{"type":"null"},{"type":"array","items":
 {"$ref":"#/$defs/size"}}]},"password":{"secret":true}}}"##;
 
-const METADATA: &str = r#"{"slug":"vm","displayName":"VM","description":"A machine","version":"v1",
-"providerKinds":["hcloud"],"injectionStrategy":"cloud-init-user-data","meshRole":"node",
-"composedKinds":[{"apiVersion":"nop.crossplane.io/v1","kind":"NopResource"}],"parameterSchema":
-{"parameters":[{"name":"size","type":"string"}]}}"#;
-
-const COMPOSITION_JSON: &str = r#"{"apiVersion":"apiextensions.crossplane.io/v1","kind":"Composition",
-"metadata":{"name":"vm"},"spec":{"compositeTypeRef":{"apiVersion":"example.org/v1","kind":"Machine"},
-"pipeline":[{"step":"a","functionRef":{"name":"function-go-templating"}}]}}"#;
-
-const COMPOSITION: &str = "apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: vm}
-spec:
-  compositeTypeRef: {apiVersion: example.org/v1, kind: Machine}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
-      - name: a
-        base: {apiVersion: nop.crossplane.io/v1, kind: NopResource}
-        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.userData, toFieldPath: spec.x}]
-  - step: ready
-    functionRef: {name: function-auto-ready}
-";
+/// XRDs with every schema that the pairs have, written by one of the two writers.
+fn xrds(write: impl Fn(&Value) -> String) -> Vec<String> {
+    let pairs = read_yaml(&std::fs::read_to_string(data("schema_pairs.yaml")).unwrap());
+    let pairs = pairs.as_array().unwrap().iter();
+    pairs.map(|pair| write(&xrd_document(&pair["schema"]))).collect()
+}
 
 /// Pieces that mean something to one of the readers.
 const PIECES: [&str; 36] = [
@@ -156,7 +98,7 @@ impl Random {
     }
 }
 
-fn mutate(random: &mut Random, seeds: &[&str]) -> Vec<u8> {
+fn mutate(random: &mut Random, seeds: &[String]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].as_bytes().to_vec();
     if random.below(20) == 0 {
         // Noise, now and then.
@@ -195,7 +137,7 @@ fn mutate(random: &mut Random, seeds: &[&str]) -> Vec<u8> {
 }
 
 /// Runs a parser on mutations of its seeds.
-fn fuzz(rounds: usize, seeds: &[&str], parse: impl Fn(&[u8]) -> Result<(), String>) {
+fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), String>) {
     let mut random = Random(0x0198_a8e2_5d9f_7c31 ^ rounds as u64);
     let mut accepted = 0;
     for _ in 0..rounds {
@@ -216,17 +158,20 @@ fn fuzz(rounds: usize, seeds: &[&str], parse: impl Fn(&[u8]) -> Result<(), Strin
 
 #[test]
 fn xrds_in_yaml() {
-    fuzz(XRDS_IN_YAML, &[XRD_YAML], |bytes| {
+    let mut seeds = xrds(write_yaml);
+    let text = write_yaml(&xrd_document(&json!({"type": "object"})));
+    seeds.push(format!("a: &a {{type: string}}\nb: *a\nc: {{<<: *a}}\n{text}"));
+    fuzz(XRDS_IN_YAML, &seeds, |bytes| {
         Xrd::parse(bytes).map(drop).map_err(|error| error.to_string())
     });
 }
 
 #[test]
 fn xrds_in_json() {
-    fuzz(XRDS_IN_JSON, &[XRD_JSON], |bytes| {
+    fuzz(XRDS_IN_JSON, &xrds(Value::to_string), |bytes| {
         let xrd = Xrd::parse(bytes).map_err(|error| error.to_string())?;
         // What was accepted has to be usable.
-        drop(xrd.check(&serde_json::json!({"a": 3, "b": "x", "c": [null]})));
+        drop(xrd.check(&json!({"a": 3, "b": "x", "c": [null]})));
         Ok(())
     });
 }
@@ -235,7 +180,7 @@ fn xrds_in_json() {
 fn parameter_schemas() {
     let values =
         [r#"{"size":"small","count":2}"#, r#"{"net":{"cidr":"1"},"any":[1],"password":"x"}"#];
-    fuzz(SCHEMAS, &[COMPACT, FULL], |bytes| {
+    fuzz(SCHEMAS, &[COMPACT, FULL].map(str::to_owned), |bytes| {
         let schema = ParameterSchema::parse(bytes).map_err(|error| error.to_string())?;
         for values in values {
             drop(schema.validate(values));
@@ -246,17 +191,27 @@ fn parameter_schemas() {
 
 #[test]
 fn metadata() {
-    fuzz(METADATA_FILES, &[METADATA], |bytes| check(bytes, COMPOSITION_JSON.as_bytes()));
+    let mut draft = Draft::new();
+    *xrd_spec(&mut draft) = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    draft.metadata["parameterSchema"] = json!({"parameters": [{"name": "size", "type": "string"}]});
+    draft.metadata["composedKinds"] = json!([{"apiVersion": "v1", "kind": "Pod"}]);
+    draft.metadata["description"] = json!("a machine that enrols ".repeat(6));
+    fuzz(METADATA_FILES, &[draft.metadata.to_string()], |bytes| {
+        check(&draft, bytes, draft.composition.to_string().as_bytes())
+    });
 }
 
 #[test]
 fn compositions() {
-    fuzz(COMPOSITIONS, &[COMPOSITION, COMPOSITION_JSON], |bytes| check(METADATA.as_bytes(), bytes));
+    let draft = Draft::new();
+    let seeds = [draft.composition.to_string(), write_yaml(&draft.composition)];
+    fuzz(COMPOSITIONS, &seeds, |bytes| check(&draft, draft.metadata.to_string().as_bytes(), bytes));
 }
 
 /// A catalog's check, with files that are read fast for those that are not tried.
-fn check(metadata: &[u8], composition: &[u8]) -> Result<(), String> {
-    let files = Files { metadata, xrd: XRD_JSON.as_bytes(), composition };
+fn check(draft: &Draft, metadata: &[u8], composition: &[u8]) -> Result<(), String> {
+    let xrd = draft.xrd.to_string();
+    let files = Files { metadata, xrd: xrd.as_bytes(), composition };
     let (blueprint, problems) = catalog::check("vm", files);
     let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
     blueprint.map(drop).ok_or_else(|| lines.join("; "))

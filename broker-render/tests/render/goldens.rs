@@ -13,7 +13,7 @@ use broker_render::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Injected, composition, data, identity, labels, read_yaml, write_yaml};
+use crate::support::{self, Injected, composition, data, identity, labels, read_yaml, write_yaml};
 
 #[test]
 fn every_strategy_in_every_scope() {
@@ -134,29 +134,20 @@ fn xrd_document(name: &str, scope: Scope) -> Value {
         }},
         "providerSecret": {"type": "object", "properties": {"bootstrapToken": string}},
     });
-    json!({
-        "apiVersion": format!("apiextensions.crossplane.io/{api}"),
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": format!("machines.{group}")},
-        "spec": {
-            "group": group,
-            "scope": scope.as_str(),
-            "names": {"kind": "Machine", "plural": "machines"},
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
-                    "type": "object",
-                    "properties": {
-                        "parameters": {"type": "object", "properties": parameters},
-                        "userData": string,
-                        "cloudTags": {"type": "object", "additionalProperties": string},
-                    },
-                }}}},
-            }],
+    let mut xrd = support::xrd_document(&json!({
+        "type": "object",
+        "properties": {
+            "parameters": {"type": "object", "properties": parameters},
+            "userData": string,
+            "cloudTags": {"type": "object", "additionalProperties": string},
         },
-    })
+    }));
+    xrd["apiVersion"] = json!(format!("apiextensions.crossplane.io/{api}"));
+    xrd["metadata"]["name"] = json!(format!("machines.{group}"));
+    xrd["spec"]["group"] = json!(group);
+    xrd["spec"]["scope"] = json!(scope.as_str());
+    xrd["spec"]["versions"][0]["name"] = json!("v1alpha1");
+    xrd
 }
 
 fn insist_on_site(xrd: &mut Value, strategy: InjectionStrategy) {

@@ -142,7 +142,8 @@ fn a_refused_value_is_never_repeated() {
     assert!(!shown(&error).contains(CANARY), "{error}");
     let broken = format!("{{\"a\": \"{CANARY}\" \"b\"}}");
     let twice = format!("{{\"{CANARY}\": 1, \"{CANARY}\": 2}}");
-    for text in [broken, twice] {
+    let below = format!(r#"{{"a":[{{"{CANARY}":{{}},"{CANARY}":2}}]}}"#);
+    for text in [broken, twice, below] {
         let error = schema.validate(&text).unwrap_err();
         assert!(!shown(&error).contains(CANARY), "{error}");
     }
