@@ -4,7 +4,6 @@ mod boot;
 mod canary;
 mod constraints;
 mod faults;
-mod hammer;
 mod migrations;
 pub(crate) mod neighbours;
 mod plans;
