@@ -1,9 +1,8 @@
 //! The Postgres adapters on a real server.
 
-mod boot;
 mod canary;
 mod constraints;
-mod faults;
+pub(crate) mod faults;
 mod migrations;
 pub(crate) mod neighbours;
 mod plans;

@@ -14,7 +14,7 @@ use broker_tests::until;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
 
-use super::scene::{HOUR, sqlstate};
+use super::{HOUR, sqlstate};
 use crate::servers::pg::store::world::World;
 
 /// A stored resource, held by a worker.
@@ -64,6 +64,20 @@ impl OtherWriter {
         sqlx::query(update).bind(id.as_uuid()).execute(&mut self.0).await.unwrap();
         self.0.execute("COMMIT").await.unwrap();
     }
+
+    /// Deletes the resource once the other one, which comes after it, waits.
+    async fn goes_first<T>(
+        self,
+        world: &World,
+        id: ProvisionedResourceId,
+        other: impl Future<Output = T>,
+    ) -> T {
+        let deletes = async {
+            somebody_waits(world.pool()).await;
+            self.deletes(id).await;
+        };
+        tokio::join!(other, deletes).0
+    }
 }
 
 #[tokio::test]
@@ -74,10 +88,7 @@ async fn a_guarded_write_and_an_update_by_hand_never_deadlock() {
     let change = row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap();
     let by = attribution();
     let write = Write::by_worker(&change, lease.epoch, &by);
-    let (written, ()) = tokio::join!(world.store.write(WriteKind::Phase, &write), async {
-        somebody_waits(world.pool()).await;
-        other.deletes(id).await;
-    });
+    let written = other.goes_first(&world, id, world.store.write(WriteKind::Phase, &write)).await;
     assert_eq!(written.unwrap(), Written::Stale, "it waited, and sees what the other left");
 }
 
@@ -86,10 +97,8 @@ async fn a_release_and_an_update_by_hand_never_deadlock() {
     let (world, id, lease) = held().await;
     let other = OtherWriter::with_the_row(&world, id).await;
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
-    let (released, ()) = tokio::join!(world.store.release(&lease, Version::FIRST, &later), async {
-        somebody_waits(world.pool()).await;
-        other.deletes(id).await;
-    });
+    let released =
+        other.goes_first(&world, id, world.store.release(&lease, Version::FIRST, &later)).await;
     assert_eq!(released.unwrap(), Released::Done);
     let entry = world.store.entry(id).await.unwrap().unwrap();
     assert!(entry.due_at.unwrap() <= entry.now, "the deletion is not put off: {entry:?}");
@@ -100,10 +109,7 @@ async fn a_pause_and_an_update_by_hand_never_deadlock() {
     let (world, id, _) = held().await;
     let other = OtherWriter::with_the_row(&world, id).await;
     let by = attribution();
-    let (paused, ()) = tokio::join!(world.store.set_paused(id, true, &by), async {
-        somebody_waits(world.pool()).await;
-        other.deletes(id).await;
-    });
+    let paused = other.goes_first(&world, id, world.store.set_paused(id, true, &by)).await;
     assert!(paused.unwrap());
     let last = world.store.history(id).await.unwrap().pop().unwrap();
     assert_eq!(last.entry.new_phase, Some(Phase::Deregistering));
@@ -204,10 +210,7 @@ async fn a_stricter_isolation_level_loses_nothing_but_races() {
     let change = row.advance(Phase::Provisioning, stamp(9, 9)).unwrap().unwrap();
     let by = attribution();
     let write = Write::by_worker(&change, lease.epoch, &by);
-    let (written, ()) = tokio::join!(strict.write(WriteKind::Phase, &write), async {
-        somebody_waits(world.pool()).await;
-        other.deletes(id).await;
-    });
+    let written = other.goes_first(&world, id, strict.write(WriteKind::Phase, &write)).await;
     let error = written.unwrap_err();
     assert_eq!((error.class(), sqlstate(&error)), (FailureClass::Transient, Some("40001")));
     assert_eq!(strict.write(WriteKind::Phase, &write).await.unwrap(), Written::Stale);

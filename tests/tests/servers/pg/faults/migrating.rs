@@ -10,7 +10,7 @@ use broker_tests::proxy::Request;
 use broker_tests::{PgProxy, TestDatabase, TestPostgres};
 use sqlx::PgPool;
 
-use super::scene::sqlstate;
+use super::sqlstate;
 use crate::servers::pg::migrations::dump::dump;
 
 async fn with_neighbours() -> TestDatabase {

@@ -65,7 +65,7 @@ impl World {
     }
 
     /// A new token, under ordinal and epoch 1.
-    pub(super) async fn issue(
+    pub(crate) async fn issue(
         &self,
         resource: ProvisionedResourceId,
     ) -> Result<IssuedToken, PortError> {

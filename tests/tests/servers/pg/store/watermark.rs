@@ -75,22 +75,6 @@ async fn what_commits_late_and_out_of_order_is_not_missed() {
     assert!(reads > 1, "the reader did not read beside the writers");
 }
 
-#[tokio::test]
-async fn an_open_transaction_holds_the_watermark_back_and_a_closed_one_lets_it_go() {
-    let world = World::alone().await;
-    world.know(&resource().declaration()).await.unwrap();
-    let watermark =
-        || async { world.store.list(&ListQuery::new(rows(1))).await.unwrap().watermark };
-    let mut host = world.pool().begin().await.unwrap();
-    let builder = resource();
-    assert_eq!(create_in(&mut host, &builder.admitted()).await.unwrap(), Created::Stored);
-    let held = watermark().await;
-    host.commit().await.unwrap();
-    let stored = world.store.get_by_id(builder.id()).await.unwrap().unwrap();
-    assert!(held.at() <= stored.updated_at(), "{held:?} is after {}", stored.updated_at());
-    assert!(watermark().await.at() > stored.updated_at());
-}
-
 /// A reader whose role sees nothing of what other sessions do sees the same watermark.
 #[tokio::test]
 async fn a_role_without_rights_on_other_sessions_is_held_back_as_well() {
