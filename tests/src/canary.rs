@@ -32,13 +32,7 @@ impl Net {
 
     /// Everything that an error says, in every way.
     pub fn hear_error(&mut self, error: &dyn Error) {
-        let mut text = format!("{error} {error:?} {error:#?}");
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let _ = write!(text, " {cause} {cause:?}");
-            source = cause.source();
-        }
-        self.hear("an error", text);
+        self.hear("an error", everything(error));
     }
 
     /// What was heard at a place.
@@ -84,6 +78,18 @@ impl Net {
         let heard = self.heard.iter().map(|(place, text)| (place.as_str(), text.as_str()));
         heard.filter_map(|(place, text)| Some((place, text, search.find(text)?))).collect()
     }
+}
+
+/// Everything that an error says, in every way.
+#[must_use]
+pub fn everything(error: &dyn Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(text, " {cause} {cause:?}");
+        source = cause.source();
+    }
+    text
 }
 
 /// A secret as it is, and as JSON, JSON within JSON, Rust, hexadecimal digits and base64 would write it.

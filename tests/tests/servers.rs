@@ -6,6 +6,8 @@
 mod paths;
 
 mod servers {
+    mod log;
+
     mod processes;
 
     mod postgres;

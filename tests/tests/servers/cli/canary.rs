@@ -14,13 +14,10 @@ mod verbs;
 
 use std::collections::BTreeSet;
 
-use broker_tests::canary::{Net, base64};
+use broker_tests::canary::Net;
 use broker_tests::{is_nightly, until};
-use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use super::process::{Replica, Said};
+use super::process::Replica;
 use scene::{ROWS, Scene};
 
 /// Worlds, and machines in each of them.
@@ -122,62 +119,6 @@ async fn await_events(scene: &Scene) {
 
 /// Hears everything that is answered at a path, the head too.
 async fn hear_answer(scene: &mut Scene, replica: &Replica, path: &str) {
-    let serving = replica.logged("serving /livez, /readyz and /metrics").await;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: broker\r\nconnection: close\r\n\r\n");
-    let answer = exchange(serving["address"].as_str().unwrap(), &request).await;
+    let answer = replica.answer(path).await;
     scene.net.hear(format!("the answer of {path}"), answer);
-}
-
-/// Sends something and reads what comes until the connection ends.
-async fn exchange(address: &str, request: &str) -> String {
-    let mut connection = TcpStream::connect(address).await.unwrap();
-    connection.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.unwrap();
-    answer
-}
-
-/// A net that catches nothing proves nothing. Whoever gives a secret away spells it in a way of his own.
-#[tokio::test]
-async fn a_leak_of_a_process_is_found_wherever_it_is_planted() {
-    let mut scene = Scene::set(u64::MAX).await;
-    let secret = scene.secrets.odd();
-    let said = Said {
-        code: Some(1),
-        out: format!("{:?}", Some(&secret)),
-        err: format!("error[leak]: {}", base64(format!("ab{secret}"))),
-    };
-    scene.hear_command("get", &said);
-    scene.hear_log(vec![json!({"message": json!({"token": secret}).to_string()}).to_string()]);
-    let body = base64(format!("a{secret}"));
-    let length = body.len();
-    let head =
-        format!("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}");
-    exchange(&scene.receiver.address, &format!("{head}\r\n\r\n{body}")).await;
-    // A text in one table, and bytes in another.
-    sqlx::query(
-        "INSERT INTO plexsphere.provisioned_resource_audit (action, actor, correlation_id, event_data)
-        VALUES ('abandoned', 'user:leak', 'leak', $1)",
-    )
-    .bind(json!({"note": secret}).to_string())
-    .execute(scene.world.pool())
-    .await
-    .unwrap();
-    sqlx::query("UPDATE plexsphere.blueprint_versions SET composition = $1")
-        .bind(secret.as_bytes())
-        .execute(scene.world.pool())
-        .await
-        .unwrap();
-
-    let net = scene.end().await;
-    assert!(net.secrets.contains(&secret));
-    let everywhere = [
-        "an event",
-        "the errors of get",
-        "the log",
-        "the output of get",
-        "the rows of plexsphere.blueprint_versions",
-        "the rows of plexsphere.provisioned_resource_audit",
-    ];
-    assert_eq!(net.found(), everywhere);
 }

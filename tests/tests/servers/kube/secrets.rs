@@ -1,61 +1,18 @@
 //! A canary token is provoked into every answer that could repeat it, and shows up nowhere: in no error, no
 //! source of one, no log line down to the finest, and no event.
 
-use std::fmt::Write as _;
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use broker_kube::Cause;
-use broker_ports::{Applied, Cluster, PortError};
+use broker_ports::{Applied, Cluster};
+use broker_tests::canary::everything;
 use broker_tests::cluster::say;
 use broker_tests::proxy::HttpAnswer;
 use broker_tests::rights::BrokerIdentity;
 use http::StatusCode;
 use serde_json::json;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::adapter::uncached;
 use super::fixture::{CANARY, COUNTING, Fixture, MACHINE, PICKY, Subject, claimed};
-
-/// Whatever is logged while it stands.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-/// Everything that an error says, in every way.
-fn everything(error: &PortError) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        write!(text, " {cause} {cause:?}").unwrap();
-        source = cause.source();
-    }
-    text
-}
+use crate::servers::log::Log;
 
 #[track_caller]
 fn assert_clean(what: &str, text: &str) {
@@ -65,15 +22,7 @@ fn assert_clean(what: &str, text: &str) {
 
 #[tokio::test]
 async fn no_refusal_repeats_a_token() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(log.clone())
-        .finish();
-    // While there is only one subscriber, a call site that another test reaches first counts as unwanted
-    // for all of them, ours included.
-    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::start();
     let (fixture, proxy) = Fixture::proxied().await;
 
     let mut tried = Vec::new();

@@ -1,67 +1,17 @@
 //! Where a plaintext could end up, and how each place is read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::{Arc, Mutex};
 
 use broker_pg::migrate;
 use broker_tests::canary::{Search, in_digits, rows, spellings};
 use broker_tests::{DedicatedPostgres, TestDatabase, TestPostgres};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
-
-use crate::servers::pg::store::world::World;
-
-/// Whatever is logged by this thread while it stands.
-#[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    /// Begins to log everything, until the guard is dropped.
-    pub(super) fn start() -> (Self, (DefaultGuard, tracing::Dispatch)) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_span_events(tracing_subscriber::fmt::format::FmtSpan::NEW)
-            .with_ansi(false)
-            .with_writer(log.clone())
-            .finish();
-        // While there is only one subscriber, a call site that another test reaches first counts as unwanted
-        // for all of them, ours included.
-        let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
-        (log, (tracing::subscriber::set_default(subscriber), second))
-    }
-
-    pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
 
 /// A server of its own, which logs every statement of the adapters with its values, and keeps every change.
 pub(super) struct Places {
     server: DedicatedPostgres,
-    database: Arc<TestDatabase>,
+    database: TestDatabase,
     /// The file of the write-ahead log in which everything happens.
     segment: String,
 }
@@ -75,7 +25,7 @@ impl Places {
         admin.close().await.unwrap();
         server.server().restart().await;
 
-        let database = Arc::new(server.database().await);
+        let database = server.database().await;
         let pool = PgPool::connect_with(database.options()).await.unwrap();
         migrate::reference_up(&pool).await.unwrap();
         migrate::up(&pool).await.unwrap();
@@ -94,11 +44,6 @@ impl Places {
     pub(super) fn adapters(&self) -> PgPool {
         let options = self.database.options().options([("log_statement", "all")]);
         PgPoolOptions::new().max_connections(5).connect_lazy_with(options)
-    }
-
-    /// For what the adapters' neighbours write, which is not logged either.
-    pub(super) fn world(&self) -> World {
-        World::over(Arc::clone(&self.database))
     }
 
     /// Everything that stands in every place.
