@@ -9,11 +9,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use broker_app::Service;
-use broker_domain::{OnFailure, Phase, RequestId};
-use broker_pg::create_in;
-use broker_ports::Created;
+use broker_domain::Phase;
 use broker_tests::real::RealWorld;
-use broker_tests::world::{NODE, operator};
+use broker_tests::world::NODE;
 use embed_axum::{Shop, routes};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -37,55 +35,6 @@ async fn stored(world: &RealWorld) -> (i64, i64, i64) {
     .fetch_one(world.pool())
     .await
     .unwrap()
-}
-
-#[tokio::test]
-async fn what_was_admitted_exists_with_the_hosts_commit_and_comes_up() {
-    let world = shop_world().await;
-    let admitted = world.service.admit(&operator(), &world.declaration(NODE)).await.unwrap();
-    assert_eq!(stored(&world).await, (0, 0, 0), "admission writes nothing");
-    let mut host = world.pool().begin().await.unwrap();
-    host.execute("INSERT INTO public.orders VALUES ('ann')").await.unwrap();
-    assert_eq!(create_in(&mut host, &admitted).await.unwrap(), Created::Stored);
-    assert_eq!(stored(&world).await, (0, 0, 0), "not before the commit");
-    host.commit().await.unwrap();
-    assert_eq!(stored(&world).await, (1, 1, 1));
-    let id = admitted.change().resource().id();
-    world.until(id, Phase::Ready).await;
-    world.assert_sound(id).await;
-}
-
-#[tokio::test]
-async fn nothing_is_left_of_what_the_host_rolls_back_and_it_can_be_admitted_again() {
-    let world = shop_world().await;
-    let declaration = world.declaration(NODE).with_request_id(RequestId::new("order-1").unwrap());
-    let admitted = world.service.admit(&operator(), &declaration).await.unwrap();
-    let mut host = world.pool().begin().await.unwrap();
-    assert_eq!(create_in(&mut host, &admitted).await.unwrap(), Created::Stored);
-    host.rollback().await.unwrap();
-    assert_eq!(stored(&world).await, (0, 0, 0));
-    world.declare(&declaration).await.unwrap();
-    assert_eq!(stored(&world).await, (0, 1, 1));
-}
-
-#[tokio::test]
-async fn no_refusal_ends_the_hosts_transaction() {
-    let world = shop_world().await;
-    let request = RequestId::new("order-1").unwrap();
-    let declaration = world.declaration(NODE).with_request_id(request);
-    let other = declaration.clone().on_failure(OnFailure::Rollback);
-    // All three were admitted before any of them was stored.
-    let first = world.service.admit(&operator(), &declaration).await.unwrap();
-    let equal = world.service.admit(&operator(), &declaration).await.unwrap();
-    let other = world.service.admit(&operator(), &other).await.unwrap();
-    let mut host = world.pool().begin().await.unwrap();
-    assert_eq!(create_in(&mut host, &first).await.unwrap(), Created::Stored);
-    let replayed = create_in(&mut host, &equal).await.unwrap();
-    assert!(matches!(replayed, Created::Replayed(_)), "{replayed:?}");
-    assert_eq!(create_in(&mut host, &other).await.unwrap(), Created::Conflict);
-    host.execute("INSERT INTO public.orders VALUES ('ann')").await.unwrap();
-    host.commit().await.unwrap();
-    assert_eq!(stored(&world).await, (1, 1, 1));
 }
 
 async fn ask(shop: &Shop, request: Request<Body>) -> (StatusCode, String) {

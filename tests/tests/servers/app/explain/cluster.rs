@@ -6,71 +6,21 @@ use broker_app::explain::{Party, Verdict};
 use broker_domain::Phase;
 use broker_render::namespace;
 use broker_tests::TestCluster;
-use broker_tests::proxy::{HttpAnswer, Request};
 use broker_tests::real::{Adapters, PATIENCE, RealWorld};
 use broker_tests::until;
 use broker_tests::world::{NODE, SIZED, operator};
-use http::StatusCode;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::super::between::Between;
 use super::{assert_goes_on, assert_told};
 
 /// Waits until something holds.
 async fn holds(what: &str, ask: impl AsyncFn() -> bool) {
     until(what, || async { ask().await.then_some(()) }).await;
-}
-
-#[tokio::test]
-async fn references_and_rights_that_are_gone_are_told() {
-    let world = RealWorld::new().await;
-    let declared = world.declare(&world.declaration(NODE)).await.unwrap();
-    let id = declared.id();
-    world.place(false).await;
-    let closed = world.explain(id).await;
-    assert_told(&closed, Verdict::NamespaceNotReady, Party::Platform, "ready_namespace");
-    world.place(true).await;
-    assert_goes_on(&world.explain(id).await);
-
-    world.withdraw_credential().await;
-    let explained = world.explain(id).await;
-    assert_told(&explained, Verdict::CredentialMissing, Party::Platform, "restore_reference");
-    sqlx::query(
-        "INSERT INTO plexsphere.cloud_credential_assignments (project_id, cloud_credential_id)
-        VALUES ($1, '00000000-0000-0000-0000-000000000004')",
-    )
-    .bind(world.project.as_uuid())
-    .execute(world.pool())
-    .await
-    .unwrap();
-    assert_goes_on(&world.explain(id).await);
-
-    // A replica that may not read its composite resources: what it is refused stays in the schedule.
-    let between = Between::of(&world).await;
-    let replica = between.reconciler(PATIENCE).await;
-    let refused = HttpAnswer::failure(StatusCode::FORBIDDEN, "Forbidden", "no");
-    let reads = |request: &Request| request.verb == "GET" && request.target.contains("/machines");
-    between.kubernetes.script().each(reads).before_answer().answer(refused);
-    replica.reconcile(id).await.unwrap_err();
-    let nobody = world.cluster.identity(&format!("nobody-{}", world.project)).await;
-    let (adapters, _cache) = Adapters::over(world.pool(), nobody, PATIENCE);
-    let ports = adapters.of_service();
-    let forbidden = world.explain(id).await;
-    assert_told(&forbidden, Verdict::Forbidden, Party::Platform, "grant_right");
-    world.until(id, Phase::Ready).await;
-
-    // Whoever may not look does not know; it is not for him to say that all is well.
-    let blind = world.service_with(|mine| *mine = ports.clone(), |_| {});
-    let explained = blind.explain(&operator(), id).await.unwrap();
-    assert_told(&explained, Verdict::Unknown, Party::Platform, "ask_again");
-
-    let elsewhere =
-        "UPDATE plexsphere.provisioned_resources SET cluster_id = 'another' WHERE id = $1";
-    sqlx::query(elsewhere).bind(id.as_uuid()).execute(world.pool()).await.unwrap();
-    let wrong = world.explain(id).await;
-    assert_told(&wrong, Verdict::WrongCluster, Party::Platform, "connect_to");
 }
 
 #[tokio::test]
@@ -103,11 +53,8 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
 /// A policy that the API server evaluates itself, for objects of one kind in one namespace.
 async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
     let name = format!("deny-{operation}-{}", world.project).to_lowercase();
-    let policies: Api<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy> =
-        Api::all(world.admin.clone());
-    let bindings: Api<
-        k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding,
-    > = Api::all(world.admin.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
     let home = namespace(world.project).as_str().to_owned();
     let rules = json!([{
         "apiGroups": [world.kinds.group()], "apiVersions": ["v1"],
@@ -136,11 +83,8 @@ async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str)
 }
 
 async fn lift_policy(world: &RealWorld, name: &str) {
-    let bindings: Api<
-        k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding,
-    > = Api::all(world.admin.clone());
-    let policies: Api<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy> =
-        Api::all(world.admin.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
     bindings.delete(name, &DeleteParams::default()).await.unwrap();
     policies.delete(name, &DeleteParams::default()).await.unwrap();
 }

@@ -93,33 +93,6 @@ async fn drift_is_planned_field_by_field() {
 /// Few on an ordinary day; the count makes no difference to what is asked for.
 const CROWD: usize = 20;
 
-#[tokio::test]
-async fn explaining_many_asks_the_api_server_for_no_more_than_a_sweep() {
-    let world = RealWorld::alone(&TestCluster::shared().await).await;
-    let mut ids = Vec::new();
-    for _ in 0..CROWD {
-        ids.push(world.declare(&world.declaration(STANDALONE)).await.unwrap().id());
-    }
-    for _ in 0..5 {
-        for id in &ids {
-            world.reconciler.reconcile(*id).await.unwrap();
-        }
-        world.turn().await;
-    }
-    world.sweep().await;
-    let audit = world.cluster.audit_log();
-    let mark = audit.mark();
-    let (work, report) = world.sweep().await;
-    assert_eq!((work.len(), report.settled), (0, CROWD));
-    let swept = audit.since(mark, &world.user).await.len();
-    let mark = audit.mark();
-    let page = world.service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
-    let asked = audit.since(mark, &world.user).await.len();
-    assert_eq!(page.explanations.len(), CROWD);
-    assert!(page.explanations.iter().all(|explained| explained.verdict == Verdict::Ready));
-    assert!(asked <= swept, "{asked} requests, a sweep makes {swept}");
-}
-
 /// Each of them is stuck, and nothing of Crossplane is cached: what they have in common is asked for by the page.
 #[tokio::test]
 async fn explaining_many_that_are_stuck_asks_one_by_one_only_for_what_was_composed() {
