@@ -29,6 +29,7 @@
 pub mod canary;
 pub mod cluster;
 pub mod crossplane;
+pub mod documents;
 pub mod postgres;
 pub mod proxy;
 pub mod readme;

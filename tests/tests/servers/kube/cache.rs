@@ -18,7 +18,8 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use super::adapter::{adapter, proxied};
-use world::{Resource, World, done, observed, run, version_of, xrd_document};
+use super::fixture::{Subject, done};
+use world::{World, observed, run, version_of, xrd_document};
 
 /// Waits that no test has to sit out.
 fn quick() -> CacheOptions {
@@ -30,7 +31,7 @@ async fn until_warm(cache: &Cache, world: &World) {
 }
 
 /// Waits until the cache itself, and not a list in its stead, shows a resource as it stands.
-async fn until_current(cache: &Cache, world: &World, resource: &Resource) {
+async fn until_current(cache: &Cache, world: &World, resource: &Subject) {
     let live = world.live(resource).await;
     let live = live.and_then(|live| live.metadata.resource_version);
     until("the cache to show what stands", || async {
@@ -40,7 +41,7 @@ async fn until_current(cache: &Cache, world: &World, resource: &Resource) {
     .await;
 }
 
-async fn hint(hints: &mut Hints, about: &Resource) {
+async fn hint(hints: &mut Hints, about: &Subject) {
     while hints.next().await.expect("the hints ended") != about.identity.resource {}
 }
 
@@ -132,53 +133,34 @@ impl Disturbed {
         let resource = self.world.resource();
         resource.start(&self.cluster).await;
         until_current(&self.cache, &self.world, &resource).await;
-        world_goes_on(self, &resource).await;
+        self.world.patch(&resource, json!({"metadata": {"annotations": {"a": "b"}}})).await;
+        until_current(&self.cache, &self.world, &resource).await;
         (count(&self.proxy, is_list), count(&self.proxy, is_watch))
     }
 }
 
-async fn world_goes_on(disturbed: &Disturbed, resource: &Resource) {
-    let Disturbed { world, cache, .. } = disturbed;
-    world.patch(resource, json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    until_current(cache, world, resource).await;
-}
-
+/// Whatever ends a watch, or a list before it: the cache begins with a new list. The server may have come back over
+/// another store.
 #[tokio::test]
-async fn a_watch_that_is_refused_as_expired_begins_with_a_new_list() {
-    let expired = HttpAnswer::failure(StatusCode::GONE, "Expired", "too old resource version");
-    let disturb =
-        |proxy: &HttpProxy| proxy.script().first(is_watch).before_forward().answer(expired);
-    let (lists, watches) = disturbed(disturb, quick()).await.recover().await;
-    assert_eq!((lists, watches), (2, 2));
-}
-
-#[tokio::test]
-async fn a_watch_that_expires_on_its_way_begins_with_a_new_list() {
+async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
     let line = json!({"type": "ERROR", "object": {
         "kind": "Status", "code": 410, "reason": "Expired", "message": "too old",
     }});
-    let expired = HttpAnswer::ok(format!("{line}\n"));
-    let disturb =
-        |proxy: &HttpProxy| proxy.script().first(is_watch).before_forward().answer(expired);
-    let (lists, watches) = disturbed(disturb, quick()).await.recover().await;
-    assert_eq!((lists, watches), (2, 2));
-}
-
-#[tokio::test]
-async fn a_watch_that_is_cut_within_a_line_begins_with_a_new_list() {
-    let half = HttpAnswer::servers().cut_after(100);
-    let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(half);
-    let (lists, watches) = disturbed(disturb, quick()).await.recover().await;
-    assert_eq!((lists, watches), (2, 2), "the server may have come back over another store");
-}
-
-#[tokio::test]
-async fn a_watch_that_says_nothing_is_given_up() {
-    let silent = HttpAnswer::servers().stalled_after(0);
-    let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(silent);
-    let options = quick().with_silence(Duration::from_secs(2));
-    let (lists, watches) = disturbed(disturb, options).await.recover().await;
-    assert!(lists >= 2 && watches >= 2, "{lists} lists, {watches} watches");
+    let expired = HttpAnswer::failure(StatusCode::GONE, "Expired", "too old resource version");
+    let busy = HttpAnswer::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "slow down");
+    let rows: [(_, fn(&Request) -> bool, _, _); 4] = [
+        ("refused as expired", is_watch, expired, (2, 2)),
+        ("expires on its way", is_watch, HttpAnswer::ok(format!("{line}\n")), (2, 2)),
+        ("cut within a line", is_watch, HttpAnswer::servers().cut_after(100), (2, 2)),
+        ("throttled", is_list, busy.with_header("Retry-After", "1"), (2, 1)),
+    ];
+    for (why, wanted, answer, lists_and_watches) in rows {
+        let disturb = |proxy: &HttpProxy| {
+            proxy.script().first(wanted).before_answer().answer(answer);
+        };
+        let found = disturbed(disturb, quick()).await.recover().await;
+        assert_eq!(found, lists_and_watches, "{why}");
+    }
 }
 
 #[tokio::test]
@@ -189,6 +171,15 @@ async fn a_watch_whose_answer_never_begins_is_given_up() {
     let options = quick().with_request_timeout(Duration::from_secs(3));
     let (_, watches) = disturbed(disturb, options).await.recover().await;
     assert!(watches >= 2, "{watches} watches");
+}
+
+#[tokio::test]
+async fn a_watch_that_says_nothing_is_given_up() {
+    let silent = HttpAnswer::servers().stalled_after(0);
+    let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(silent);
+    let options = quick().with_silence(Duration::from_secs(2));
+    let (lists, watches) = disturbed(disturb, options).await.recover().await;
+    assert!(lists >= 2 && watches >= 2, "{lists} lists, {watches} watches");
 }
 
 /// However well a watch is, what it leaves out is found: by a list, and with a hint.
@@ -206,19 +197,6 @@ async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
     hint(&mut hints, &resource).await;
     until_current(&disturbed.cache, &disturbed.world, &resource).await;
     assert!(count(&disturbed.proxy, is_list) >= 2, "only a list can have told");
-}
-
-/// A watch that the API server ends on time costs no list.
-#[tokio::test]
-async fn watch_that_ends_on_time_is_resumed_without_a_list() {
-    let options = quick().with_watch_timeout(Duration::from_secs(1));
-    let disturbed = disturbed(|_| {}, options).await;
-    let Disturbed { world, proxy, cache, cluster, .. } = &disturbed;
-    until("a third watch", || async { (count(proxy, is_watch) >= 3).then_some(()) }).await;
-    let resource = world.resource();
-    resource.start(cluster).await;
-    until_current(cache, world, &resource).await;
-    assert_eq!(count(proxy, is_list), 1);
 }
 
 /// An etcd that is restored goes back to old versions, and uses later ones a second time. The cache must not go on
@@ -330,16 +308,6 @@ async fn a_list_that_breaks_off_is_not_half_believed() {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_throttled_is_asked_again() {
-    let busy = HttpAnswer::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "slow down");
-    let disturb = |proxy: &HttpProxy| {
-        proxy.script().first(is_list).before_forward().answer(busy.with_header("Retry-After", "1"));
-    };
-    let (lists, watches) = disturbed(disturb, quick()).await.recover().await;
-    assert_eq!((lists, watches), (2, 1));
-}
-
-#[tokio::test]
 async fn late_and_doubled_events_do_not_change_the_cache() {
     let world = World::alone(&TestCluster::shared().await).await;
     let (direct, _) = adapter(&*world.broker, quick());
@@ -393,7 +361,7 @@ async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
     until("the kind to be cold", || async { cache.warm(&world.xrd).is_none().then_some(()) }).await;
     assert_eq!(observed(&cluster, &old).await.unwrap(), CachedXr::Absent);
 
-    let document = xrd_document(&world.group, broker_render::Scope::Namespaced);
+    let document = xrd_document(&world.group);
     world.cluster.install_crd(crd::from_xrd(&document)).await;
     let new = world.resource();
     new.start(&cluster).await;

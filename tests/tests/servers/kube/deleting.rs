@@ -6,8 +6,6 @@ use broker_tests::until;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, Subject, done};
-use super::usage::{IN_USE, Usage};
-use super::world::api;
 
 async fn delete(fixture: &Fixture, subject: &Subject, uid: &str) -> Deleted {
     let target = subject.reference();
@@ -66,38 +64,6 @@ async fn another_object_of_that_name_is_spared() {
     let version = fixture.shell(&subject).await;
     assert_eq!(delete(&fixture, &subject, "another").await, Deleted::Replaced);
     assert_eq!(fixture.live(&subject).await.object.version(), &version);
-}
-
-#[tokio::test]
-async fn a_usage_vetoes_in_its_own_words() {
-    let fixture = Fixture::new().await;
-    let subject = fixture.machine();
-    let version = fixture.shell(&subject).await;
-    let reference = subject.reference();
-    let words = "This resource is in-use by 1 usage(s), including the *v1beta1.Usage \"u\".";
-    let usage = Usage::of(&fixture.admin, reference.namespace().unwrap(), words).await;
-    fixture
-        .patch("crossplane", &reference, json!({"metadata": {"labels": {IN_USE: "true"}}}))
-        .await;
-    let before = fixture.object(&reference).await.unwrap();
-    let dry = kube::api::DeleteParams { dry_run: true, ..kube::api::DeleteParams::default() };
-    until("the webhook to be known", || async {
-        api(&fixture.admin, &reference).delete(reference.name(), &dry).await.err()
-    })
-    .await;
-
-    let Deleted::Vetoed { message } = delete(&fixture, &subject, &version.uid).await else {
-        panic!("a vetoed deletion is not told as that")
-    };
-    assert!(message.contains(words), "{message}");
-    assert!(message.contains("nousages.protection.crossplane.io"), "{message}");
-    assert_eq!(fixture.object(&reference).await.unwrap(), before, "nothing changed");
-    drop(usage);
-    until("the veto to be gone", || async {
-        let answer = delete(&fixture, &subject, &version.uid).await;
-        (!matches!(answer, Deleted::Vetoed { .. })).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]

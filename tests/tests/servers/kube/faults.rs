@@ -13,14 +13,15 @@ use std::time::Duration;
 use broker_kube::cache::CacheOptions;
 use broker_kube::{Cause, KubeCluster};
 use broker_ports::{Applied, Cluster, DeleteRequest, Deleted, FailureClass, PortError, XrReading};
-use broker_render::{Precondition, Scope};
+use broker_render::Precondition;
 use broker_tests::proxy::{Held, HttpAnswer, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
 use kube::api::ListParams;
 
 use super::adapter::{AdapterClient, adapter, adapter_within, build, proxied};
-use super::cache::world::{Resource, World, observed};
+use super::cache::world::{World, observed};
+use super::fixture::Subject;
 
 /// Nothing is answered within it, because nothing ever is.
 const SHORT: Duration = Duration::from_secs(3);
@@ -108,7 +109,7 @@ struct Faulty {
 impl Faulty {
     async fn new(deadline: Duration) -> Self {
         let cluster = TestCluster::shared().await;
-        let world = World::of(&cluster, "faults.example.org", Scope::Namespaced).await;
+        let world = World::of(&cluster, "faults.example.org").await;
         world.install_neighbours().await;
         let (proxy, _) = proxied(&world.broker).await;
         let client = AdapterClient::from_kubeconfig(&proxy.kubeconfig()).await;
@@ -117,10 +118,8 @@ impl Faulty {
         let faulty = Self { world, proxy, client, cluster, direct };
         // So that the adapter knows its kinds, and the next request is the one that matters.
         let any = faulty.world.resource();
-        until("the kinds to be known", || async {
-            faulty.cluster.read(&any.target(&[])).await.ok()
-        })
-        .await;
+        until("the kinds to be known", || async { faulty.cluster.read(&any.target()).await.ok() })
+            .await;
         faulty
     }
 
@@ -204,15 +203,15 @@ async fn reading(fault: Fault, told: Told) -> PortError {
     let refused = matches!(fault, Refused);
     let resource = faulty.world.resource();
     let version = resource.start(&faulty.direct).await;
-    let name = resource.name();
+    let name = resource.reference().name().to_owned();
     let is_object = move |request: &Request| {
         request.verb == "GET" && request.target.ends_with(&format!("/machines/{name}"))
     };
     let _held = faulty.strike(fault, is_object).await;
-    let error = faulty.cluster.read(&resource.target(&[])).await.unwrap_err();
+    let error = faulty.cluster.read(&resource.target()).await.unwrap_err();
     told.check(&error);
 
-    let again = faulty.recovered(refused).read(&resource.target(&[])).await.unwrap();
+    let again = faulty.recovered(refused).read(&resource.target()).await.unwrap();
     let XrReading::Present(live) = again.xr else { panic!("it stands") };
     assert_eq!(live.object.version(), &version, "a read changed something");
     error
@@ -275,6 +274,9 @@ faults! {
         is transient(Cause::Broken);
     read_of_half_an_object: reading(Before(HttpAnswer::ok(r#"{"metadata": {"uid": "#)))
         is transient(Cause::Unreadable);
+    read_of_a_page: reading(Before(HttpAnswer::ok("<h1>Not found</h1>")))
+        is transient(Cause::Unreadable);
+    read_of_nothing_without_a_name: reading(Before(status(404))) is rejected(Cause::Refused(404));
     read_unauthenticated: reading(Before(status(401))) is transient(Cause::Unauthenticated);
     read_forbidden: reading(Before(status(403))) is rejected(Cause::Forbidden);
     read_answered_by_somebody_else: reading(Before(bare(404))) is rejected(Cause::Refused(404));
@@ -317,7 +319,7 @@ async fn apply_at_an_unwell_server_may_have_happened() {
 #[tokio::test]
 async fn list_whose_second_page_fails() {
     let faulty = Faulty::new(LONG).await;
-    let resources: Vec<Resource> = (0..3).map(|_| faulty.world.resource()).collect();
+    let resources: Vec<Subject> = (0..3).map(|_| faulty.world.resource()).collect();
     for resource in &resources {
         resource.start(&faulty.direct).await;
     }
@@ -325,7 +327,7 @@ async fn list_whose_second_page_fails() {
     faulty.proxy.script().each(second).before_forward().answer(bare(503));
     let pages = broker_kube::KubeOptions::new(LONG, LONG).with_page_size(2.try_into().unwrap());
     let (cluster, _) = build(&faulty.client, pages, CacheOptions::default());
-    let targets: Vec<_> = resources.iter().map(Resource::xr_target).collect();
+    let targets: Vec<_> = resources.iter().map(Subject::xr_target).collect();
     for seen in cluster.observe_many(&targets).await.unwrap() {
         transient(Cause::Unwell(503)).check(&seen.unwrap_err());
     }

@@ -10,11 +10,12 @@ use broker_ports::{
 };
 use broker_render::catalog::{Blueprint, ComposedKind};
 use broker_render::{
-    Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest,
-    Precondition, Provider, ProviderConfigInput, ProviderProfile, ProviderProfiles, SealedManifest,
-    Xr, XrInput, Xrd, inject_bootstrap, namespace, provider_config, xr,
+    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
+    Manifest, Precondition, Provider, ProviderConfigInput, ProviderProfile, ProviderProfiles,
+    SealedManifest, Xr, XrInput, Xrd, inject_bootstrap, namespace, provider_config, xr,
 };
 use broker_testkit::cluster::PlainKind;
+use broker_tests::documents::xrd;
 use broker_tests::rights::blueprint;
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd};
 use kube::Client;
@@ -46,36 +47,15 @@ pub(crate) const COUNTING: (&str, &str) = ("Counting", "countings");
 /// A kind whose versions come and go; its test installs it.
 pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
 
-/// A kind of the catalog that no test installs.
-pub(crate) const UNKNOWN: (&str, &str) = ("Unknown", "unknowns");
-
 /// An XRD of a kind in some versions, all with the same schema.
-pub(crate) fn document(
-    (kind, plural): (&str, &str),
-    versions: &[(&str, bool)],
-    spec: &Value,
-) -> Value {
-    let version = |(name, referenceable): &(&str, bool)| {
-        json!({
-            "name": name, "served": true, "referenceable": referenceable,
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-        })
-    };
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": format!("{plural}.{GROUP}")},
-        "spec": {
-            "group": GROUP, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
-            "versions": versions.iter().map(version).collect::<Vec<_>>(),
-        },
-    })
+pub(crate) fn document(kind: (&str, &str), versions: &[&str], spec: &Value) -> Value {
+    xrd(GROUP, kind, versions, spec)
 }
 
 /// What the catalog claims of a kind: anything goes, so that a test can send what the platform refuses.
 pub(crate) fn claimed(kind: (&str, &str)) -> Arc<Xrd> {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let document = document(kind, &[("v1", true)], &anything);
+    let document = document(kind, &["v1"], &anything);
     Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
 }
 
@@ -111,7 +91,7 @@ async fn install(cluster: &TestCluster) {
             (COUNTING, json!({"type": "integer"})),
         ];
         for (kind, user_data) in user_data {
-            let document = document(kind, &[("v1", true)], &spec(&user_data));
+            let document = document(kind, &["v1"], &spec(&user_data));
             cluster.install_crd(crd::from_xrd(&document)).await;
         }
         let config = plain("facts.crossplane.io/v1beta1", "ProviderConfig", "providerconfigs");
@@ -123,12 +103,12 @@ async fn install(cluster: &TestCluster) {
 }
 
 /// The blueprints of every kind above, as a catalog has them.
-fn blueprints() -> [Blueprint; 5] {
+fn blueprints() -> [Blueprint; 4] {
     let PlainKind { api_version, kind, .. } = part_kind();
     let part = json!({"apiVersion": api_version, "kind": kind});
     let spec = spec(&json!({"type": "string"}));
-    [MACHINE, PICKY, COUNTING, VERSIONED, UNKNOWN].map(|kind| {
-        let document = document(kind, &[("v1", true)], &spec);
+    [MACHINE, PICKY, COUNTING, VERSIONED].map(|kind| {
+        let document = document(kind, &["v1"], &spec);
         blueprint(kind.1, PROVIDER, &document, std::slice::from_ref(&part))
     })
 }
@@ -251,10 +231,25 @@ pub(crate) struct Subject {
     xrd: Arc<Xrd>,
     parameters: Parameters,
     tags: CloudTags,
+    profile: ProviderProfile,
+    composes: Vec<ComposedKind>,
 }
 
 impl Subject {
+    /// One that composes a part.
     pub(crate) fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
+        let PlainKind { api_version, kind, .. } = part_kind();
+        let profile = ProviderProfile::of(&Provider::new(PROVIDER).unwrap());
+        let composes = vec![ComposedKind { api_version, kind }];
+        Self { composes, ..Self::configured_by(project, xrd, profile) }
+    }
+
+    /// One that composes nothing, with the ProviderConfig of another provider.
+    pub(crate) fn configured_by(
+        project: ProjectId,
+        xrd: Arc<Xrd>,
+        profile: ProviderProfile,
+    ) -> Self {
         Self {
             identity: Identity {
                 resource: fresh_id().try_into().unwrap(),
@@ -265,6 +260,8 @@ impl Subject {
             xrd,
             parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap(),
             tags: CloudTags::default(),
+            profile,
+            composes: Vec::new(),
         }
     }
 
@@ -279,9 +276,8 @@ impl Subject {
     }
 
     pub(crate) fn target(&self) -> Target {
-        let PlainKind { api_version, kind, .. } = part_kind();
         Target::new(self.xr_target(), self.provider_config().reference().clone())
-            .composing([ComposedKind { api_version, kind }])
+            .composing(&self.composes[..])
     }
 
     pub(crate) fn reference(&self) -> ObjectReference {
@@ -335,12 +331,30 @@ impl Subject {
 
     pub(crate) fn provider_config(&self) -> Manifest {
         provider_config(&ProviderConfigInput {
-            profile: &ProviderProfile::of(&Provider::new(PROVIDER).unwrap()),
+            profile: &self.profile,
             identity: self.identity,
             endpoint: r#"{"region":"here"}"#,
             secret_name: "cloud-credentials-0000000000000000",
         })
         .unwrap()
+    }
+
+    pub(crate) fn shell(&self) -> Manifest {
+        self.xr().shell(1)
+    }
+
+    pub(crate) fn armed(&self) -> Manifest {
+        self.xr().armed(&Armed::Token(self.token_id))
+    }
+
+    /// A request to apply one of its manifests.
+    pub(crate) fn request(&self, manifest: Manifest, precondition: Precondition) -> ApplyRequest {
+        ApplyRequest::open(self.identity.project, manifest, precondition)
+    }
+
+    /// Applies the shell, which has to work.
+    pub(crate) async fn start(&self, cluster: &KubeCluster) -> ObjectVersion {
+        done(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
     }
 }
 

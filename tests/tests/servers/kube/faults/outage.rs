@@ -5,19 +5,20 @@ use std::time::Duration;
 use broker_kube::cache::CacheOptions;
 use broker_kube::{Cause, KubeCluster};
 use broker_ports::{CachedXr, Cluster, FailureClass, PortError, XrReading};
-use broker_render::{Precondition, Scope};
+use broker_render::Precondition;
 use broker_tests::{TestCluster, until};
 use serde_json::{Value, json};
 
 use super::super::adapter::{AdapterClient, adapter, adapter_within};
-use super::super::cache::world::{Resource, World, done, run, version_of};
+use super::super::cache::world::{World, run, version_of};
+use super::super::fixture::{Subject, done};
 use super::transient;
 
 /// Everything that a cluster can be asked for about a resource that stands fails as told, and the resource
 /// goes on standing.
 async fn knows_nothing(tampered: &Value, cause: Cause) {
     let cluster = TestCluster::shared().await;
-    let world = World::of(&cluster, "faults.example.org", Scope::Namespaced).await;
+    let world = World::of(&cluster, "faults.example.org").await;
     let (direct, _) = adapter(&*world.broker, CacheOptions::default());
     let (stands, missing) = (world.resource(), world.resource());
     let version = stands.start(&direct).await;
@@ -27,7 +28,7 @@ async fn knows_nothing(tampered: &Value, cause: Cause) {
     let told = transient(cause);
     told.check(&stranger.identity().await.unwrap_err());
     for resource in [&stands, &missing] {
-        told.check(&stranger.read(&resource.target(&[])).await.unwrap_err());
+        told.check(&stranger.read(&resource.target()).await.unwrap_err());
         let shell = resource.request(resource.shell(), Precondition::Absent);
         told.check(&stranger.apply(&shell).await.unwrap_err());
         let seen = stranger.observe_many(&[resource.xr_target()]).await.unwrap().remove(0);
@@ -56,20 +57,20 @@ async fn a_token_that_was_rotated_away_proves_nothing() {
     knows_nothing(&kubeconfig, Cause::Unauthenticated).await;
 }
 
-async fn is_never_absence(cluster: &KubeCluster, resource: &Resource) {
-    let error = cluster.read(&resource.target(&[])).await.unwrap_err();
+async fn is_never_absence(cluster: &KubeCluster, resource: &Subject) {
+    let error = cluster.read(&resource.target()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
 }
 
-async fn fails(cluster: &KubeCluster, resource: &Resource) -> PortError {
+async fn fails(cluster: &KubeCluster, resource: &Subject) -> PortError {
     let shell = resource.request(resource.shell(), Precondition::Absent);
     cluster.apply(&shell).await.unwrap_err()
 }
 
 /// Waits until the adapter gets through again, and finds a resource as it was.
-async fn until_back(cluster: &KubeCluster, resource: &Resource) -> XrReading {
+async fn until_back(cluster: &KubeCluster, resource: &Subject) -> XrReading {
     until("the API server to be back", || async {
-        cluster.read(&resource.target(&[])).await.ok().map(|reading| reading.xr)
+        cluster.read(&resource.target()).await.ok().map(|reading| reading.xr)
     })
     .await
 }

@@ -62,7 +62,7 @@ impl Memory {
     pub(super) fn new(subject: &Subject) -> Self {
         let clock = Arc::new(ManualClock::at(second(10_000)));
         let cluster = MemoryCluster::new(clock, ClusterId::new("kube-system-uid").unwrap());
-        let installed = document(MACHINE, &[("v1", true)], &spec(&json!({"type": "string"})));
+        let installed = document(MACHINE, &["v1"], &spec(&json!({"type": "string"})));
         let installed = Xrd::parse(installed.to_string().as_bytes()).unwrap();
         cluster.install_xrd(&Arc::new(installed));
         let config = subject.provider_config().reference().clone();
