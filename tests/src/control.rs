@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use broker_test_servers::servers::{Server, ServersError, Signal};
+use broker_test_servers::servers::{Server, ServersError};
 
 use crate::failure::OrFail;
 
@@ -22,9 +22,6 @@ enum Action {
     Kill,
     Stop,
     Restart,
-    Signal(Signal),
-    Pause,
-    Resume,
 }
 
 impl Control {
@@ -43,9 +40,6 @@ impl Control {
                 Action::Kill => server.kill()?,
                 Action::Stop => server.stop()?,
                 Action::Restart => server.start_again()?,
-                Action::Signal(signal) => server.signal(signal)?,
-                Action::Pause => server.pause()?,
-                Action::Resume => server.resume()?,
             }
             Ok(server.id())
         };
@@ -71,21 +65,6 @@ impl Control {
     /// ready.
     pub async fn restart(&self) {
         self.perform(Action::Restart).await;
-    }
-
-    /// Sends a signal to its first process.
-    pub async fn signal(&self, signal: Signal) {
-        self.perform(Action::Signal(signal)).await;
-    }
-
-    /// Freezes it: connections stay open and nothing is answered.
-    pub async fn pause(&self) {
-        self.perform(Action::Pause).await;
-    }
-
-    /// Lets it go on after a pause.
-    pub async fn resume(&self) {
-        self.perform(Action::Resume).await;
     }
 
     async fn perform(&self, action: Action) -> Option<u32> {

@@ -18,8 +18,6 @@ mod servers {
 
     mod pg_proxy;
 
-    mod http_proxy;
-
     mod lifetime;
 
     mod render;

@@ -3,23 +3,14 @@
 //! ```text
 //! victim servers                        starts shared servers and keeps them
 //! victim attach                         uses the servers of another run, and stays
-//! victim migrate URL                    makes all tables, the neighbours' too, and names what it applied
 //! victim insert URL                     inserts a row into the table `t` and commits
-//! victim create KUBECONFIG NAMESPACE    creates the ConfigMap `created`
 //! ```
 
 use std::{future::pending, io, process::ExitCode};
 
-use broker_pg::migrate;
 use broker_test_servers::{servers::start_shared, tools::Tools};
 use broker_tests::TestPostgres;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api, Client, Config,
-    api::PostParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::{Connection, PgConnection};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -30,9 +21,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["servers"] => servers(),
         ["attach"] => attach().await,
-        ["migrate", url] => migrate(url).await,
         ["insert", url] => insert(url).await,
-        ["create", kubeconfig, namespace] => create(kubeconfig, namespace).await,
         _ => Err(format!("unknown arguments: {arguments:?}").into()),
     };
     match outcome {
@@ -60,33 +49,11 @@ async fn attach() -> Outcome {
     pending().await
 }
 
-async fn migrate(url: &str) -> Outcome {
-    let pool = PgPool::connect(url).await?;
-    let reference = migrate::reference_up(&pool).await?;
-    let own = migrate::up(&pool).await?;
-    migrate::ensure_current(&pool).await?;
-    for version in reference.into_iter().chain(own) {
-        println!("{version}");
-    }
-    Ok(())
-}
-
 async fn insert(url: &str) -> Outcome {
     let mut connection = PgConnection::connect(url).await?;
     let mut transaction = connection.begin().await?;
     sqlx::query("INSERT INTO t VALUES (1)").execute(&mut *transaction).await?;
     transaction.commit().await?;
     println!("committed");
-    Ok(())
-}
-
-async fn create(kubeconfig: &str, namespace: &str) -> Outcome {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some("created".to_owned());
-    let objects = Api::namespaced(Client::try_from(config)?, namespace);
-    objects.create(&PostParams::default(), &object).await?;
-    println!("created");
     Ok(())
 }

@@ -2,21 +2,17 @@
 //!
 //! ```
 //! # use broker_tests::proxy::Script;
-//! # use std::time::Duration;
 //! # let script = Script::<()>::default();
 //! // The third request never reaches the server.
 //! script.request(3).before_forward().cut();
 //! // The first commit happens, but nobody learns of it.
 //! script.first(|request| request.verb == "COMMIT").before_answer().cut();
-//! // Every list is slow.
-//! script.each(|request| request.verb == "GET").before_forward().delay(Duration::from_millis(50));
 //! ```
 
 use std::{
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,7 +36,6 @@ pub struct Request {
 /// proxy can answer in the server's stead.
 pub struct Script<A> {
     state: Arc<Mutex<State<A>>>,
-    seen: watch::Sender<usize>,
 }
 
 struct State<A> {
@@ -73,7 +68,6 @@ pub(super) enum Moment {
 #[derive(Clone)]
 enum Action<A> {
     Cut,
-    Delay(Duration),
     Hold { reached: watch::Sender<usize>, released: watch::Receiver<bool> },
     Kill(Pid),
     Run(Arc<dyn Fn() + Send + Sync>),
@@ -132,12 +126,6 @@ impl<A: Clone + Send> Script<A> {
         self.lock().seen.clone()
     }
 
-    /// Waits until there were as many requests.
-    pub async fn wait_for_request(&self, number: usize) {
-        // The sender is ours, so it cannot be gone.
-        let _ = self.seen.subscribe().wait_for(|seen| *seen >= number).await;
-    }
-
     fn when(
         &self,
         uses: Uses,
@@ -151,7 +139,6 @@ impl<A: Clone + Send> Script<A> {
         let mut state = self.lock();
         let request = Request { number: state.seen.len() + 1, verb, target };
         state.seen.push(request.clone());
-        self.seen.send_replace(state.seen.len());
         request
     }
 
@@ -165,7 +152,6 @@ impl<A: Clone + Send> Script<A> {
         for action in self.take_actions(moment, request) {
             match action {
                 Action::Cut => return Verdict::Cut,
-                Action::Delay(duration) => tokio::time::sleep(duration).await,
                 Action::Hold { reached, mut released } => {
                     reached.send_modify(|count| *count += 1);
                     // An error says that the test dropped its end, which is a release as well.
@@ -237,11 +223,6 @@ impl<A> At<'_, A> {
     /// Closes the connection, to both sides.
     pub fn cut(self) {
         self.add(Action::Cut);
-    }
-
-    /// Waits.
-    pub fn delay(self, duration: Duration) {
-        self.add(Action::Delay(duration));
     }
 
     /// Waits until the test says otherwise.
@@ -317,13 +298,13 @@ async fn kill(process: Pid) {
 impl<A> Default for Script<A> {
     fn default() -> Self {
         let state = State { rules: Vec::new(), seen: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)), seen: watch::Sender::new(0) }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 }
 
 impl<A> Clone for Script<A> {
     fn clone(&self) -> Self {
-        Self { state: Arc::clone(&self.state), seen: self.seen.clone() }
+        Self { state: Arc::clone(&self.state) }
     }
 }
 

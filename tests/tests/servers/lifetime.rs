@@ -86,21 +86,6 @@ async fn nothing_is_left_of_a_run_that_was_killed_while_it_started() {
 }
 
 #[tokio::test]
-async fn two_runs_work_side_by_side_and_end_each_for_itself() {
-    let (one, other) = (Place::new(), Place::new());
-    let (mut first, mut second) = (one.runner(), other.runner());
-    let (_, directory) = tokio::join!(first_line(&mut first), first_line(&mut second));
-    let before = standing_in(Path::new(&directory)).len();
-
-    // The end of its input ends a run in good order.
-    drop(first.0.stdin.take());
-    one.wait_until_nothing_is_left().await;
-    assert_eq!(standing_in(Path::new(&directory)).len(), before);
-    drop(second.0.stdin.take());
-    other.wait_until_nothing_is_left().await;
-}
-
-#[tokio::test]
 async fn a_test_process_ends_with_the_run_whose_servers_it_uses() {
     let place = Place::new();
     let mut runner = place.runner();

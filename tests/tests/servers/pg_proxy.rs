@@ -1,9 +1,7 @@
 //! The Postgres proxy against the real server: what happens on the wire has the effects that a
 //! script promises.
 
-use std::time::Duration;
-
-use broker_tests::{PgProxy, TestDatabase, TestPostgres, proxy::Request};
+use broker_tests::{PgProxy, TestDatabase, TestPostgres};
 use sqlx::{Executor, PgPool};
 
 use super::processes::{Killed, victim};
@@ -25,10 +23,6 @@ async fn insert(pool: &PgPool) -> Result<(), sqlx::Error> {
     transaction.commit().await
 }
 
-fn is_commit(request: &Request) -> bool {
-    request.verb == "COMMIT"
-}
-
 #[tokio::test]
 async fn an_unscripted_proxy_only_counts() {
     let database = database().await;
@@ -44,68 +38,6 @@ async fn an_unscripted_proxy_only_counts() {
     assert_eq!(verbs, ["BEGIN", "PREPARE", "INSERT", "COMMIT", "BEGIN", "INSERT", "COMMIT"]);
     assert_eq!(seen[5].target, "INSERT INTO t VALUES ($1)");
     assert_eq!(seen[5].number, 6);
-}
-
-#[tokio::test]
-async fn a_commit_that_is_cut_before_it_is_forwarded_did_not_happen() {
-    let database = database().await;
-    let proxy = PgProxy::to(&database).await;
-    proxy.script().first(is_commit).before_forward().cut();
-    insert(&proxy.pool()).await.unwrap_err();
-    assert_eq!(count(&database).await, 0);
-}
-
-#[tokio::test]
-async fn a_commit_that_is_cut_before_its_answer_did_happen() {
-    let database = database().await;
-    let proxy = PgProxy::to(&database).await;
-    proxy.script().first(is_commit).before_answer().cut();
-    insert(&proxy.pool()).await.unwrap_err();
-    assert_eq!(count(&database).await, 1);
-}
-
-#[tokio::test]
-async fn a_held_commit_happens_when_it_is_released() {
-    let database = database().await;
-    let proxy = PgProxy::to(&database).await;
-    let mut held = proxy.script().first(is_commit).before_forward().hold();
-    let pool = proxy.pool();
-    let inserting = insert(&pool);
-    tokio::pin!(inserting);
-    tokio::select! {
-        ended = &mut inserting => panic!("it was not held: {ended:?}"),
-        () = held.reached() => {}
-    }
-    assert_eq!(count(&database).await, 0);
-    held.release();
-    inserting.await.unwrap();
-    assert_eq!(count(&database).await, 1);
-}
-
-#[tokio::test]
-async fn a_commit_that_is_held_before_its_answer_has_happened() {
-    let database = database().await;
-    let proxy = PgProxy::to(&database).await;
-    let mut held = proxy.script().first(is_commit).before_answer().hold();
-    let pool = proxy.pool();
-    let inserting = insert(&pool);
-    tokio::pin!(inserting);
-    tokio::select! {
-        ended = &mut inserting => panic!("it was not held: {ended:?}"),
-        () = held.reached() => {}
-    }
-    assert_eq!(count(&database).await, 1);
-    held.release();
-    inserting.await.unwrap();
-}
-
-#[tokio::test]
-async fn a_delayed_commit_is_otherwise_unharmed() {
-    let database = database().await;
-    let proxy = PgProxy::to(&database).await;
-    proxy.script().first(is_commit).before_answer().delay(Duration::from_millis(50));
-    insert(&proxy.pool()).await.unwrap();
-    assert_eq!(count(&database).await, 1);
 }
 
 /// Kills a process that inserts a row, before or after its request of this number.

@@ -47,9 +47,3 @@ pub(crate) fn user_of(id: u32) -> u32 {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
-
-/// The letter of a process's state: `T` is stopped.
-pub(crate) fn state_of(id: u32) -> char {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
-}

@@ -217,12 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn a_simple_query_is_a_request() {
-        let mut gathering = Gathering::default();
-        assert_eq!(gathering.add(&message(b'Q', "commit;\0")), request("COMMIT", "commit;"));
-    }
-
-    #[test]
     fn a_statement_is_known_again_when_it_is_executed_later() {
         let mut gathering = Gathering::default();
         let sql = "INSERT INTO t VALUES ($1)";
@@ -232,12 +226,6 @@ mod tests {
         assert_eq!(gathering.add(&message(b'B', "\0s1\0")), Gathered::More);
         assert_eq!(gathering.add(&message(b'E', "\0")), Gathered::More);
         assert_eq!(gathering.add(&message(b'S', "")), request("INSERT", sql));
-    }
-
-    #[test]
-    fn a_sync_by_itself_is_no_request() {
-        let mut gathering = Gathering::default();
-        assert_eq!(gathering.add(&message(b'S', "")), Gathered::Sync);
     }
 
     #[test]

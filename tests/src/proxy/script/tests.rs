@@ -61,17 +61,6 @@ async fn rules_act_in_their_order_until_one_ends_the_request() {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_delayed_request_waits_as_long_as_it_was_told() {
-    const DELAY: Duration = Duration::from_mins(5);
-    let script = TestScript::default();
-    script.request(1).before_forward().delay(DELAY);
-    let started = tokio::time::Instant::now();
-    assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Continue));
-    // The clock is the test's: it stands still, except for who waits.
-    assert_eq!(started.elapsed(), DELAY);
-}
-
 #[tokio::test]
 async fn a_held_request_goes_on_when_it_is_released_or_forgotten() {
     for release in [true, false] {
@@ -102,17 +91,4 @@ async fn a_killed_process_is_dead_when_its_connection_is_cut() {
     assert_eq!(pass(&script, "A").await, (Verdict::Continue, Verdict::Cut));
     let status = process.try_wait().unwrap().expect("the process is still alive");
     assert!(!status.success());
-}
-
-#[tokio::test]
-async fn what_was_seen_is_remembered_and_can_be_waited_for() {
-    let script = TestScript::default();
-    let watcher = script.clone();
-    let waiting = watcher.wait_for_request(2);
-    pass(&script, "A").await;
-    pass(&script, "B").await;
-    waiting.await;
-    let seen: Vec<_> =
-        script.seen().into_iter().map(|request| (request.number, request.verb)).collect();
-    assert_eq!(seen, [(1, "A".to_owned()), (2, "B".to_owned())]);
 }
