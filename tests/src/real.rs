@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_app::explain::Budgets;
 use broker_app::{
     Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig,
     Service, ServiceConfig, SweepReport, Sweeper, Work,
@@ -27,8 +26,8 @@ use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, Provisio
 use broker_kube::cache::Cache;
 use broker_pg::{EnrolError, PgMesh};
 use broker_ports::{Deadlines, ReconcilerPorts, RelayPorts, ServicePorts};
-use broker_render::{Agent, ApiUrl, ProviderProfiles, namespace};
-use broker_testkit::builders::{id, worker};
+use broker_render::namespace;
+use broker_testkit::builders::id;
 use kube::Client;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::PgPool;
@@ -39,7 +38,8 @@ pub use bulk::Machine;
 pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
 pub use furniture::Kinds;
-pub(crate) use furniture::{fresh_project, know, migrated};
+pub use furniture::migrated;
+pub(crate) use furniture::{fresh_project, know};
 
 use crate::K;
 use crate::cluster::{Mark, TestCluster, TestNamespace};
@@ -50,7 +50,7 @@ use crate::world::{operator, relay_config, runner_config};
 
 /// How long a claimed resource belongs to a worker. Nothing waits for its end: see
 /// [`RealWorld::let_leases_end`].
-pub const LEASE: Duration = Duration::from_mins(1);
+pub const LEASE: Duration = crate::world::LEASE;
 
 /// How often Crossplane has its turn while the broker runs by itself.
 const TURN: Duration = Duration::from_millis(100);
@@ -368,18 +368,8 @@ impl RealWorld {
 /// Never.
 #[must_use]
 pub fn reconciler_config(name: &str) -> ReconcilerConfig {
-    ReconcilerConfig {
-        worker: worker(name),
-        lease: LEASE,
-        lease_margin: Duration::from_secs(5),
-        deadlines: deadlines(),
-        token_ttl: Duration::from_hours(1),
-        api_url: ApiUrl::new("https://mesh.example.org").or_fail("a URL"),
-        agent: Agent::default(),
-        profiles: ProviderProfiles::default(),
-        allowance: broker_ports::Allowance::default(),
-        mode: Mode::Live,
-    }
+    let config = crate::world::reconciler_config(name, Mode::Live);
+    ReconcilerConfig { deadlines: deadlines(), ..config }
 }
 
 /// A facade with deadlines that nothing reaches.
@@ -389,17 +379,7 @@ pub fn reconciler_config(name: &str) -> ReconcilerConfig {
 /// Never.
 #[must_use]
 pub fn service_config() -> ServiceConfig {
-    ServiceConfig {
-        deadlines: deadlines(),
-        profiles: ProviderProfiles::default(),
-        api_url: Some(ApiUrl::new("https://mesh.example.org").or_fail("a URL")),
-        agent: Agent::default(),
-        worker: worker("service"),
-        lease: LEASE,
-        poll: Duration::from_millis(50),
-        mode: Mode::Live,
-        budgets: Budgets::default(),
-    }
+    ServiceConfig { deadlines: deadlines(), ..crate::world::service_config() }
 }
 
 /// A time for everybody that nothing reaches.

@@ -35,8 +35,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
 pub use explaining::decorated_service;
-use wiring::reconciler_config;
-pub(crate) use wiring::relay_config;
+pub(crate) use wiring::{reconciler_config, relay_config};
 pub use wiring::runner_config;
 pub use wiring::{service_config, xrd_document, xrd_of};
 

@@ -1,7 +1,7 @@
 //! The real binary: a replica in a process of its own, and the commands of an operator.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,6 @@ use crate::failure::OrFail;
 
 /// How often a replica looks at everything. Quick, so that what no hint told is soon found.
 const SWEEP: &str = "1s";
-
-/// How much of a replica's log is shown with a failure.
-const TAIL_LINES: usize = 12;
 
 /// What the binary finds in its environment.
 #[derive(Debug, Clone)]
@@ -27,7 +24,6 @@ pub(super) struct Surroundings {
 #[derive(Debug)]
 pub struct Replica {
     child: Child,
-    log: PathBuf,
 }
 
 impl Replica {
@@ -43,15 +39,7 @@ impl Replica {
             .stderr(errors)
             .spawn()
             .or_fail("the replica does not start");
-        Self { child, log }
-    }
-
-    /// The end of what it logged.
-    #[must_use]
-    pub fn tail(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+        Self { child }
     }
 }
 

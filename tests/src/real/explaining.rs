@@ -1,6 +1,6 @@
 //! A facade over the same real world that sees it otherwise, and what a test does to single objects.
 
-use broker_app::explain::{Budgets, Explanation};
+use broker_app::explain::Explanation;
 use broker_app::{Service, ServiceConfig};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::ServicePorts;
@@ -37,16 +37,6 @@ impl RealWorld {
         self.service.explain(&operator(), id).await.or_fail("no resource to explain")
     }
 
-    /// Explains a resource to somebody who calls other times too long.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
-    pub async fn explain_within(&self, id: ProvisionedResourceId, budgets: Budgets) -> Explanation {
-        let service = self.service_with(|_| {}, |config| config.budgets = budgets);
-        service.explain(&operator(), id).await.or_fail("no resource to explain")
-    }
-
     /// The API of an object, and its name.
     ///
     /// # Panics
@@ -76,22 +66,6 @@ impl RealWorld {
     pub async fn change(&self, object: &ObjectReference, patch: &Value) {
         let (api, name) = self.object(object);
         api.patch(&name, &by_hand(), &Patch::Merge(patch)).await.or_fail("a change by hand");
-    }
-
-    /// A controller says something about an object.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be said.
-    pub async fn say(&self, object: &ObjectReference, conditions: &Value) {
-        let (api, name) = self.object(object);
-        let status = Patch::Merge(serde_json::json!({"status": {"conditions": conditions}}));
-        // What is composed here is of kinds without a status of its own.
-        let said = match object.kind() {
-            "Part" => api.patch(&name, &by_hand(), &status).await,
-            _ => api.patch_status(&name, &by_hand(), &status).await,
-        };
-        said.or_fail("a condition");
     }
 
     /// The composite resource's complete name.

@@ -16,11 +16,11 @@ use crate::crd;
 use crate::failure::OrFail;
 use crate::postgres::Template;
 use crate::rights::{BrokerIdentity, blueprint};
-use crate::world::{NODE, SIZED, STANDALONE};
+use crate::world::{NODE, SIZED, STANDALONE, xrd_document};
 
 /// All tables, the neighbours' and the broker's, and nothing in them. Named after the scripts, so that a server
 /// that outlives a change of them has no use for the old one.
-pub(crate) fn migrated() -> Template {
+pub fn migrated() -> Template {
     let mut fingerprint = DefaultHasher::new();
     (migrate::plain_sql_of_reference(), migrate::plain_sql()).hash(&mut fingerprint);
     Template::new(format!("world_{:016x}", fingerprint.finish()), |options| async move {
@@ -136,29 +136,7 @@ impl Kinds {
 
     /// The XRD of a blueprint's kind.
     fn xrd(&self, kind: &str, plural: &str) -> Value {
-        let text = json!({"type": "string"});
-        let parameters = json!({"size": text, "count": {"type": "integer"}});
-        let spec = json!({
-            "userData": text,
-            "cloudTags": {"type": "object", "additionalProperties": text},
-            "parameters": {"type": "object", "properties": parameters},
-        });
-        let spec = json!({"spec": {"type": "object", "properties": spec}});
-        let group = self.group();
-        json!({
-            "apiVersion": "apiextensions.crossplane.io/v2",
-            "kind": "CompositeResourceDefinition",
-            "metadata": {"name": format!("{plural}.{group}")},
-            "spec": {
-                "group": group,
-                "names": {"kind": kind, "plural": plural},
-                "scope": "Namespaced",
-                "versions": [{
-                    "name": "v1", "served": true, "referenceable": true,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": spec}},
-                }],
-            },
-        })
+        xrd_document(&self.group(), kind, plural)
     }
 
     /// Installs all of them.

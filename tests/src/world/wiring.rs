@@ -11,6 +11,7 @@ use broker_testkit::builders::{rows, worker};
 use serde_json::{Value, json};
 
 use super::LEASE;
+use crate::documents::xrd;
 
 /// A runner that looks at everything every half minute and removes nothing.
 #[must_use]
@@ -57,7 +58,7 @@ pub fn service_config() -> ServiceConfig {
     }
 }
 
-pub(super) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
+pub(crate) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
     ReconcilerConfig {
         worker: worker(name),
         lease: LEASE,
@@ -72,35 +73,21 @@ pub(super) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
     }
 }
 
-const fn deadlines() -> Deadlines {
-    Deadlines::each(Duration::from_secs(5))
+fn deadlines() -> Deadlines {
+    crate::real::deadlines_of(Duration::from_secs(5))
 }
 
-/// The XRD of one of the world's kinds, as a document.
+/// The XRD of a kind of this world, with the fields of every blueprint.
 #[must_use]
-pub fn xrd_document(kind: &str, plural: &str) -> Value {
+pub fn xrd_document(group: &str, kind: &str, plural: &str) -> Value {
     let text = json!({"type": "string"});
     let parameters = json!({"size": text, "count": {"type": "integer"}});
-    let spec = json!({
+    let spec = json!({"type": "object", "properties": {
         "userData": text,
         "cloudTags": {"type": "object", "additionalProperties": text},
         "parameters": {"type": "object", "properties": parameters},
-    });
-    let spec = json!({"spec": {"type": "object", "properties": spec}});
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": format!("{plural}.example.org")},
-        "spec": {
-            "group": "example.org",
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1", "served": true, "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": spec}},
-            }],
-        },
-    })
+    }});
+    xrd(group, (kind, plural), &["v1"], &spec)
 }
 
 /// The XRD of one of the world's kinds.
@@ -110,5 +97,6 @@ pub fn xrd_document(kind: &str, plural: &str) -> Value {
 /// Never.
 #[must_use]
 pub fn xrd_of(kind: &str, plural: &str) -> Xrd {
-    Xrd::parse(xrd_document(kind, plural).to_string().as_bytes()).expect("the world's own XRD")
+    Xrd::parse(xrd_document("example.org", kind, plural).to_string().as_bytes())
+        .expect("the world's own XRD")
 }

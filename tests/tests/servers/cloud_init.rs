@@ -5,6 +5,7 @@ use broker_render::{
     Agent, AgentSource, ApiUrl, Bootstrap, CloudTags, CompositionName, DebianPackage, Download,
     Identity, ImageReference, InjectionStrategy, XrInput, Xrd, inject_bootstrap, xr,
 };
+use broker_tests::documents::xrd;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -51,25 +52,9 @@ fn tokens() -> Vec<String> {
 }
 
 fn document(token: &str, source: AgentSource) -> String {
-    let xrd = Xrd::parse(
-        json!({
-            "apiVersion": "apiextensions.crossplane.io/v2",
-            "kind": "CompositeResourceDefinition",
-            "metadata": {"name": "machines.example.org"},
-            "spec": {
-                "group": "example.org",
-                "names": {"kind": "Machine", "plural": "machines"},
-                "versions": [{"name": "v1", "served": true, "referenceable": true, "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": {
-                        "type": "object", "properties": {"userData": {"type": "string"}},
-                    }}},
-                }}],
-            },
-        })
-        .to_string()
-        .as_bytes(),
-    )
-    .unwrap();
+    let spec = json!({"type": "object", "properties": {"userData": {"type": "string"}}});
+    let xrd = xrd("example.org", ("Machine", "machines"), &["v1"], &spec);
+    let xrd = Xrd::parse(xrd.to_string().as_bytes()).unwrap();
     let (parameters, tags) = (Parameters::default(), CloudTags::default());
     let rendered = xr(&XrInput {
         xrd: &xrd,

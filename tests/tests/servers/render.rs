@@ -9,6 +9,7 @@ use broker_render::{
     InjectionStrategy, Manifest, Precondition, Xr, XrInput, Xrd, inject_bootstrap, is_applied,
     owned_digest, preserve_injection, xr,
 };
+use broker_tests::documents::xrd;
 use broker_tests::{TestCluster, crd};
 use futures::{StreamExt, stream};
 use kube::{
@@ -110,25 +111,12 @@ fn pairs() -> Vec<Pair> {
     let pairs = read_yaml(&text);
     let pair = |(number, pair): (usize, &Value)| Pair {
         name: pair["name"].as_str().unwrap().to_owned(),
-        xrd: json!({
-            "apiVersion": "apiextensions.crossplane.io/v2",
-            "kind": "CompositeResourceDefinition",
-            "metadata": {"name": format!("pair{number}s.pairs.example.org")},
-            "spec": {
-                "group": "pairs.example.org",
-                "scope": "Cluster",
-                "names": {"kind": format!("Pair{number}"), "plural": format!("pair{number}s")},
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "referenceable": true,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": pair["schema"]},
-                    }},
-                }],
-            },
-        }),
+        xrd: of_the_cluster(xrd(
+            "pairs.example.org",
+            (&format!("Pair{number}"), &format!("pair{number}s")),
+            &["v1"],
+            &pair["schema"],
+        )),
         manifest: json!({
             "apiVersion": "pairs.example.org/v1",
             "kind": format!("Pair{number}"),
@@ -187,6 +175,12 @@ async fn our_check_of_a_schema_says_what_the_api_server_says() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+/// The same kind, whose objects stand in no namespace.
+fn of_the_cluster(mut xrd: Value) -> Value {
+    xrd["spec"]["scope"] = json!("Cluster");
+    xrd
+}
+
 /// An XRD whose parameters are owned in every way that a field can be: alone, as a whole, by key.
 fn digest_xrd(strategy: InjectionStrategy) -> Value {
     let string = json!({"type": "string"});
@@ -215,28 +209,13 @@ fn digest_xrd(strategy: InjectionStrategy) -> Value {
         "helmValues": {"type": "object", "additionalProperties": string},
         "providerSecret": {"type": "object", "additionalProperties": string},
     });
+    let spec = json!({"type": "object", "properties": {
+        "parameters": {"type": "object", "properties": parameters},
+        "userData": string,
+        "cloudTags": {"type": "object", "additionalProperties": string},
+    }});
     let group = format!("digest-{strategy}.example.org");
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": format!("digests.{group}")},
-        "spec": {
-            "group": group,
-            "scope": "Cluster",
-            "names": {"kind": "Digest", "plural": "digests"},
-            "versions": [{
-                "name": "v1", "served": true, "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
-                    "type": "object",
-                    "properties": {
-                        "parameters": {"type": "object", "properties": parameters},
-                        "userData": string,
-                        "cloudTags": {"type": "object", "additionalProperties": string},
-                    },
-                }}}},
-            }],
-        },
-    })
+    of_the_cluster(xrd(&group, ("Digest", "digests"), &["v1"], &spec))
 }
 
 const DIGEST_PARAMETERS: &str = r#"{"disks":[{"name":"a","size":1},{"name":"b"}],"free":{"x":{"y":[1,{"z":2}]}},"groups":["g","h"],"nested":{"set":"s"},"ratio":2,"rules":[{"port":1}],"size":"small","whole":{"k":"v"},"zones":["a","b"]}"#;

@@ -4,6 +4,7 @@ use broker_pg::catalog::{self, ImportError, Imported, Source};
 use broker_ports::BlueprintResolver;
 use broker_render::InjectionStrategy;
 use broker_render::catalog::{ComposedKind, Files};
+use broker_tests::documents;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{Executor, PgPool};
@@ -67,22 +68,7 @@ fn xrd(version: &str) -> Value {
         "cloudTags": {"type": "object", "additionalProperties": string},
         "parameters": {"type": "object", "properties": {"size": string}},
     }});
-    json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "machines.example.org"},
-        "spec": {
-            "group": "example.org",
-            "names": {"kind": "Machine", "plural": "machines"},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": version,
-                "served": true,
-                "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-            }],
-        },
-    })
+    documents::xrd("example.org", ("Machine", "machines"), &[version], &spec)
 }
 
 fn composition(slug: &str, version: &str) -> Value {
