@@ -35,8 +35,8 @@ use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
 pub use explaining::decorated_service;
-pub(crate) use wiring::{reconciler_config, relay_config};
 pub use wiring::runner_config;
+pub(crate) use wiring::{reconciler_config, relay_config};
 pub use wiring::{service_config, xrd_document, xrd_of};
 
 use crate::K;
@@ -210,7 +210,7 @@ impl World {
         self.cluster.install_xrd(&xrd);
         self.cluster.behave(&xrd, Behaviour::ready_after(1));
         let documents = BlueprintDocuments {
-            xrd: xrd_document(kind, plural).to_string().into_bytes(),
+            xrd: xrd_document("example.org", kind, plural).to_string().into_bytes(),
             composition: BlueprintDocuments::composition_named(plural),
             parameter_schema: schema.as_bytes().to_vec(),
             injection_strategy: InjectionStrategy::CloudInitUserData,

@@ -1,6 +1,8 @@
 //! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
 //! not when the API server's store was emptied, not when the client leads to another cluster.
 
+use std::sync::Arc;
+
 use broker_app::{Passed, Reconciler, Runner, Sweeper};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::{Brake, ReconcilerPorts};
@@ -10,6 +12,7 @@ use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
 use broker_tests::{TestCluster, until};
 use serde_json::json;
+use tokio::sync::watch;
 
 /// More than the brake lets go.
 const MANY: usize = 8;
@@ -160,4 +163,87 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
 
     dedicated.restore_everything().await;
     assert_goes_on(&world, &rows).await;
+}
+
+/// Three shipped runners, whose hints come from real watches and whose next sweeps are far away.
+#[tokio::test]
+async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
+    for lost in [1, 5, 6, 2 * MANY] {
+        let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
+        let mut rows = enrolled(&world).await;
+        rows.extend(enrolled(&world).await);
+        let _cache = world.run_cache();
+        let (stop, stopped) = watch::channel(());
+        let run = |replica: &str| {
+            let (runner, mut stopped) = (world.runner_without_sweeps(replica), stopped.clone());
+            async move { runner.run(async move { drop(stopped.changed().await) }).await.unwrap() }
+        };
+        let story = async {
+            loses(&world, &rows[..lost]).await;
+            stop.send(()).unwrap();
+        };
+        tokio::join!(run("one"), run("two"), run("three"), story);
+    }
+}
+
+/// Loses composite resources, and waits until the broker did what it may do about that.
+async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
+    for row in lost {
+        world.crossplane.delete_by_hand(row.id()).await;
+    }
+    let _turning = world.keep_turning();
+    until("what is lost to be repaired or held", || async {
+        let made = made_again(world, lost).await;
+        for done in
+            [made, taken(world, "permit_taken").await, taken(world, "node_deregister").await]
+        {
+            assert!(done <= 5, "{done} of {} lost", lost.len());
+        }
+        let held = waiting_for(world, "over_budget").await + brakes_set(world).await;
+        match lost.len() {
+            few @ 0..=5 => (made == i64::try_from(few).unwrap()).then_some(()),
+            6 => (made == 5 && held > 0).then_some(()),
+            _ => (brakes_set(world).await == 1).then_some(()),
+        }
+    })
+    .await;
+    if lost.len() > 6 {
+        let cluster = lost[0].substrate().cluster().unwrap();
+        world.service.release_brake(&operator(), cluster, Some(world.project)).await.unwrap();
+        until("every accepted resource to be Ready", || async {
+            let ready =
+                "SELECT count(*) FROM plexsphere.provisioned_resources WHERE status = 'Ready'";
+            let ready: i64 = sqlx::query_scalar(ready).fetch_one(world.pool()).await.unwrap();
+            (ready == 2 * i64::try_from(MANY).unwrap()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// How many of these have another composite resource on record than before: it is recorded before it is armed.
+async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
+    let ids: Vec<_> = lost.iter().map(|row| row.id().as_uuid()).collect();
+    let uids = lost.iter().map(|row| row.substrate().applied().unwrap().as_str().to_owned());
+    let uids: Vec<_> = uids.collect();
+    let changed = "SELECT count(*) FROM plexsphere.provisioned_resources AS r
+        JOIN unnest($1::uuid[], $2::text[]) AS lost (id, uid) ON lost.id = r.id AND lost.uid <> r.xr_uid";
+    sqlx::query_scalar(changed).bind(ids).bind(uids).fetch_one(world.pool()).await.unwrap()
+}
+
+/// How many resources wait for this reason.
+async fn waiting_for(world: &RealWorld, reason: &str) -> i64 {
+    let waiting =
+        "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE last_reason = $1";
+    sqlx::query_scalar(waiting).bind(reason).fetch_one(world.pool()).await.unwrap()
+}
+
+async fn brakes_set(world: &RealWorld) -> i64 {
+    let brakes = "SELECT count(*) FROM plexsphere.provisioning_brake";
+    sqlx::query_scalar(brakes).fetch_one(world.pool()).await.unwrap()
+}
+
+/// How many lines of the audit say that this was done.
+async fn taken(world: &RealWorld, action: &str) -> i64 {
+    let lines = "SELECT count(*) FROM plexsphere.provisioned_resource_audit WHERE action = $1";
+    sqlx::query_scalar(lines).bind(action).fetch_one(world.pool()).await.unwrap()
 }

@@ -114,7 +114,7 @@ async fn a_declaration_that_the_api_server_would_refuse_is_refused_with_its_fiel
 fn choosy_xrd(api_url: &str, image: &str) -> String {
     let text = |only: &str| json!({"type": "string", "enum": [only]});
     let values = json!({"bootstrapToken": {"type": "string"}, "apiUrl": text(api_url), "plexdImage": text(image)});
-    let mut xrd = xrd_document("Machine", "machines");
+    let mut xrd = xrd_document("example.org", "Machine", "machines");
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     *xrd.pointer_mut(spec).unwrap() = json!({"parameters": {"type": "object", "properties": {
         "helmValues": {"type": "object", "properties": values},

@@ -65,7 +65,7 @@ pub(in super::super) fn keeper() -> ObjectReference {
 
 /// The XRD of the blueprint with parameters, which takes one size only.
 pub(in super::super) fn narrow_xrd() -> Value {
-    let mut xrd = broker_tests::world::xrd_document("Cluster", "clusters");
+    let mut xrd = broker_tests::world::xrd_document("example.org", "Cluster", "clusters");
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parameters";
     xrd.pointer_mut(schema).unwrap()["properties"]["size"]["enum"] = json!(["large"]);
     xrd
