@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-
-use super::cases::suite_of;
-use crate::Suite;
 use broker_ports::{Clock, IdSource};
+
+use crate::prelude::*;
 
 /// A clock, and a way to let time pass.
 #[async_trait]
@@ -29,15 +28,10 @@ pub trait IdSourceUnderTest: Send + Sync {
 
 /// Every promise of [`Clock`].
 pub fn clock_suite<W: ClockUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(cases { the_time_is_utc, time_passes }))
+    Suite::new(cases::clock_cases())
 }
 
 /// Every promise of [`IdSource`].
 pub fn id_source_suite<W: IdSourceUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(cases {
-        ids_of_resources_are_version_7,
-        ids_of_resources_grow,
-        no_id_is_given_twice,
-        replicas_never_give_the_same_id,
-    }))
+    Suite::new(cases::id_source_cases())
 }

@@ -4,11 +4,9 @@ mod cases;
 
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
-
-use super::cases::suite_of;
-use crate::Suite;
 use broker_ports::EventSink;
-use broker_ports::PortError;
+
+use crate::prelude::*;
 
 /// A sink, and a look at its other side.
 #[async_trait]
@@ -35,13 +33,5 @@ pub trait EventSinkUnderTest: Send + Sync {
 
 /// Every promise of [`EventSink`].
 pub fn suite<W: EventSinkUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(cases {
-        what_was_delivered_is_there,
-        bytes_arrive_as_they_are,
-        events_of_a_resource_keep_their_order,
-        a_second_delivery_is_no_error,
-        resources_arrive_side_by_side,
-        a_delivery_that_was_dropped_leaves_no_half_event,
-        a_sink_that_is_cut_off_delivers_nothing,
-    }))
+    Suite::new(cases::cases())
 }

@@ -42,7 +42,7 @@
 //! [`Suite::with_patience`] was told.
 
 pub mod builders;
-mod cases;
+mod prelude;
 pub mod clock;
 pub mod cluster;
 pub mod event_sink;

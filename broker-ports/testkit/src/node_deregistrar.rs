@@ -6,12 +6,10 @@ mod seams;
 
 use async_trait::async_trait;
 use broker_domain::BootstrapTokenId;
+use broker_ports::{NodeDeregistrar, PeerCommander, PeerResolver, TokenReader};
 use uuid::Uuid;
 
-use super::cases::suite_of;
-use crate::{Suite, Violation};
-use broker_ports::PortError;
-use broker_ports::{NodeDeregistrar, PeerCommander, PeerResolver, TokenReader};
+use crate::prelude::*;
 
 /// What happens out there, without the broker's doing. Any error ends the case as a violation.
 #[async_trait]
@@ -80,50 +78,12 @@ pub trait SeamsUnderTest: MeshAgents {
 
 /// Every promise of [`NodeDeregistrar`].
 pub fn suite<W: NodeDeregistrarUnderTest + 'static>() -> Suite<W> {
-    let mut cases = suite_of!(cases {
-        a_consumed_token_is_registered,
-        a_peer_does_not_change_that,
-        an_unconsumed_token_is_not_registered,
-        an_unknown_token_is_not_registered,
-        deregister_drains_the_peer,
-        deregister_without_a_peer_is_success,
-        deregister_of_an_unconsumed_token_is_success,
-        deregister_of_an_unknown_token_is_success,
-        deregister_twice_is_once,
-        deregister_that_was_dropped_is_finished_by_the_next,
-        a_deregistered_node_gets_no_peer,
-        join_against_deregister_leaves_no_peer,
-        nodes_do_not_disturb_each_other,
-        a_batch_equals_its_questions_in_order,
-        an_empty_batch_is_empty,
-    });
-    cases.extend(suite_of!(outage {
-        a_deregistrar_that_is_cut_off_never_answers_with_absence,
-        a_deregistrar_that_is_cut_off_deregisters_nothing,
-    }));
-    Suite::new(cases)
+    Suite::new(cases::cases().into_iter().chain(outage::cases()))
 }
 
 /// Every promise of [`TokenReader`], [`PeerResolver`] and [`PeerCommander`].
 pub fn seams_suite<W: SeamsUnderTest + 'static>() -> Suite<W> {
-    let mut cases = suite_of!(seams {
-        consumers_answer_in_order,
-        a_live_peer_is_found,
-        retire_drains_the_named_peer_and_marks,
-        retire_without_a_peer_marks,
-        retire_with_a_peer_that_is_gone_marks,
-        retire_twice_is_once,
-        retire_that_was_dropped_is_finished_by_the_next,
-        join_against_retire_has_one_winner,
-        retire_leaves_a_node_whose_peer_was_not_named,
-        retire_leaves_a_node_whose_peer_is_another,
-        a_marked_node_gets_no_peer,
-    });
-    cases.extend(suite_of!(outage {
-        seams_that_are_cut_off_never_answer_with_absence,
-        a_commander_that_is_cut_off_retires_nothing,
-    }));
-    Suite::new(cases)
+    Suite::new(seams::cases().into_iter().chain(outage::seams_cases()))
 }
 
 /// A token that nobody ever issued.

@@ -9,16 +9,14 @@ use async_trait::async_trait;
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, Error, MeshRole, ProjectId, ResourceId,
 };
-use broker_render::{InjectionStrategy, Provider};
-use uuid::Uuid;
-
-use super::cases::suite_of;
-use crate::Suite;
-use broker_ports::PortError;
 use broker_ports::{
     AssignmentReader, BlueprintResolver, CloudResolver, CloudView, CredentialResolver,
     CredentialView, LabelTagResolver, NamespaceObservation,
 };
+use broker_render::{InjectionStrategy, Provider};
+use uuid::Uuid;
+
+use crate::prelude::*;
 
 /// A catalog, and a way to publish in it. Any error ends the case as a violation.
 #[async_trait]
@@ -201,63 +199,27 @@ pub trait LabelTagResolverUnderTest: Send + Sync {
 
 /// Every promise of [`BlueprintResolver`].
 pub fn blueprint_suite<W: BlueprintResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(blueprint {
-        a_published_version_is_found,
-        a_version_that_was_not_published_is_none,
-        a_version_whose_xrd_does_not_parse_is_rejected,
-        a_version_whose_composition_does_not_parse_is_rejected,
-        a_version_whose_schema_does_not_parse_is_rejected,
-        an_unreadable_version_concerns_nobody_else,
-        a_catalog_that_is_cut_off_never_answers_with_absence,
-    }))
+    Suite::new(blueprint::cases())
 }
 
 /// Every promise of [`CloudResolver`].
 pub fn cloud_suite<W: CloudResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(neighbours {
-        a_cloud_is_found,
-        a_cloud_that_does_not_exist_is_none,
-        a_cloud_that_cannot_be_read_is_rejected,
-        an_unreadable_cloud_concerns_nobody_else,
-        an_inventory_that_is_cut_off_never_answers_with_absence,
-    }))
+    Suite::new(neighbours::cloud_cases())
 }
 
 /// Every promise of [`CredentialResolver`].
 pub fn credential_suite<W: CredentialResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(neighbours {
-        an_assigned_credential_is_found,
-        a_credential_that_does_not_exist_is_none,
-        a_credential_that_nobody_was_assigned_is_none,
-        a_credential_of_another_project_is_none,
-        a_credential_that_was_withdrawn_is_none,
-        credentials_that_are_cut_off_are_never_absent,
-    }))
+    Suite::new(neighbours::credential_cases())
 }
 
 /// Every promise of [`AssignmentReader`].
 pub fn assignment_suite<W: AssignmentReaderUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(neighbours {
-        a_project_that_was_not_placed_is_none,
-        a_placed_project_has_its_namespace,
-        assignment_names_its_cluster,
-        readiness_is_read_anew,
-        an_assignment_that_is_cut_off_is_never_absent,
-    }))
+    Suite::new(neighbours::assignment_cases())
 }
 
 /// Every promise of [`LabelTagResolver`].
 pub fn label_suite<W: LabelTagResolverUnderTest + 'static>() -> Suite<W> {
-    Suite::new(suite_of!(neighbours {
-        labels_are_found,
-        a_resource_without_labels_has_none,
-        resource_absent_is_none,
-        resource_of_another_project_is_none,
-        labels_stay_with_their_resource,
-        many_are_answered_as_one_is,
-        labels_that_do_not_propagate_stay_here,
-        labels_that_are_cut_off_are_never_empty,
-    }))
+    Suite::new(neighbours::label_cases())
 }
 
 /// An id that nobody gave to anything.

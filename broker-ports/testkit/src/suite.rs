@@ -74,8 +74,8 @@ pub struct Suite<W> {
 
 impl<W> Suite<W> {
     /// A suite of cases, each of which may take as long as [`PATIENCE`] has it.
-    pub fn new(cases: Vec<Case<W>>) -> Self {
-        Self { cases, patience: PATIENCE }
+    pub fn new(cases: impl IntoIterator<Item = Case<W>>) -> Self {
+        Self { cases: cases.into_iter().collect(), patience: PATIENCE }
     }
 
     /// With another time for each case, its fresh world included.

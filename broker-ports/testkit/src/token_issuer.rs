@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, ProvisionedResourceId, TokenOrdinal};
+use broker_ports::{
+    BootstrapToken, Issue, IssueRequest, IssuedToken, LeaseEpoch, TokenIssuer, TokenState,
+};
 
-use super::cases::{require, require_rejected, suite_of};
-use crate::{Suite, Violation};
-use broker_ports::LeaseEpoch;
-use broker_ports::PortError;
-use broker_ports::{BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState};
+use crate::prelude::*;
 
 /// An issuer, and the world around it that the suite needs.
 #[async_trait]
@@ -58,47 +57,8 @@ pub trait TokenIssuerUnderTest: Send + Sync {
 
 /// Every promise of [`TokenIssuer`].
 pub fn suite<W: TokenIssuerUnderTest + 'static>() -> Suite<W> {
-    let mut cases = suite_of!(protocol {
-        issue_by_a_worker_that_lost_its_lease_is_rejected,
-        consumption_between_observation_and_reissue_is_answered,
-        issue_whose_answer_was_lost_is_replaced_by_the_next,
-        issue_whose_answer_was_lost_and_was_consumed_is_answered,
-        issue_that_was_dropped_half_way_leaves_one_token_at_most,
-        close_that_was_dropped_is_finished_by_the_next,
-        close_before_issue_rejects_it,
-        close_after_issue_invalidates_it,
-        close_against_issue_leaves_nothing_live,
-        close_against_consumption_has_one_winner,
-        record_lost_after_issue_leaves_one_live_token,
-        late_shell_gets_no_token,
-        late_arm_carries_a_dead_token,
-    });
-    cases.extend(suite_of!(rules {
-        an_epoch_may_ask_again,
-        an_epoch_that_was_told_consumed_was_seen,
-        a_consumed_ordinal_stays_consumed,
-        another_ordinal_invalidates_what_is_unconsumed,
-        resources_do_not_disturb_each_other,
-        ttl_outside_of_the_window_is_rejected,
-        a_token_lives_as_long_as_was_asked_for,
-        a_token_expires,
-        an_expired_token_is_replaced,
-        a_token_is_consumed_once,
-        close_twice_is_once,
-        close_keeps_what_was_consumed,
-        close_without_a_token_rejects_later_issues,
-        a_token_that_was_never_issued_has_no_state,
-        plaintexts_are_printable_and_new,
-    }));
-    cases.extend(suite_of!(concurrency {
-        at_most_one_live_token_under_32_at_once,
-        no_live_token_after_close_under_32_at_once,
-    }));
-    cases.extend(suite_of!(outage {
-        an_issuer_that_is_cut_off_never_answers_with_absence,
-        an_issuer_that_is_cut_off_issues_and_closes_nothing,
-    }));
-    Suite::new(cases)
+    let cases = [protocol::cases(), rules::cases(), concurrency::cases(), outage::cases()];
+    Suite::new(cases.into_iter().flatten())
 }
 
 /// One resource, and what workers and agents do with its tokens.

@@ -3,28 +3,38 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use broker_ports::IdSource;
 use uuid::{Uuid, Variant};
 
 use super::{ClockUnderTest, IdSourceUnderTest};
-use crate::Violation;
-use crate::cases::require;
-use broker_ports::IdSource;
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn clock_cases<W: ClockUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![the_time_is_utc, time_passes,]
+}
+
+pub(super) fn id_source_cases<W: IdSourceUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        ids_of_resources_are_version_7,
+        ids_of_resources_grow,
+        no_id_is_given_twice,
+        replicas_never_give_the_same_id,
+    ]
+}
 
 const DRAWS: usize = 10_000;
 
-pub(super) async fn the_time_is_utc(world: &dyn ClockUnderTest) -> Outcome {
+async fn the_time_is_utc(world: &dyn ClockUnderTest) -> Outcome {
     require(world.clock().now().offset().is_utc(), "the clock shows local time")
 }
 
-pub(super) async fn time_passes(world: &dyn ClockUnderTest) -> Outcome {
+async fn time_passes(world: &dyn ClockUnderTest) -> Outcome {
     let (before, step) = (world.clock().now(), Duration::from_millis(20));
     world.advance(step).await;
     require(world.clock().now() >= before + step, "time passes and the clock does not show it")
 }
 
-pub(super) async fn ids_of_resources_are_version_7(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn ids_of_resources_are_version_7(world: &dyn IdSourceUnderTest) -> Outcome {
     let id = world.replica().provisioned_resource_id().as_uuid();
     require(
         id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122,
@@ -32,18 +42,18 @@ pub(super) async fn ids_of_resources_are_version_7(world: &dyn IdSourceUnderTest
     )
 }
 
-pub(super) async fn ids_of_resources_grow(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn ids_of_resources_grow(world: &dyn IdSourceUnderTest) -> Outcome {
     let source = world.replica();
     let ids: Vec<_> = (0..DRAWS).map(|_| source.provisioned_resource_id()).collect();
     require(ids.is_sorted_by(|a, b| a < b), "a later id sorts before an earlier one")
 }
 
-pub(super) async fn no_id_is_given_twice(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn no_id_is_given_twice(world: &dyn IdSourceUnderTest) -> Outcome {
     let ids: BTreeSet<_> = draw(&*world.replica()).collect();
     require(ids.len() == 2 * DRAWS, "an id was given twice")
 }
 
-pub(super) async fn replicas_never_give_the_same_id(world: &dyn IdSourceUnderTest) -> Outcome {
+async fn replicas_never_give_the_same_id(world: &dyn IdSourceUnderTest) -> Outcome {
     let (one, other) = (world.replica(), world.replica());
     let ids: BTreeSet<_> = draw(&*one).collect();
     require(!draw(&*other).any(|id| ids.contains(&id)), "two replicas gave the same id")

@@ -1,13 +1,23 @@
 //! Shell, touch and arm: of a worker that was cut off, nothing but a shell can still land.
 
 use broker_domain::BootstrapTokenId;
-use broker_render::{ARMED_ANNOTATION, Armed, EPOCH_ANNOTATION, PAUSED_ANNOTATION, Precondition};
-use serde_json::{Value, json};
+use broker_render::{ARMED_ANNOTATION, EPOCH_ANNOTATION};
 
-use super::ClusterUnderTest;
-use super::scene::{CANARY, Outcome, Scene, at, done};
-use crate::cases::require;
-use broker_ports::{Applied, ApplyRequest, Arming, Deleted};
+use super::prelude::*;
+
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        a_shell_is_paused_and_carries_its_epoch,
+        a_touch_makes_every_older_request_stale,
+        an_arm_injects_and_drops_the_pause,
+        an_arm_lands_once,
+        an_older_arm_is_refused_after_a_touch,
+        a_reapply_keeps_the_injected_token,
+        a_standalone_composite_is_armed_without_a_token,
+        an_annotation_by_hand_is_no_shell,
+        a_shell_is_deleted_freely,
+    })
+}
 
 pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, &["metadata", "annotations", key])?.as_str()
@@ -19,12 +29,8 @@ pub(super) fn holds_token(object: &Value) -> bool {
         .is_some_and(|document| document.contains(CANARY))
 }
 
-pub(super) async fn a_shell_is_paused_and_carries_its_epoch(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_shell_is_paused_and_carries_its_epoch(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let live = scene.live(&subject).await?;
     require(live.armed == Arming::Shell, "a shell is not read as one")?;
     let object = live.object.expose();
@@ -33,12 +39,8 @@ pub(super) async fn a_shell_is_paused_and_carries_its_epoch(
     require(at(object, &["spec", "userData"]).is_none(), "a shell carries user data")
 }
 
-pub(super) async fn a_touch_makes_every_older_request_stale(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let shell = scene.shell(&subject).await?;
+async fn a_touch_makes_every_older_request_stale(scene: &Scene<'_>) -> Outcome {
+    let (subject, shell) = scene.standing().await?;
     let touched = done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
     require(touched.resource_version != shell.resource_version, "a touch kept the version")?;
     let live = scene.live(&subject).await?;
@@ -49,8 +51,7 @@ pub(super) async fn a_touch_makes_every_older_request_stale(
     require(late == Applied::Conflict, "a late shell lands on a newer one")
 }
 
-pub(super) async fn an_arm_injects_and_drops_the_pause(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_arm_injects_and_drops_the_pause(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let live = scene.live(&subject).await?;
@@ -62,21 +63,17 @@ pub(super) async fn an_arm_injects_and_drops_the_pause(world: &dyn ClusterUnderT
     require(annotation(object, EPOCH_ANNOTATION).is_none(), "an armed composite keeps an epoch")
 }
 
-pub(super) async fn an_arm_lands_once(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let shell = scene.shell(&subject).await?;
+async fn an_arm_lands_once(scene: &Scene<'_>) -> Outcome {
+    let (subject, shell) = scene.standing().await?;
     done(scene.arm(&subject, &shell).await?)?;
     let mut other = subject;
-    other.token_id = BootstrapTokenId::new(world.fresh_id())?;
+    other.token_id = BootstrapTokenId::new(scene.world.fresh_id())?;
     let again = scene.arm(&other, &shell).await?;
     require(again == Applied::Conflict, "a shell was armed twice")
 }
 
-pub(super) async fn an_older_arm_is_refused_after_a_touch(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let shell = scene.shell(&subject).await?;
+async fn an_older_arm_is_refused_after_a_touch(scene: &Scene<'_>) -> Outcome {
+    let (subject, shell) = scene.standing().await?;
     done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
     let late = scene.arm(&subject, &shell).await?;
     require(late == Applied::Conflict, "an arm of an older worker lands after a touch")?;
@@ -85,8 +82,7 @@ pub(super) async fn an_older_arm_is_refused_after_a_touch(world: &dyn ClusterUnd
     require(!holds_token(live.object.expose()), "a refused arm injected its token")
 }
 
-pub(super) async fn a_reapply_keeps_the_injected_token(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_reapply_keeps_the_injected_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let live = scene.live(&subject).await?;
@@ -101,10 +97,7 @@ pub(super) async fn a_reapply_keeps_the_injected_token(world: &dyn ClusterUnderT
     require(size == Some(&json!("large")), "a re-apply changed nothing")
 }
 
-pub(super) async fn a_standalone_composite_is_armed_without_a_token(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_standalone_composite_is_armed_without_a_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?.standalone();
     let shell = scene.shell(&subject).await?;
     done(scene.apply(subject.armed()?, shell.unchanged()).await?)?;
@@ -115,20 +108,16 @@ pub(super) async fn a_standalone_composite_is_armed_without_a_token(
     require(at(object, &["spec", "userData"]).is_none(), "something was injected")
 }
 
-pub(super) async fn an_annotation_by_hand_is_no_shell(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn an_annotation_by_hand_is_no_shell(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let patch = json!({"metadata": {"annotations": {ARMED_ANNOTATION: "by hand"}}});
-    world.patch("kubectl", &subject.reference()?, &patch).await?;
+    scene.world.patch("kubectl", &subject.reference()?, &patch).await?;
     let live = scene.live(&subject).await?;
     require(live.armed == Arming::Unreadable, "an annotation by hand is read as something else")
 }
 
-pub(super) async fn a_shell_is_deleted_freely(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let shell = scene.shell(&subject).await?;
+async fn a_shell_is_deleted_freely(scene: &Scene<'_>) -> Outcome {
+    let (subject, shell) = scene.standing().await?;
     let reference = subject.reference()?;
     let answer = scene.delete(&reference, &shell.uid).await?;
     require(answer == Deleted::Accepted, "the deletion of a shell is not accepted")?;

@@ -1,15 +1,25 @@
 //! Deletion: in the foreground, of one very object, and never more than that.
 
-use broker_render::Precondition;
+use super::prelude::*;
 
-use super::ClusterUnderTest;
-use super::kinds::Blueprint;
-use super::scene::{Outcome, Scene, at, done};
-use super::subject::Subject;
-use crate::Violation;
-use crate::cases::{require, require_rejected};
-use broker_ports::FailureClass;
-use broker_ports::{DeleteRequest, Deleted, ObjectVersion, XrReading};
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        a_deletion_waits_for_what_was_composed,
+        a_deletion_ends_after_what_was_composed,
+        a_deletion_spares_the_neighbours,
+        a_deletion_of_a_namesake_changes_nothing,
+        a_deletion_of_what_is_gone_says_so,
+        a_deletion_in_an_absent_namespace_says_gone,
+        a_deletion_of_an_absent_kind_says_gone,
+        a_second_deletion_is_accepted,
+        a_deletion_turns_a_background_one_into_a_foreground_one,
+        a_veto_is_told_in_its_words,
+        a_veto_concerns_one_object,
+        a_finalizer_of_others_holds,
+        a_provider_config_goes_by_itself,
+        a_forbidden_deletion_is_an_error,
+    })
+}
 
 /// Asks for the deletion of a subject that stands.
 async fn delete(scene: &Scene<'_>, subject: &Subject) -> Result<Deleted, Violation> {
@@ -17,47 +27,40 @@ async fn delete(scene: &Scene<'_>, subject: &Subject) -> Result<Deleted, Violati
     Ok(scene.delete(&subject.reference()?, &live.object.version().uid).await?)
 }
 
-pub(super) async fn a_deletion_waits_for_what_was_composed(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_waits_for_what_was_composed(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
-    let answer = delete(&scene, &subject).await?;
+    let answer = delete(scene, &subject).await?;
     require(answer == Deleted::Accepted, "a deletion is not accepted")?;
     scene.until_deleting(&part).await?;
     for _ in 0..5 {
-        world.settle().await;
+        scene.world.settle().await;
         let live = scene.live(&subject).await?;
         require(live.status.deleting, "the composite resource does not say that it goes")?;
         require(
-            world.object(&part).await?.is_some(),
+            scene.world.object(&part).await?.is_some(),
             "the composed object was torn from its holder",
         )?;
     }
     Ok(())
 }
 
-pub(super) async fn a_deletion_ends_after_what_was_composed(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_ends_after_what_was_composed(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
-    let _ = delete(&scene, &subject).await?;
+    let _ = delete(scene, &subject).await?;
     scene.until_deleting(&part).await?;
     scene.let_go(&part).await?;
     scene.until_gone(&part).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await
 }
 
-pub(super) async fn a_deletion_spares_the_neighbours(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_spares_the_neighbours(scene: &Scene<'_>) -> Outcome {
     let (subject, neighbour) = (scene.machine()?, scene.machine()?);
     scene.shell(&subject).await?;
     let part = scene.composed(&neighbour).await?;
     done(scene.apply(neighbour.provider_config()?, Precondition::Absent).await?)?;
-    let _ = delete(&scene, &subject).await?;
+    let _ = delete(scene, &subject).await?;
     scene.until_gone(&subject.reference()?).await?;
     for target in [part, neighbour.reference()?, neighbour.config_reference()?] {
         let object = scene.object(&target).await?;
@@ -67,14 +70,10 @@ pub(super) async fn a_deletion_spares_the_neighbours(world: &dyn ClusterUnderTes
     Ok(())
 }
 
-pub(super) async fn a_deletion_of_a_namesake_changes_nothing(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let before = scene.shell(&subject).await?;
+async fn a_deletion_of_a_namesake_changes_nothing(scene: &Scene<'_>) -> Outcome {
+    let (subject, before) = scene.standing().await?;
     let reference = subject.reference()?;
-    world.delete_in_background(&reference).await?;
+    scene.world.delete_in_background(&reference).await?;
     scene.until_gone(&reference).await?;
     let namesake = scene.shell(&subject).await?;
     let answer = scene.delete(&reference, &before.uid).await?;
@@ -83,23 +82,19 @@ pub(super) async fn a_deletion_of_a_namesake_changes_nothing(
     require(live == namesake, "a deletion of another object changed this one")
 }
 
-pub(super) async fn a_deletion_of_what_is_gone_says_so(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_of_what_is_gone_says_so(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let never = scene.delete(&subject.reference()?, "00000000-0000-4000-8000-000000000000").await?;
     require(never == Deleted::Gone, "what never stood is not gone")?;
     let version = scene.shell(&subject).await?;
-    let _ = delete(&scene, &subject).await?;
+    let _ = delete(scene, &subject).await?;
     scene.until_gone(&subject.reference()?).await?;
     let again = scene.delete(&subject.reference()?, &version.uid).await?;
     require(again == Deleted::Gone, "what was deleted is not gone")
 }
 
-pub(super) async fn a_deletion_in_an_absent_namespace_says_gone(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let elsewhere = broker_domain::ProjectId::new(world.fresh_id())?;
+async fn a_deletion_in_an_absent_namespace_says_gone(scene: &Scene<'_>) -> Outcome {
+    let elsewhere = ProjectId::new(scene.world.fresh_id())?;
     let subject = scene.machine()?.in_project(elsewhere);
     let (target, uid) = (subject.reference()?, "00000000-0000-4000-8000-000000000000");
     let request = DeleteRequest::new(elsewhere, &target, uid);
@@ -107,24 +102,20 @@ pub(super) async fn a_deletion_in_an_absent_namespace_says_gone(
     require(answer == Deleted::Gone, "nothing stands in an absent namespace")
 }
 
-pub(super) async fn a_deletion_of_an_absent_kind_says_gone(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_of_an_absent_kind_says_gone(scene: &Scene<'_>) -> Outcome {
     let subject = scene.resource(Blueprint::Fleeting)?;
-    world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+    scene.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
     let uid = "00000000-0000-4000-8000-000000000000";
     let answer = scene.delete(&subject.reference()?, uid).await?;
     require(answer == Deleted::Gone, "nothing stands of an absent kind")
 }
 
-pub(super) async fn a_second_deletion_is_accepted(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_second_deletion_is_accepted(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
-    let first = delete(&scene, &subject).await?;
-    let second = delete(&scene, &subject).await?;
+    let first = delete(scene, &subject).await?;
+    let second = delete(scene, &subject).await?;
     let both = first == Deleted::Accepted && second == Deleted::Accepted;
     require(both, "a deletion that is under way is not accepted again")?;
     scene.until_deleting(&part).await?;
@@ -132,19 +123,16 @@ pub(super) async fn a_second_deletion_is_accepted(world: &dyn ClusterUnderTest) 
 }
 
 /// An object that another party deletes in the background would vanish before what it composed.
-pub(super) async fn a_deletion_turns_a_background_one_into_a_foreground_one(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_turns_a_background_one_into_a_foreground_one(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     let reference = subject.reference()?;
     scene.hold(&reference).await?;
-    world.delete_in_background(&reference).await?;
+    scene.world.delete_in_background(&reference).await?;
     scene.until_deleting(&reference).await?;
     let status = scene.live(&subject).await?.status;
     require(status.deleting && !status.foreground, "a background deletion is read as another")?;
-    let answer = delete(&scene, &subject).await?;
+    let answer = delete(scene, &subject).await?;
     require(answer == Deleted::Accepted, "a deletion that is under way is not accepted again")?;
     let status = scene.live(&subject).await?.status;
     require(status.foreground, "an accepted deletion does not wait for what was composed")?;
@@ -152,53 +140,46 @@ pub(super) async fn a_deletion_turns_a_background_one_into_a_foreground_one(
     scene.let_go(&reference).await
 }
 
-pub(super) async fn a_veto_is_told_in_its_words(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_veto_is_told_in_its_words(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let words = "This resource is in-use by 1 usage(s)";
-    world.veto(&subject.reference()?, words).await?;
-    let Deleted::Vetoed { message } = delete(&scene, &subject).await? else {
+    scene.world.veto(&subject.reference()?, words).await?;
+    let Deleted::Vetoed { message } = delete(scene, &subject).await? else {
         return Err(Violation::new("a veto is not told"));
     };
     require(message.contains(words), "a veto is not told in its own words")?;
     require(!scene.live(&subject).await?.status.deleting, "a veto was overridden")
 }
 
-pub(super) async fn a_veto_concerns_one_object(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_veto_concerns_one_object(scene: &Scene<'_>) -> Outcome {
     let (in_use, neighbour) = (scene.machine()?, scene.machine()?);
     for subject in [&in_use, &neighbour] {
         scene.shell(subject).await?;
     }
-    world.veto(&in_use.reference()?, "This resource is in-use by 1 usage(s)").await?;
-    let answer = delete(&scene, &in_use).await?;
+    scene.world.veto(&in_use.reference()?, "This resource is in-use by 1 usage(s)").await?;
+    let answer = delete(scene, &in_use).await?;
     require(matches!(answer, Deleted::Vetoed { .. }), "a veto is not told")?;
-    let answer = delete(&scene, &neighbour).await?;
+    let answer = delete(scene, &neighbour).await?;
     require(answer == Deleted::Accepted, "a veto on one object holds another of its kind")?;
     scene.until_gone(&neighbour.reference()?).await
 }
 
-pub(super) async fn a_finalizer_of_others_holds(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_finalizer_of_others_holds(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     scene.hold(&reference).await?;
-    let answer = delete(&scene, &subject).await?;
+    let answer = delete(scene, &subject).await?;
     require(answer == Deleted::Accepted, "a deletion of what is held is not accepted")?;
     for _ in 0..5 {
-        world.settle().await;
+        scene.world.settle().await;
         require(scene.live(&subject).await?.status.deleting, "a held object does not say it goes")?;
     }
     scene.let_go(&reference).await?;
     scene.until_gone(&reference).await
 }
 
-pub(super) async fn a_provider_config_goes_by_itself(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_provider_config_goes_by_itself(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let config = done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     let target = subject.config_reference()?;
     let answer = scene.delete(&target, &config.uid).await?;
@@ -207,13 +188,11 @@ pub(super) async fn a_provider_config_goes_by_itself(world: &dyn ClusterUnderTes
     require(!scene.live(&subject).await?.status.deleting, "the composite resource went along")
 }
 
-pub(super) async fn a_forbidden_deletion_is_an_error(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let version = scene.shell(&subject).await?;
+async fn a_forbidden_deletion_is_an_error(scene: &Scene<'_>) -> Outcome {
+    let (subject, version) = scene.standing().await?;
     let target = subject.reference()?;
     let request = DeleteRequest::new(scene.project, &target, &version.uid);
-    let nobody = world.limited_to(&[]).await?;
+    let nobody = scene.world.limited_to(&[]).await?;
     match nobody.delete(&request).await {
         Err(error) => {
             require(

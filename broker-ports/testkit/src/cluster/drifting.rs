@@ -2,30 +2,26 @@
 
 use std::sync::Arc;
 
-use broker_render::{Precondition, ProviderConfigScope};
-use serde_json::json;
+use broker_ports::{ConfigKind, ConfigPresence};
+use broker_render::ProviderConfigScope;
 
-use super::ClusterUnderTest;
-use super::kinds::config;
-use super::scene::{Outcome, ROUNDS, Scene, done};
-use super::subject::Subject;
-use crate::Violation;
-use broker_ports::{CachedXr, ConfigKind, ConfigPresence, OwnedKinds, OwnedQuery, SpecState};
+use super::prelude::*;
 
-pub(super) async fn drift_and_a_missing_config_are_observed(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene { drift_and_a_missing_config_are_observed })
+}
+
+async fn drift_and_a_missing_config_are_observed(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.composed(&subject).await?;
-    observe_until(&scene, &subject, (SpecState::AsApplied, ConfigPresence::Missing)).await?;
+    observe_until(scene, &subject, (SpecState::AsApplied, ConfigPresence::Missing)).await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-    observe_until(&scene, &subject, (SpecState::AsApplied, ConfigPresence::Present)).await?;
+    observe_until(scene, &subject, (SpecState::AsApplied, ConfigPresence::Present)).await?;
     let patch = json!({"spec": {"parameters": {"size": "large"}}});
-    world.patch("another writer", &subject.reference()?, &patch).await?;
-    observe_until(&scene, &subject, (SpecState::Drifted, ConfigPresence::Present)).await?;
-    world.delete_in_background(subject.provider_config()?.reference()).await?;
-    observe_until(&scene, &subject, (SpecState::Drifted, ConfigPresence::Missing)).await
+    scene.world.patch("another writer", &subject.reference()?, &patch).await?;
+    observe_until(scene, &subject, (SpecState::Drifted, ConfigPresence::Present)).await?;
+    scene.world.delete_in_background(subject.provider_config()?.reference()).await?;
+    observe_until(scene, &subject, (SpecState::Drifted, ConfigPresence::Missing)).await
 }
 
 /// Observes a subject, with its ProviderConfig, until the cache shows what is expected.

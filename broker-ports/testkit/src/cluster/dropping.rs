@@ -3,19 +3,20 @@
 //! It may still be under way, and land after whatever comes next. What it was sent on decides what it can do
 //! then, so that asking again from what is read leads to the end.
 
-use broker_render::{PAUSED_ANNOTATION, Precondition, is_applied};
+use broker_ports::LiveXr;
 
-use super::ClusterUnderTest;
 use super::arming::{annotation, holds_token};
-use super::scene::{Outcome, ROUNDS, Scene, done};
-use crate::Violation;
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
-use broker_ports::{Applied, ApplyRequest, Arming, DeleteRequest, Deleted, LiveXr, XrReading};
+use super::prelude::*;
 
-pub(super) async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        a_first_apply_that_was_dropped_is_whole_or_nothing,
+        an_arm_that_was_dropped_is_whole_or_nothing,
+        a_deletion_that_was_dropped_still_waits,
+    })
+}
+
+async fn a_first_apply_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let subject = scene.machine()?;
         let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
@@ -34,10 +35,7 @@ pub(super) async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
     Err(never_answered())
 }
 
-pub(super) async fn an_arm_that_was_dropped_is_whole_or_nothing(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_arm_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let subject = scene.machine()?;
         let shell = scene.shell(&subject).await?;
@@ -72,10 +70,7 @@ fn is_armed(live: &LiveXr) -> Result<bool, Violation> {
     }
 }
 
-pub(super) async fn a_deletion_that_was_dropped_still_waits(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_deletion_that_was_dropped_still_waits(scene: &Scene<'_>) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let subject = scene.machine()?;
         let part = scene.composed(&subject).await?;
@@ -83,7 +78,7 @@ pub(super) async fn a_deletion_that_was_dropped_still_waits(
         let uid = live.object.version().uid.as_str();
         let request = DeleteRequest::new(scene.project, &target, uid);
         let answer = dropped_after(polls, scene.cluster.delete(&request)).await;
-        world.settle().await;
+        scene.world.settle().await;
         let again = scene.cluster.delete(&request).await?;
         require(again == Deleted::Accepted, "it is gone while what it composed stands")?;
         scene.until_deleting(&part).await?;

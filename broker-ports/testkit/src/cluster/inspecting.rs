@@ -1,20 +1,28 @@
 //! Inspection: every fact by itself, known or unknown, and no secret in any.
 
-use broker_domain::{ObjectReference, ProjectId};
-use broker_render::{Precondition, namespace};
-use serde_json::{Value, json};
+use broker_ports::{ClusterEvent, NamespaceState, ObjectReport};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::ClusterUnderTest;
-use super::kinds::{Blueprint, core_namespace};
-use super::scene::{CANARY, FINALIZER, Outcome, ROUNDS, Scene, done};
-use crate::Violation;
+use super::prelude::*;
 use crate::builders::second;
-use crate::cases::require;
-use broker_ports::PortError;
-use broker_ports::{ClusterEvent, ConditionStatus, NamespaceState, ObjectReport, XrReading};
+
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        every_fact_is_reported,
+        absent_things_are_reported_as_absent,
+        a_forbidden_fact_is_unknown,
+        many_are_inspected_as_each_by_itself,
+        a_rival_manager_is_named,
+        a_condition_repeats_no_token,
+        a_pause_and_a_deletion_are_reported,
+        a_namespace_that_goes_is_terminating,
+        composed_objects_are_found_three_ways,
+        events_come_newest_first,
+        an_event_repeats_no_token,
+    })
+}
 
 fn present(
     what: &str,
@@ -23,8 +31,7 @@ fn present(
     report?.ok_or_else(|| Violation::new(format!("{what} stands, but is reported as absent")))
 }
 
-pub(super) async fn every_fact_is_reported(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn every_fact_is_reported(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
@@ -34,7 +41,7 @@ pub(super) async fn every_fact_is_reported(world: &dyn ClusterUnderTest) -> Outc
         "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 1,
     });
     let patch = json!({"status": {"conditions": [condition]}});
-    world.patch_status(&subject.reference()?, &patch).await?;
+    scene.world.patch_status(&subject.reference()?, &patch).await?;
     let inspection = scene.cluster.inspect(&subject.target()?).await?;
     require(inspection.cluster? == scene.cluster.identity().await?, "it is another cluster")?;
     require(inspection.namespace? == NamespaceState::Active, "the namespace is not active")?;
@@ -63,11 +70,10 @@ pub(super) async fn every_fact_is_reported(world: &dyn ClusterUnderTest) -> Outc
     require(present("the composed object", report)?.finalizers == [FINALIZER], "it is not held")
 }
 
-pub(super) async fn absent_things_are_reported_as_absent(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let elsewhere = ProjectId::new(world.fresh_id())?;
+async fn absent_things_are_reported_as_absent(scene: &Scene<'_>) -> Outcome {
+    let elsewhere = ProjectId::new(scene.world.fresh_id())?;
     let subject = scene.resource(Blueprint::Fleeting)?.in_project(elsewhere);
-    world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+    scene.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
     let mut target = subject.target()?;
     target.recorded = [subject.part("gone")?].into();
@@ -81,13 +87,11 @@ pub(super) async fn absent_things_are_reported_as_absent(world: &dyn ClusterUnde
     require(gone, "a recorded object that is gone is not reported as that")
 }
 
-pub(super) async fn a_forbidden_fact_is_unknown(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_forbidden_fact_is_unknown(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let mut target = subject.target()?;
     target.recorded = [subject.part("recorded")?].into();
-    let limited = world.limited_to(&[core_namespace()]).await?;
+    let limited = scene.world.limited_to(&[core_namespace()]).await?;
     let inspection = limited.inspect(&target).await?;
     require(inspection.cluster.is_ok(), "a fact that is allowed is unknown")?;
     require(inspection.namespace.is_ok(), "a fact that is allowed is unknown")?;
@@ -98,14 +102,13 @@ pub(super) async fn a_forbidden_fact_is_unknown(world: &dyn ClusterUnderTest) ->
     require(unknown, "a forbidden composed object is a known fact")
 }
 
-pub(super) async fn many_are_inspected_as_each_by_itself(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn many_are_inspected_as_each_by_itself(scene: &Scene<'_>) -> Outcome {
     let (shell, composing, nobody) = (scene.machine()?, scene.machine()?, scene.machine()?);
     scene.shell(&shell).await?;
     scene.composed(&composing).await?;
     done(scene.apply(composing.provider_config()?, Precondition::Absent).await?)?;
     let targets = [nobody.target()?, composing.target()?, shell.target()?];
-    let limited = world.limited_to(&[core_namespace()]).await?;
+    let limited = scene.world.limited_to(&[core_namespace()]).await?;
     for cluster in [&*scene.cluster, &*limited] {
         let answers = cluster.inspect_many(&targets).await;
         require(answers.len() == targets.len(), "there is not one answer each")?;
@@ -120,22 +123,20 @@ pub(super) async fn many_are_inspected_as_each_by_itself(world: &dyn ClusterUnde
     Ok(())
 }
 
-pub(super) async fn a_rival_manager_is_named(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_rival_manager_is_named(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.composed(&subject).await?;
     let calm = scene.cluster.inspect(&subject.target()?).await?;
     let calm = present("the composite resource", calm.xr)?;
     require(calm.rival_managers.is_empty(), "Crossplane is called a rival")?;
     let patch = json!({"spec": {"parameters": {"size": "large"}}});
-    world.patch("somebody", &subject.reference()?, &patch).await?;
+    scene.world.patch("somebody", &subject.reference()?, &patch).await?;
     let inspection = scene.cluster.inspect(&subject.target()?).await?;
     let report = present("the composite resource", inspection.xr)?;
     require(report.rival_managers == ["somebody"], "who changed a field of ours is not named")
 }
 
-pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_condition_repeats_no_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
     let condition = json!({
@@ -144,8 +145,8 @@ pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
     let patch = json!({"status": {"conditions": [condition]}});
-    world.patch_status(&subject.reference()?, &patch).await?;
-    world.patch_status(&part, &patch).await?;
+    scene.world.patch_status(&subject.reference()?, &patch).await?;
+    scene.world.patch_status(&part, &patch).await?;
     let inspection = scene.cluster.inspect(&subject.target()?).await?;
     let text = format!("{inspection:?}");
     require(text.contains("the cloud refused"), "the message is not reported")?;
@@ -156,10 +157,8 @@ pub(super) async fn a_condition_repeats_no_token(world: &dyn ClusterUnderTest) -
     require(!format!("{seen:?}").contains(CANARY), "an observation prints the token")
 }
 
-pub(super) async fn a_pause_and_a_deletion_are_reported(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_pause_and_a_deletion_are_reported(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let report = scene.cluster.inspect(&subject.target()?).await?.xr;
     let report = present("the composite resource", report)?;
@@ -167,33 +166,31 @@ pub(super) async fn a_pause_and_a_deletion_are_reported(world: &dyn ClusterUnder
     require(report.armed.is_none(), "a shell is reported as armed")?;
     require(report.deleting_since.is_none(), "what stands is reported as going")?;
     scene.hold(&reference).await?;
-    world.delete_in_background(&reference).await?;
+    scene.world.delete_in_background(&reference).await?;
     let report = scene.cluster.inspect(&subject.target()?).await?.xr;
     let report = present("the composite resource", report)?;
     require(report.deleting_since.is_some(), "it is not said since when it goes")?;
     scene.let_go(&reference).await
 }
 
-pub(super) async fn a_namespace_that_goes_is_terminating(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_namespace_that_goes_is_terminating(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     // Its holder keeps it, and it keeps its namespace.
     let part = subject.part("held")?;
     scene.create_part(&subject, &part, json!([])).await?;
-    world.remove_namespace(namespace(scene.project).as_str()).await?;
+    scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
     for _ in 0..ROUNDS {
         let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
         if state == NamespaceState::Terminating {
             return scene.let_go(&part).await;
         }
         require(state == NamespaceState::Active, "a namespace that is held is called absent")?;
-        world.settle().await;
+        scene.world.settle().await;
     }
     Err(Violation::new("a namespace that is being deleted is called active"))
 }
 
-pub(super) async fn composed_objects_are_found_three_ways(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn composed_objects_are_found_three_ways(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let referred = scene.composed(&subject).await?;
     let (labelled, recorded) = (subject.part("labelled")?, subject.part("recorded")?);
@@ -204,10 +201,10 @@ pub(super) async fn composed_objects_are_found_three_ways(world: &dyn ClusterUnd
             "metadata": {"name": target.name(), "namespace": target.namespace()},
         })
     };
-    world.create(&recorded, &unlabelled(&recorded)).await?;
+    scene.world.create(&recorded, &unlabelled(&recorded)).await?;
     // Only the reference leads to this one.
     let strip = json!({"metadata": {"labels": {"crossplane.io/composite": Value::Null}}});
-    world.patch("somebody", &referred, &strip).await?;
+    scene.world.patch("somebody", &referred, &strip).await?;
     let target = subject.target()?.with_recorded([recorded.clone()].into());
     let inspection = scene.cluster.inspect(&target).await?;
     let mut found = Vec::new();
@@ -226,29 +223,27 @@ fn said(at: i64, message: impl Into<String>) -> ClusterEvent {
     ClusterEvent::new(Some(second(at)), "ComposeResources", message).as_warning()
 }
 
-pub(super) async fn events_come_newest_first(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn events_come_newest_first(scene: &Scene<'_>) -> Outcome {
     let (subject, neighbour) = (scene.machine()?, scene.machine()?);
     for subject in [&subject, &neighbour] {
         scene.shell(subject).await?;
     }
-    world.say(&neighbour.reference()?, &said(25, "about a neighbour")).await?;
+    scene.world.say(&neighbour.reference()?, &said(25, "about a neighbour")).await?;
     for at in [20, 10, 30] {
-        world.say(&subject.reference()?, &said(at, format!("said at {at}"))).await?;
+        scene.world.say(&subject.reference()?, &said(at, format!("said at {at}"))).await?;
     }
     let events = scene.cluster.inspect(&subject.target()?).await?.events?;
     let expected: Vec<_> = [30, 20, 10].map(|at| said(at, format!("said at {at}"))).into();
     require(events == expected, &format!("instead of the newest first, there is {events:?}"))
 }
 
-pub(super) async fn an_event_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_event_repeats_no_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let words = format!("the cloud refused {CANARY}");
     let mut event = said(10, words);
     event.reason = format!("Refused-{CANARY}");
-    world.say(&subject.reference()?, &event).await?;
+    scene.world.say(&subject.reference()?, &event).await?;
     let events = scene.cluster.inspect(&subject.target()?).await?.events?;
     let text = format!("{events:?}");
     require(text.contains("the cloud refused"), "what was said is not reported")?;

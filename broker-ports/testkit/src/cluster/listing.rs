@@ -3,22 +3,30 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use broker_domain::{ObjectReference, ProvisionedResourceId};
-use broker_render::{Armed, FIELD_MANAGER, MANAGED_BY_LABEL, Precondition};
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{Hints, OwnedObject, OwnedRole, ResourceIds};
+use broker_render::FIELD_MANAGER;
 use futures_util::StreamExt as _;
-use serde_json::{Value, json};
 
-use super::ClusterUnderTest;
-use super::kinds::{Blueprint, config};
-use super::scene::{Outcome, ROUNDS, Scene, done};
-use super::subject::Subject;
-use crate::Violation;
-use crate::cases::{require, require_rejected};
-use broker_ports::{
-    Arming, CachedXr, Hints, OwnedKinds, OwnedObject, OwnedQuery, OwnedRole, ResourceIds,
-    SpecState, XrReading,
-};
-use broker_ports::{FailureClass, PortError};
+use super::prelude::*;
+
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        observations_keep_their_order,
+        an_observation_shows_what_stands,
+        an_absent_kind_is_observed_as_absent,
+        a_forbidden_kind_spoils_only_its_own,
+        owned_objects_are_listed_to_the_end,
+        owned_pages_do_not_drift_while_objects_go,
+        what_carries_our_label_is_listed_whatever_its_name,
+        what_is_excepted_hides_nothing_else,
+        what_lost_our_label_is_not_listed,
+        a_forbidden_listing_is_an_error,
+        a_change_gives_a_hint,
+        a_deletion_gives_a_hint,
+        a_provider_config_gives_a_hint,
+    })
+}
 
 /// A hint is allowed to take its time, but a watch that says nothing for so long says nothing at all.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,12 +39,11 @@ async fn observe(
     Ok(scene.cluster.observe_many(&targets).await?)
 }
 
-pub(super) async fn observations_keep_their_order(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn observations_keep_their_order(scene: &Scene<'_>) -> Outcome {
     let (first, missing, second) = (scene.machine()?, scene.machine()?, scene.machine()?);
     let versions = [scene.shell(&second).await?, scene.shell(&first).await?];
     for _ in 0..ROUNDS {
-        let seen = observe(&scene, &[&second, &missing, &first]).await?;
+        let seen = observe(scene, &[&second, &missing, &first]).await?;
         require(seen.len() == 3, "there is not one answer for each")?;
         let uid = |index: usize| match &seen[index] {
             Ok(CachedXr::Seen { version, .. }) => Some(version.uid.clone()),
@@ -48,25 +55,24 @@ pub(super) async fn observations_keep_their_order(world: &dyn ClusterUnderTest) 
             let ordered = second == versions[0].uid && first == versions[1].uid;
             return require(ordered, "the answers come in another order");
         }
-        world.settle().await;
+        scene.world.settle().await;
     }
     Err(Violation::new("what stands is never observed"))
 }
 
-pub(super) async fn an_observation_shows_what_stands(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.composed(&subject).await?;
     for _ in 0..ROUNDS {
         let live = scene.live(&subject).await?;
-        let seen = observe(&scene, &[&subject]).await?.into_iter().next().transpose()?;
+        let seen = observe(scene, &[&subject]).await?.into_iter().next().transpose()?;
         let Some(CachedXr::Seen { version, status, armed, owned, references, spec, .. }) = seen
         else {
-            world.settle().await;
+            scene.world.settle().await;
             continue;
         };
         if &version != live.object.version() {
-            world.settle().await;
+            scene.world.settle().await;
             continue;
         }
         require(status == live.status, "an observation and a read differ in the status")?;
@@ -79,20 +85,18 @@ pub(super) async fn an_observation_shows_what_stands(world: &dyn ClusterUnderTes
     Err(Violation::new("what stands is never observed as it stands"))
 }
 
-pub(super) async fn an_absent_kind_is_observed_as_absent(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_absent_kind_is_observed_as_absent(scene: &Scene<'_>) -> Outcome {
     let subject = scene.resource(Blueprint::Fleeting)?;
-    world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+    scene.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
-    let seen = observe(&scene, &[&subject]).await?.into_iter().next().transpose()?;
+    let seen = observe(scene, &[&subject]).await?.into_iter().next().transpose()?;
     require(seen == Some(CachedXr::Absent), "a kind that does not exist is not observed as absent")
 }
 
-pub(super) async fn a_forbidden_kind_spoils_only_its_own(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_forbidden_kind_spoils_only_its_own(scene: &Scene<'_>) -> Outcome {
     let (machine, estate) = (scene.machine()?, scene.resource(Blueprint::Estate)?);
     scene.shell(&machine).await?;
-    let limited = world.limited_to(&[Blueprint::Machine.kind()]).await?;
+    let limited = scene.world.limited_to(&[Blueprint::Machine.kind()]).await?;
     for _ in 0..ROUNDS {
         let targets = [estate.xr_target(), machine.xr_target()];
         let seen = limited.observe_many(&targets).await?;
@@ -102,7 +106,7 @@ pub(super) async fn a_forbidden_kind_spoils_only_its_own(world: &dyn ClusterUnde
                 return Err(Violation::new("what is forbidden is not rejected"));
             }
             [Err(_), Ok(CachedXr::Seen { .. })] => return Ok(()),
-            _ => world.settle().await,
+            _ => scene.world.settle().await,
         }
     }
     Err(Violation::new("a forbidden kind spoils the others"))
@@ -155,8 +159,7 @@ async fn list_from(
     Err(Violation::new("the pages never end"))
 }
 
-pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn owned_objects_are_listed_to_the_end(scene: &Scene<'_>) -> Outcome {
     let mut wanted = Vec::new();
     for _ in 0..7 {
         let subject = scene.machine()?;
@@ -168,8 +171,8 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
     }
     let going = &wanted[0].0;
     scene.hold(going).await?;
-    world.delete_in_background(going).await?;
-    let found = list_until(&scene, |found| {
+    scene.world.delete_in_background(going).await?;
+    let found = list_until(scene, |found| {
         found.get(&going.to_string()).is_some_and(|object| object.deleting)
             && wanted.iter().all(|(reference, ..)| found.contains_key(&reference.to_string()))
     });
@@ -185,48 +188,44 @@ pub(super) async fn owned_objects_are_listed_to_the_end(world: &dyn ClusterUnder
 }
 
 /// Whoever leaves out what nobody asks about leaves out nothing else.
-pub(super) async fn what_is_excepted_hides_nothing_else(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn what_is_excepted_hides_nothing_else(scene: &Scene<'_>) -> Outcome {
     let (excepted, wanted) = (scene.machine()?, scene.machine()?);
     for subject in [&excepted, &wanted] {
         scene.shell(subject).await?;
         done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     }
     let xr = wanted.reference()?;
-    let name = format!("of-somebody-{}", world.fresh_id().simple());
+    let name = format!("of-somebody-{}", scene.world.fresh_id().simple());
     let stranger = ObjectReference::new(xr.api_version(), xr.kind(), &name, xr.namespace())?;
-    world.create(&stranger, &labelled(&stranger)).await?;
+    scene.world.create(&stranger, &labelled(&stranger)).await?;
     let expected = [xr, wanted.config_reference()?, stranger];
     let ids: ResourceIds = [excepted.identity.resource].into_iter().collect();
     for _ in 0..ROUNDS {
-        let query = owned(&scene)?.except(ids.clone());
-        let found = list_from(&scene, query, BTreeMap::new()).await?;
+        let query = owned(scene)?.except(ids.clone());
+        let found = list_from(scene, query, BTreeMap::new()).await?;
         if expected.iter().all(|object| found.contains_key(&object.to_string())) {
             return Ok(());
         }
-        world.settle().await;
+        scene.world.settle().await;
     }
     Err(Violation::new("what nobody excepted is never listed"))
 }
 
 /// An object that carries our label is ours to report, whatever its name and wherever it stands.
-pub(super) async fn what_carries_our_label_is_listed_whatever_its_name(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn what_carries_our_label_is_listed_whatever_its_name(scene: &Scene<'_>) -> Outcome {
     let (xr, config) = (scene.machine()?.reference()?, scene.machine()?.config_reference()?);
     let named = |like: &ObjectReference| {
-        let name = format!("of-somebody-{}", world.fresh_id().simple());
+        let name = format!("of-somebody-{}", scene.world.fresh_id().simple());
         ObjectReference::new(like.api_version(), like.kind(), &name, like.namespace())
     };
     let strangers = [(named(&xr)?, OwnedRole::Xr), (named(&config)?, OwnedRole::ProviderConfig)];
     for (stranger, _) in &strangers {
-        world.create(stranger, &labelled(stranger)).await?;
+        scene.world.create(stranger, &labelled(stranger)).await?;
     }
     let all = |found: &BTreeMap<String, OwnedObject>| {
         strangers.iter().all(|(stranger, _)| found.contains_key(&stranger.to_string()))
     };
-    let found = list_until(&scene, all).await?;
+    let found = list_until(scene, all).await?;
     for (stranger, role) in &strangers {
         let object = found.get(&stranger.to_string());
         let object = object.ok_or_else(|| Violation::new(format!("{stranger} is not listed")))?;
@@ -251,34 +250,31 @@ fn labelled(target: &ObjectReference) -> Value {
 }
 
 /// Whoever counts objects instead of remembering the last one leaves some out when others go.
-pub(super) async fn owned_pages_do_not_drift_while_objects_go(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn owned_pages_do_not_drift_while_objects_go(scene: &Scene<'_>) -> Outcome {
     let mut standing = Vec::new();
     for _ in 0..9 {
         let subject = scene.machine()?;
         scene.shell(&subject).await?;
         standing.push(subject.reference()?);
     }
-    list_until(&scene, |found| {
+    list_until(scene, |found| {
         standing.iter().all(|target| found.contains_key(&target.to_string()))
     })
     .await?;
-    let query = owned(&scene)?;
+    let query = owned(scene)?;
     let first = scene.cluster.list_owned(&query).await?;
     let names = |object: OwnedObject| (object.reference.to_string(), object);
     let found: BTreeMap<_, _> = first.objects.into_iter().map(names).collect();
     let listed = |target: &ObjectReference| found.contains_key(&target.to_string());
     let going: Vec<_> = standing.iter().filter(|target| listed(target)).take(2).cloned().collect();
     for target in &going {
-        world.delete_in_background(target).await?;
+        scene.world.delete_in_background(target).await?;
         scene.until_gone(target).await?;
     }
     let Some(next) = first.next else {
         return require(standing.iter().all(listed), "the only page leaves an object out");
     };
-    let found = list_from(&scene, query.after(next), found).await?;
+    let found = list_from(scene, query.after(next), found).await?;
     for target in standing.iter().filter(|target| !going.contains(target)) {
         let listed = found.contains_key(&target.to_string());
         require(listed, &format!("{target} stood throughout and is not listed"))?;
@@ -286,14 +282,14 @@ pub(super) async fn owned_pages_do_not_drift_while_objects_go(
     Ok(())
 }
 
-pub(super) async fn a_forbidden_listing_is_an_error(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_forbidden_listing_is_an_error(scene: &Scene<'_>) -> Outcome {
     scene.shell(&scene.machine()?).await?;
-    let query = owned(&scene)?;
-    let nobody = world.limited_to(&[]).await?;
+    let query = owned(scene)?;
+    let nobody = scene.world.limited_to(&[]).await?;
     require_rejected(nobody.list_owned(&query).await, "a forbidden listing")?;
     // Pages may end between kinds: what is forbidden shows at the latest at the end.
-    let limited = world.limited_to(&[Blueprint::Machine.kind(), Blueprint::Estate.kind()]).await?;
+    let limited =
+        scene.world.limited_to(&[Blueprint::Machine.kind(), Blueprint::Estate.kind()]).await?;
     let mut query = query;
     for _ in 0..1_000 {
         match limited.list_owned(&query).await {
@@ -304,16 +300,14 @@ pub(super) async fn a_forbidden_listing_is_an_error(world: &dyn ClusterUnderTest
     Err(Violation::new("the pages never end"))
 }
 
-pub(super) async fn what_lost_our_label_is_not_listed(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn what_lost_our_label_is_not_listed(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
-    world.patch("kubectl", &reference, &strip).await?;
+    scene.world.patch("kubectl", &reference, &strip).await?;
     let is_listed =
         |found: &BTreeMap<String, OwnedObject>| found.contains_key(&reference.to_string());
-    let listed = list_until(&scene, |found| !is_listed(found)).await?;
+    let listed = list_until(scene, |found| !is_listed(found)).await?;
     require(!is_listed(&listed), "what does not carry our label is listed as ours")
 }
 
@@ -329,8 +323,7 @@ async fn hint(hints: &mut Hints, about: ProvisionedResourceId) -> Outcome {
     }
 }
 
-pub(super) async fn a_change_gives_a_hint(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_change_gives_a_hint(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let mut hints = scene.cluster.hints().await?;
     scene.shell(&subject).await?;
@@ -338,27 +331,24 @@ pub(super) async fn a_change_gives_a_hint(world: &dyn ClusterUnderTest) -> Outco
     drop(hints);
     let mut hints = scene.cluster.hints().await?;
     let patch = json!({"status": {"conditions": []}});
-    world.patch_status(&subject.reference()?, &patch).await?;
+    scene.world.patch_status(&subject.reference()?, &patch).await?;
     hint(&mut hints, subject.identity.resource).await
 }
 
-pub(super) async fn a_deletion_gives_a_hint(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn a_deletion_gives_a_hint(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let mut hints = scene.cluster.hints().await?;
-    world.delete_in_background(&subject.reference()?).await?;
+    scene.world.delete_in_background(&subject.reference()?).await?;
     hint(&mut hints, subject.identity.resource).await
 }
 
-pub(super) async fn a_provider_config_gives_a_hint(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_provider_config_gives_a_hint(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let mut hints = scene.cluster.hints().await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     hint(&mut hints, subject.identity.resource).await?;
     drop(hints);
     let mut hints = scene.cluster.hints().await?;
-    world.delete_in_background(&subject.config_reference()?).await?;
+    scene.world.delete_in_background(&subject.config_reference()?).await?;
     hint(&mut hints, subject.identity.resource).await
 }

@@ -1,34 +1,33 @@
 //! Promises about failure: an API server that cannot be reached knows nothing, and nothing is gone for it.
 
-use broker_domain::ObjectReference;
-use broker_render::Precondition;
+use broker_ports::{Inspection, XrTarget};
 
-use super::ClusterUnderTest;
-use super::kinds::{Blueprint, config};
-use super::scene::{Outcome, ROUNDS, Scene, done};
-use crate::Violation;
-use crate::cases::{require, require_outage};
-use broker_ports::PortError;
-use broker_ports::{ApplyRequest, CachedXr, Inspection, OwnedKinds, OwnedQuery, XrTarget};
+use super::prelude::*;
 
-pub(super) async fn a_cluster_that_is_cut_off_never_answers_with_absence(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        a_cluster_that_is_cut_off_never_answers_with_absence,
+        an_observation_that_is_cut_off_is_never_absence,
+        an_inspection_that_is_cut_off_knows_nothing,
+        a_cluster_that_is_cut_off_changes_nothing,
+    })
+}
+
+async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>) -> Outcome {
     let (stands, missing) = (scene.machine()?, scene.machine()?);
     scene.composed(&stands).await?;
     let config = config();
     let xrds = vec![stands.xrd(), scene.resource(Blueprint::Estate)?.xrd()];
     let kinds = OwnedKinds::new(xrds, vec![(config.api_version, config.kind)]);
     let query = OwnedQuery::new(kinds);
-    until_listed(&scene, &query, &stands.reference()?).await?;
+    until_listed(scene, &query, &stands.reference()?).await?;
     let here = scene.cluster.identity().await?;
-    world.cut_off().await?;
+    scene.world.cut_off().await?;
     for subject in [&stands, &missing] {
         require_outage(scene.cluster.read(&subject.target()?).await, "read")?;
     }
     // A cache may remember what it saw, until it notices; it may not forget it because of that.
-    match is_listed(&scene, query, &stands.reference()?).await {
+    match is_listed(scene, query, &stands.reference()?).await {
         Ok(listed) => require(listed, "a listing that is cut off leaves out what stands")?,
         failed @ Err(_) => require_outage(failed, "list_owned")?,
     }
@@ -70,14 +69,10 @@ async fn until_listed(scene: &Scene<'_>, query: &OwnedQuery, object: &ObjectRefe
     Err(Violation::new("what stands is never listed"))
 }
 
-pub(super) async fn an_observation_that_is_cut_off_is_never_absence(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
-    until_observed(&scene, &subject.xr_target()).await?;
-    world.cut_off().await?;
+async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
+    until_observed(scene, &subject.xr_target()).await?;
+    scene.world.cut_off().await?;
     let targets = [subject.xr_target(), subject.xr_target()];
     let seen = match scene.cluster.observe_many(&targets).await {
         Ok(seen) => seen,
@@ -106,14 +101,11 @@ async fn until_observed(scene: &Scene<'_>, target: &XrTarget) -> Outcome {
     Err(Violation::new("what stands is never observed"))
 }
 
-pub(super) async fn an_inspection_that_is_cut_off_knows_nothing(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_inspection_that_is_cut_off_knows_nothing(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let mut target = subject.target()?;
     target.recorded = [scene.composed(&subject).await?].into();
-    world.cut_off().await?;
+    scene.world.cut_off().await?;
     match scene.cluster.inspect(&target).await {
         Ok(inspection) => knows_nothing(inspection),
         failed @ Err(_) => require_outage(failed, "inspect"),
@@ -142,16 +134,13 @@ fn knows_nothing(inspection: Inspection) -> Outcome {
     require_outage(events, "the events of an inspection")
 }
 
-pub(super) async fn a_cluster_that_is_cut_off_changes_nothing(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_cluster_that_is_cut_off_changes_nothing(scene: &Scene<'_>) -> Outcome {
     let (stands, missing) = (scene.machine()?, scene.machine()?);
     let version = scene.shell(&stands).await?;
     let config = done(scene.apply(stands.provider_config()?, Precondition::Absent).await?)?;
     let first = ApplyRequest::open(scene.project, missing.shell(1)?, Precondition::Absent);
     let arm = ApplyRequest::sealed(scene.project, stands.sealed()?, version.unchanged());
-    world.cut_off().await?;
+    scene.world.cut_off().await?;
     for request in [&first, &arm] {
         require_outage(scene.cluster.apply(request).await, "apply")?;
         require_outage(scene.cluster.dry_run(request).await, "dry_run")?;

@@ -1,25 +1,28 @@
 //! Field ownership: what is ours follows what we send, what is not ours stays.
 
-use broker_render::{Digest, is_applied, owned_digest};
-use serde_json::{Value, json};
+use broker_render::{Digest, owned_digest};
 
-use super::ClusterUnderTest;
-use super::scene::{Outcome, ROUNDS, Scene, at, done};
-use super::subject::Subject;
-use crate::Violation;
-use crate::cases::require;
-use broker_ports::{CachedXr, ObjectVersion};
+use super::prelude::*;
 
-pub(super) async fn fields_of_others_stay(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        fields_of_others_stay,
+        status_of_others_stays,
+        what_we_no_longer_send_goes,
+        what_others_changed_of_ours_is_taken_back,
+        the_owned_digest_is_that_of_what_was_sent,
+        the_owned_digest_changes_with_drift,
+    })
+}
+
+async fn fields_of_others_stay(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let patch = json!({
         "metadata": {"labels": {"team": "blue"}, "annotations": {"note": "hands off"}},
         "spec": {"parameters": {"note": "theirs"}},
     });
-    world.patch("somebody", &reference, &patch).await?;
+    scene.world.patch("somebody", &reference, &patch).await?;
     let version = ObjectVersion::of(&scene.object(&reference).await?)?;
     done(scene.apply(subject.shell(2)?, version.unchanged()).await?)?;
     let object = scene.object(&reference).await?;
@@ -34,16 +37,14 @@ pub(super) async fn fields_of_others_stay(world: &dyn ClusterUnderTest) -> Outco
     Ok(())
 }
 
-pub(super) async fn status_of_others_stays(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn status_of_others_stays(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let condition = json!({
         "type": "Ready", "status": "True", "reason": "Available",
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
-    world.patch_status(&reference, &json!({"status": {"conditions": [condition]}})).await?;
+    scene.world.patch_status(&reference, &json!({"status": {"conditions": [condition]}})).await?;
     let before = scene.object(&reference).await?;
     let version = ObjectVersion::of(&before)?;
     done(scene.apply(subject.shell(2)?, version.unchanged()).await?)?;
@@ -51,8 +52,7 @@ pub(super) async fn status_of_others_stays(world: &dyn ClusterUnderTest) -> Outc
     require(before.get("status") == after.get("status"), "an apply changed the status")
 }
 
-pub(super) async fn what_we_no_longer_send_goes(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn what_we_no_longer_send_goes(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?.with_parameters(r#"{"note":"ours","size":"small"}"#)?;
     let version = scene.shell(&subject).await?;
     let subject = subject.with_parameters(r#"{"size":"small"}"#)?;
@@ -64,15 +64,11 @@ pub(super) async fn what_we_no_longer_send_goes(world: &dyn ClusterUnderTest) ->
     require(size == Some(&json!("small")), "a field that we still send went along")
 }
 
-pub(super) async fn what_others_changed_of_ours_is_taken_back(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn what_others_changed_of_ours_is_taken_back(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let reference = subject.reference()?;
     let patch = json!({"spec": {"parameters": {"size": "large"}}});
-    world.patch("somebody", &reference, &patch).await?;
+    scene.world.patch("somebody", &reference, &patch).await?;
     let drifted = scene.live(&subject).await?;
     let stands = is_applied(drifted.object.expose(), &subject.shell(1)?);
     require(!stands, "a change by somebody else does not show")?;
@@ -86,34 +82,29 @@ pub(super) async fn what_others_changed_of_ours_is_taken_back(
     require(rivals.is_empty(), "a field that was taken back still belongs to somebody else")
 }
 
-pub(super) async fn the_owned_digest_is_that_of_what_was_sent(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn the_owned_digest_is_that_of_what_was_sent(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
     let sent = subject.armed()?;
     let patch = json!({"metadata": {"labels": {"team": "blue"}}});
-    world.patch("somebody", &subject.reference()?, &patch).await?;
+    scene.world.patch("somebody", &subject.reference()?, &patch).await?;
     let live = scene.live(&subject).await?;
     let digest = owned_digest(live.object.expose());
     require(digest == Some(sent.digest()), "what stands under our name is not what was sent")?;
     require(is_applied(live.object.expose(), &sent), "what was sent does not stand")
 }
 
-pub(super) async fn the_owned_digest_changes_with_drift(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    scene.shell(&subject).await?;
+async fn the_owned_digest_changes_with_drift(scene: &Scene<'_>) -> Outcome {
+    let (subject, _) = scene.standing().await?;
     let sent = subject.shell(1)?.digest();
-    until_digest(&scene, &subject, "what was sent never shows", |owned| owned == sent).await?;
+    until_digest(scene, &subject, "what was sent never shows", |owned| owned == sent).await?;
     let drift = [
         json!({"spec": {"parameters": {"size": "large"}}}),
         json!({"spec": {"parameters": {"size": Value::Null}}}),
     ];
     for patch in drift {
-        world.patch("somebody", &subject.reference()?, &patch).await?;
-        until_digest(&scene, &subject, "drift never shows", |owned| owned != sent).await?;
+        scene.world.patch("somebody", &subject.reference()?, &patch).await?;
+        until_digest(scene, &subject, "drift never shows", |owned| owned != sent).await?;
     }
     Ok(())
 }

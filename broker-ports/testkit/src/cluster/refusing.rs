@@ -1,23 +1,26 @@
 //! Refusals: for good, in the server's words, and without what was injected.
 
-use broker_domain::ProjectId;
-use broker_render::Precondition;
+use super::prelude::*;
 
-use super::ClusterUnderTest;
-use super::kinds::Blueprint;
-use super::scene::{CANARY, Outcome, Scene};
-use crate::Violation;
-use crate::cases::{require, require_rejected};
-use broker_ports::PortError;
-use broker_ports::{ApplyRequest, XrReading};
+pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Scene {
+        an_undeclared_field_is_rejected,
+        a_broken_rule_is_rejected,
+        a_refusal_repeats_no_token,
+        a_refusal_names_the_object,
+        an_apply_of_an_absent_kind_is_rejected,
+        an_apply_into_an_absent_namespace_is_rejected,
+        a_forbidden_apply_is_an_error,
+        nothing_prints_a_token,
+    })
+}
 
-pub(super) async fn an_undeclared_field_is_rejected(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_undeclared_field_is_rejected(scene: &Scene<'_>) -> Outcome {
     for parameters in [r#"{"colour":"blue"}"#, r#"{"size":7}"#] {
         let subject = scene.machine()?.with_parameters(parameters)?;
         let answer = scene.apply(subject.shell(1)?, Precondition::Absent).await;
         require_rejected(answer, "a field that the schema does not declare so")?;
-        let stored = world.object(&subject.reference()?).await?.is_some();
+        let stored = scene.world.object(&subject.reference()?).await?.is_some();
         require(!stored, "a refused object was stored")?;
         let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
         let answer = scene.cluster.dry_run(&request).await;
@@ -26,18 +29,16 @@ pub(super) async fn an_undeclared_field_is_rejected(world: &dyn ClusterUnderTest
     Ok(())
 }
 
-pub(super) async fn a_broken_rule_is_rejected(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_broken_rule_is_rejected(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?.with_parameters(r#"{"size":"huge"}"#)?;
     let answer = scene.apply(subject.shell(1)?, Precondition::Absent).await;
     let error = refusal(answer.map(drop))?;
     require(error.contains("size"), "a refusal does not name the field")?;
-    let stored = world.object(&subject.reference()?).await?.is_some();
+    let stored = scene.world.object(&subject.reference()?).await?.is_some();
     require(!stored, "a refused object was stored")
 }
 
-pub(super) async fn a_refusal_repeats_no_token(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_refusal_repeats_no_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.resource(Blueprint::Picky)?;
     let shell = scene.shell(&subject).await?;
     let request = || -> Result<_, Violation> {
@@ -50,8 +51,7 @@ pub(super) async fn a_refusal_repeats_no_token(world: &dyn ClusterUnderTest) -> 
     require(!error.contains(CANARY), "the refusal of a dry run repeats the token")
 }
 
-pub(super) async fn a_refusal_names_the_object(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_refusal_names_the_object(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?.with_parameters(r#"{"colour":"blue"}"#)?;
     let answer = scene.apply(subject.shell(1)?, Precondition::Absent).await;
     // The message alone is what most people ever see.
@@ -65,49 +65,43 @@ pub(super) async fn a_refusal_names_the_object(world: &dyn ClusterUnderTest) -> 
     Ok(())
 }
 
-pub(super) async fn an_apply_of_an_absent_kind_is_rejected(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn an_apply_of_an_absent_kind_is_rejected(scene: &Scene<'_>) -> Outcome {
     let subject = scene.resource(Blueprint::Fleeting)?;
-    world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+    scene.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
     let answer = scene.apply(subject.shell(1)?, Precondition::Absent).await;
     require_rejected(answer, "an apply of a kind that does not exist")
 }
 
-pub(super) async fn an_apply_into_an_absent_namespace_is_rejected(
-    world: &dyn ClusterUnderTest,
-) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let project = ProjectId::new(world.fresh_id())?;
+async fn an_apply_into_an_absent_namespace_is_rejected(scene: &Scene<'_>) -> Outcome {
+    let project = ProjectId::new(scene.world.fresh_id())?;
     let subject = scene.machine()?.in_project(project);
     let request = ApplyRequest::open(project, subject.shell(1)?, Precondition::Absent);
     let error = refusal(scene.cluster.apply(&request).await.map(drop))?;
     require(error.contains("namespace"), "a refusal does not say that the namespace is missing")
 }
 
-pub(super) async fn a_forbidden_apply_is_an_error(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
+async fn a_forbidden_apply_is_an_error(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
-    let nobody = world.limited_to(&[]).await?;
+    let nobody = scene.world.limited_to(&[]).await?;
     let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
     require_rejected(nobody.apply(&request).await, "a forbidden apply")?;
     require_rejected(nobody.dry_run(&request).await, "a forbidden dry run")?;
-    require(world.object(&subject.reference()?).await?.is_none(), "a forbidden apply happened")
+    require(
+        scene.world.object(&subject.reference()?).await?.is_none(),
+        "a forbidden apply happened",
+    )
 }
 
-pub(super) async fn nothing_prints_a_token(world: &dyn ClusterUnderTest) -> Outcome {
-    let scene = Scene::new(world).await?;
-    let subject = scene.machine()?;
-    let shell = scene.shell(&subject).await?;
+async fn nothing_prints_a_token(scene: &Scene<'_>) -> Outcome {
+    let (subject, shell) = scene.standing().await?;
     let request = || -> Result<_, Violation> {
         Ok(ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged()))
     };
     let shown = format!("{:?}", scene.cluster.dry_run(&request()?).await?);
     let applied = format!("{:?}", scene.cluster.apply(&request()?).await?);
     let stale = format!("{:?}", scene.cluster.apply(&request()?).await?);
-    let nobody = world.limited_to(&[]).await?;
+    let nobody = scene.world.limited_to(&[]).await?;
     let forbidden = format!("{:?}", nobody.apply(&request()?).await);
     let reading = format!("{:?}", scene.read(&subject).await?);
     for text in [shown, applied, stale, forbidden, reading] {

@@ -3,21 +3,17 @@
 use std::sync::Arc;
 
 use broker_domain::{ObjectReference, ProjectId};
+use broker_ports::{
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, LiveXr, ObjectVersion, Reading,
+    XrReading,
+};
 use broker_render::{Identity, Manifest, Precondition, namespace};
 use serde_json::{Value, json};
 
 use super::kinds::{Blueprint, config, part};
 use super::subject::Subject;
 use super::{ClusterUnderTest, ServedKind};
-use crate::Violation;
-use broker_ports::PortError;
-use broker_ports::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, LiveXr, ObjectVersion, Reading,
-    XrReading,
-};
-
-/// The result of a case.
-pub(super) type Outcome = Result<(), Violation>;
+use crate::prelude::*;
 
 /// Must never show anywhere.
 pub(super) const CANARY: &str = "canary-5f1d7c-bootstrap-token";
@@ -75,6 +71,13 @@ impl<'w> Scene<'w> {
     /// A shell of the subject, under epoch 1.
     pub(super) async fn shell(&self, subject: &Subject) -> Result<ObjectVersion, Violation> {
         done(self.apply(subject.shell(1)?, Precondition::Absent).await?)
+    }
+
+    /// A machine that stands as a shell under epoch 1, and its version.
+    pub(super) async fn standing(&self) -> Result<(Subject, ObjectVersion), Violation> {
+        let subject = self.machine()?;
+        let version = self.shell(&subject).await?;
+        Ok((subject, version))
     }
 
     /// Arms a shell with the canary token.

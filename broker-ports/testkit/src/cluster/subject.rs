@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use broker_domain::{BootstrapTokenId, MeshRole, ObjectReference, Parameters, ProjectId};
+use broker_ports::{Target, XrTarget};
 use broker_render::catalog::ComposedKind;
 use broker_render::{
     Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
@@ -14,8 +15,7 @@ use serde_json::Value;
 
 use super::kinds::part;
 use super::scene::CANARY;
-use crate::Violation;
-use broker_ports::{Target, XrTarget};
+use crate::prelude::*;
 
 /// One resource, and everything that is rendered for it.
 pub(super) struct Subject {

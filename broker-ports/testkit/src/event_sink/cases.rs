@@ -1,17 +1,26 @@
 //! What the relay relies on when it hands an event over.
 
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
+use broker_ports::Envelope;
 use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::EventSinkUnderTest;
-use crate::Violation;
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require, require_outage};
-use broker_ports::Envelope;
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: EventSinkUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        what_was_delivered_is_there,
+        bytes_arrive_as_they_are,
+        events_of_a_resource_keep_their_order,
+        a_second_delivery_is_no_error,
+        resources_arrive_side_by_side,
+        a_delivery_that_was_dropped_leaves_no_half_event,
+        a_sink_that_is_cut_off_delivers_nothing,
+    ]
+}
 
-pub(super) async fn what_was_delivered_is_there(world: &dyn EventSinkUnderTest) -> Outcome {
+async fn what_was_delivered_is_there(world: &dyn EventSinkUnderTest) -> Outcome {
     let envelope = envelope(1, 1)?;
     require(world.received(envelope.resource).await?.is_empty(), "the world is not fresh")?;
     world.sink().deliver(&envelope).await?;
@@ -19,7 +28,7 @@ pub(super) async fn what_was_delivered_is_there(world: &dyn EventSinkUnderTest) 
     require(received.len() == 1, &format!("one delivery became {}", received.len()))
 }
 
-pub(super) async fn bytes_arrive_as_they_are(world: &dyn EventSinkUnderTest) -> Outcome {
+async fn bytes_arrive_as_they_are(world: &dyn EventSinkUnderTest) -> Outcome {
     let mut envelope = envelope(1, 1)?;
     // Spaces, an escape and a letter outside of ASCII: whoever parses and prints again changes these.
     envelope.json = "{ \"subject\" : \"caf\\u00e9 é\",\"b\":1, \"a\":1.0 }".into();
@@ -28,9 +37,7 @@ pub(super) async fn bytes_arrive_as_they_are(world: &dyn EventSinkUnderTest) -> 
     require(received == [envelope.json], "the bytes were changed on their way")
 }
 
-pub(super) async fn events_of_a_resource_keep_their_order(
-    world: &dyn EventSinkUnderTest,
-) -> Outcome {
+async fn events_of_a_resource_keep_their_order(world: &dyn EventSinkUnderTest) -> Outcome {
     let envelopes = (1..=9).map(|n| envelope(1, n)).collect::<Result<Vec<_>, _>>()?;
     for envelope in &envelopes {
         world.sink().deliver(envelope).await?;
@@ -38,7 +45,7 @@ pub(super) async fn events_of_a_resource_keep_their_order(
     arrived(world, &envelopes).await
 }
 
-pub(super) async fn a_second_delivery_is_no_error(world: &dyn EventSinkUnderTest) -> Outcome {
+async fn a_second_delivery_is_no_error(world: &dyn EventSinkUnderTest) -> Outcome {
     let envelopes = [envelope(1, 1)?, envelope(1, 2)?];
     for envelope in [&envelopes[0], &envelopes[0], &envelopes[1], &envelopes[1]] {
         world.sink().deliver(envelope).await?;
@@ -46,7 +53,7 @@ pub(super) async fn a_second_delivery_is_no_error(world: &dyn EventSinkUnderTest
     arrived(world, &envelopes).await
 }
 
-pub(super) async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest) -> Outcome {
+async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest) -> Outcome {
     let of = |resource| (1..=4).map(move |n| envelope(resource, n)).collect::<Result<Vec<_>, _>>();
     let resources = (1..=8).map(of).collect::<Result<Vec<_>, _>>()?;
     let deliveries = resources.iter().map(|envelopes| async move {
@@ -64,7 +71,7 @@ pub(super) async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest
     Ok(())
 }
 
-pub(super) async fn a_delivery_that_was_dropped_leaves_no_half_event(
+async fn a_delivery_that_was_dropped_leaves_no_half_event(
     world: &dyn EventSinkUnderTest,
 ) -> Outcome {
     for polls in 1..=MOST_POLLS {
@@ -88,9 +95,7 @@ pub(super) async fn a_delivery_that_was_dropped_leaves_no_half_event(
     Err(never_answered())
 }
 
-pub(super) async fn a_sink_that_is_cut_off_delivers_nothing(
-    world: &dyn EventSinkUnderTest,
-) -> Outcome {
+async fn a_sink_that_is_cut_off_delivers_nothing(world: &dyn EventSinkUnderTest) -> Outcome {
     let (before, after) = (envelope(1, 1)?, envelope(1, 2)?);
     world.sink().deliver(&before).await?;
     world.cut_off().await?;

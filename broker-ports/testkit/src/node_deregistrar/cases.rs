@@ -4,19 +4,34 @@ use broker_domain::BootstrapTokenId;
 use futures_util::future::join;
 
 use super::{NodeDeregistrarUnderTest, unknown_token};
-use crate::Violation;
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_consumed_token_is_registered,
+        a_peer_does_not_change_that,
+        an_unconsumed_token_is_not_registered,
+        an_unknown_token_is_not_registered,
+        deregister_drains_the_peer,
+        deregister_without_a_peer_is_success,
+        deregister_of_an_unconsumed_token_is_success,
+        deregister_of_an_unknown_token_is_success,
+        deregister_twice_is_once,
+        deregister_that_was_dropped_is_finished_by_the_next,
+        a_deregistered_node_gets_no_peer,
+        join_against_deregister_leaves_no_peer,
+        nodes_do_not_disturb_each_other,
+        a_batch_equals_its_questions_in_order,
+        an_empty_batch_is_empty,
+    ]
+}
 
-pub(super) async fn a_consumed_token_is_registered(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn a_consumed_token_is_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     registered(world, token, "a Node that enrolled").await
 }
 
-pub(super) async fn a_peer_does_not_change_that(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+async fn a_peer_does_not_change_that(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     registered(world, token, "a Node without a Peer yet").await?;
     require(world.join(token).await?, "a Node that enrolled may not join")?;
@@ -25,20 +40,16 @@ pub(super) async fn a_peer_does_not_change_that(world: &dyn NodeDeregistrarUnder
     registered(world, token, "a Node whose Peer went away by itself").await
 }
 
-pub(super) async fn an_unconsumed_token_is_not_registered(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn an_unconsumed_token_is_not_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.issued_token().await?;
     unregistered(world, token, "a token that nobody consumed").await
 }
 
-pub(super) async fn an_unknown_token_is_not_registered(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn an_unknown_token_is_not_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     unregistered(world, unknown_token()?, "a token that nobody issued").await
 }
 
-pub(super) async fn deregister_drains_the_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+async fn deregister_drains_the_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     require(world.join(token).await?, "a Node that enrolled may not join")?;
     world.deregistrar().deregister(token).await?;
@@ -46,15 +57,13 @@ pub(super) async fn deregister_drains_the_peer(world: &dyn NodeDeregistrarUnderT
     unregistered(world, token, "a deregistered Node").await
 }
 
-pub(super) async fn deregister_without_a_peer_is_success(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn deregister_without_a_peer_is_success(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     world.deregistrar().deregister(token).await?;
     unregistered(world, token, "a deregistered Node that never had a Peer").await
 }
 
-pub(super) async fn deregister_of_an_unconsumed_token_is_success(
+async fn deregister_of_an_unconsumed_token_is_success(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     let token = world.issued_token().await?;
@@ -62,13 +71,13 @@ pub(super) async fn deregister_of_an_unconsumed_token_is_success(
     unregistered(world, token, "a token that nobody consumed").await
 }
 
-pub(super) async fn deregister_of_an_unknown_token_is_success(
+async fn deregister_of_an_unknown_token_is_success(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     Ok(world.deregistrar().deregister(unknown_token()?).await?)
 }
 
-pub(super) async fn deregister_twice_is_once(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+async fn deregister_twice_is_once(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     require(world.join(token).await?, "a Node that enrolled may not join")?;
     for _ in 0..2 {
@@ -79,7 +88,7 @@ pub(super) async fn deregister_twice_is_once(world: &dyn NodeDeregistrarUnderTes
     Ok(())
 }
 
-pub(super) async fn deregister_that_was_dropped_is_finished_by_the_next(
+async fn deregister_that_was_dropped_is_finished_by_the_next(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     for polls in 1..=MOST_POLLS {
@@ -98,9 +107,7 @@ pub(super) async fn deregister_that_was_dropped_is_finished_by_the_next(
     Err(never_answered())
 }
 
-pub(super) async fn a_deregistered_node_gets_no_peer(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn a_deregistered_node_gets_no_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     for joined_before in [false, true] {
         let token = world.enrolled_token().await?;
         if joined_before {
@@ -113,9 +120,7 @@ pub(super) async fn a_deregistered_node_gets_no_peer(
     Ok(())
 }
 
-pub(super) async fn join_against_deregister_leaves_no_peer(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn join_against_deregister_leaves_no_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     for round in 0..8 {
         let token = world.enrolled_token().await?;
         if round % 4 < 2 {
@@ -139,9 +144,7 @@ pub(super) async fn join_against_deregister_leaves_no_peer(
     Ok(())
 }
 
-pub(super) async fn nodes_do_not_disturb_each_other(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn nodes_do_not_disturb_each_other(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let (one, other) = (world.enrolled_token().await?, world.enrolled_token().await?);
     for token in [one, other] {
         require(world.join(token).await?, "a Node that enrolled may not join")?;
@@ -151,9 +154,7 @@ pub(super) async fn nodes_do_not_disturb_each_other(
     require(world.has_peer(other).await?, "a neighbour lost its Peer")
 }
 
-pub(super) async fn a_batch_equals_its_questions_in_order(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
+async fn a_batch_equals_its_questions_in_order(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let enrolled = world.enrolled_token().await?;
     let gone = world.enrolled_token().await?;
     world.deregistrar().deregister(gone).await?;
@@ -173,7 +174,7 @@ pub(super) async fn a_batch_equals_its_questions_in_order(
     Ok(())
 }
 
-pub(super) async fn an_empty_batch_is_empty(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+async fn an_empty_batch_is_empty(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let batch = world.deregistrar().nodes_registered(&[]).await?;
     require(batch.is_empty(), "no question got an answer")
 }

@@ -2,16 +2,27 @@
 //! stays in the mesh while its machine is torn down.
 
 use broker_domain::BootstrapTokenId;
+use broker_ports::{NodeId, PeerId};
 
 use super::seams::{join, node_of};
 use super::{NodeDeregistrarUnderTest, SeamsUnderTest, unknown_token};
-use crate::Violation;
-use crate::cases::{require, require_outage};
-use broker_ports::{NodeId, PeerId};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_deregistrar_that_is_cut_off_never_answers_with_absence,
+        a_deregistrar_that_is_cut_off_deregisters_nothing,
+    ]
+}
 
-pub(super) async fn a_deregistrar_that_is_cut_off_never_answers_with_absence(
+pub(super) fn seams_cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        seams_that_are_cut_off_never_answer_with_absence,
+        a_commander_that_is_cut_off_retires_nothing,
+    ]
+}
+
+async fn a_deregistrar_that_is_cut_off_never_answers_with_absence(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     let tokens = [world.enrolled_token().await?, world.issued_token().await?, unknown_token()?];
@@ -29,7 +40,7 @@ pub(super) async fn a_deregistrar_that_is_cut_off_never_answers_with_absence(
     }
 }
 
-pub(super) async fn a_deregistrar_that_is_cut_off_deregisters_nothing(
+async fn a_deregistrar_that_is_cut_off_deregisters_nothing(
     world: &dyn NodeDeregistrarUnderTest,
 ) -> Outcome {
     let joined = world.enrolled_token().await?;
@@ -43,18 +54,14 @@ pub(super) async fn a_deregistrar_that_is_cut_off_deregisters_nothing(
     Ok(())
 }
 
-pub(super) async fn seams_that_are_cut_off_never_answer_with_absence(
-    world: &dyn SeamsUnderTest,
-) -> Outcome {
+async fn seams_that_are_cut_off_never_answer_with_absence(world: &dyn SeamsUnderTest) -> Outcome {
     let (token, node, _) = joined(world).await?;
     world.cut_off().await?;
     require_outage(world.tokens().consumers(&[token]).await, "consumers")?;
     require_outage(world.peers().live_peer(node).await, "live_peer")
 }
 
-pub(super) async fn a_commander_that_is_cut_off_retires_nothing(
-    world: &dyn SeamsUnderTest,
-) -> Outcome {
+async fn a_commander_that_is_cut_off_retires_nothing(world: &dyn SeamsUnderTest) -> Outcome {
     let (_, node, peer) = joined(world).await?;
     world.cut_off().await?;
     for named in [Some(peer), None] {

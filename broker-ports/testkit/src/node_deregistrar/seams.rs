@@ -1,17 +1,30 @@
 //! What the chained deregistrar relies on: one seam after the other.
 
 use broker_domain::BootstrapTokenId;
+use broker_ports::{Consumer, NodeId, PeerId, Retired};
 use futures_util::future;
 use uuid::Uuid;
 
 use super::{SeamsUnderTest, unknown_token};
-use crate::Violation;
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
-use broker_ports::{Consumer, NodeId, PeerId, Retired};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        consumers_answer_in_order,
+        a_live_peer_is_found,
+        retire_drains_the_named_peer_and_marks,
+        retire_without_a_peer_marks,
+        retire_with_a_peer_that_is_gone_marks,
+        retire_twice_is_once,
+        retire_that_was_dropped_is_finished_by_the_next,
+        join_against_retire_has_one_winner,
+        retire_leaves_a_node_whose_peer_was_not_named,
+        retire_leaves_a_node_whose_peer_is_another,
+        a_marked_node_gets_no_peer,
+    ]
+}
 
-pub(super) async fn consumers_answer_in_order(world: &dyn SeamsUnderTest) -> Outcome {
+async fn consumers_answer_in_order(world: &dyn SeamsUnderTest) -> Outcome {
     let (one, gone) = (world.enrolled_token().await?, world.enrolled_token().await?);
     let gone_node = node_of(world, gone).await?;
     retired(world, gone_node, None, Retired::Done).await?;
@@ -26,7 +39,7 @@ pub(super) async fn consumers_answer_in_order(world: &dyn SeamsUnderTest) -> Out
     require(consumers[0].map(|c| c.node) == Some(gone_node), "a Node changed its id")
 }
 
-pub(super) async fn a_live_peer_is_found(world: &dyn SeamsUnderTest) -> Outcome {
+async fn a_live_peer_is_found(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     require(world.peers().live_peer(node).await?.is_none(), "a Node has a Peer before it joined")?;
@@ -39,7 +52,7 @@ pub(super) async fn a_live_peer_is_found(world: &dyn SeamsUnderTest) -> Outcome 
     require(world.peers().live_peer(node).await?.is_none(), "a Peer that went away is live")
 }
 
-pub(super) async fn retire_drains_the_named_peer_and_marks(world: &dyn SeamsUnderTest) -> Outcome {
+async fn retire_drains_the_named_peer_and_marks(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let peer = join(world, token, node).await?;
@@ -48,13 +61,13 @@ pub(super) async fn retire_drains_the_named_peer_and_marks(world: &dyn SeamsUnde
     marked(world, token, true).await
 }
 
-pub(super) async fn retire_without_a_peer_marks(world: &dyn SeamsUnderTest) -> Outcome {
+async fn retire_without_a_peer_marks(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     retired(world, node_of(world, token).await?, None, Retired::Done).await?;
     marked(world, token, true).await
 }
 
-pub(super) async fn retire_with_a_peer_that_is_gone_marks(world: &dyn SeamsUnderTest) -> Outcome {
+async fn retire_with_a_peer_that_is_gone_marks(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let peer = join(world, token, node).await?;
@@ -63,7 +76,7 @@ pub(super) async fn retire_with_a_peer_that_is_gone_marks(world: &dyn SeamsUnder
     marked(world, token, true).await
 }
 
-pub(super) async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome {
+async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let peer = join(world, token, node).await?;
@@ -74,9 +87,7 @@ pub(super) async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn retire_that_was_dropped_is_finished_by_the_next(
-    world: &dyn SeamsUnderTest,
-) -> Outcome {
+async fn retire_that_was_dropped_is_finished_by_the_next(world: &dyn SeamsUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let token = world.enrolled_token().await?;
         let node = node_of(world, token).await?;
@@ -92,7 +103,7 @@ pub(super) async fn retire_that_was_dropped_is_finished_by_the_next(
     Err(never_answered())
 }
 
-pub(super) async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTest) -> Outcome {
+async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTest) -> Outcome {
     for round in 0..8 {
         let token = world.enrolled_token().await?;
         let node = node_of(world, token).await?;
@@ -112,9 +123,7 @@ pub(super) async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTes
     Ok(())
 }
 
-pub(super) async fn retire_leaves_a_node_whose_peer_was_not_named(
-    world: &dyn SeamsUnderTest,
-) -> Outcome {
+async fn retire_leaves_a_node_whose_peer_was_not_named(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     // Nobody saw a Peer; it appears before the command.
@@ -124,9 +133,7 @@ pub(super) async fn retire_leaves_a_node_whose_peer_was_not_named(
     require(world.has_peer(token).await?, "a Peer that was not named was drained")
 }
 
-pub(super) async fn retire_leaves_a_node_whose_peer_is_another(
-    world: &dyn SeamsUnderTest,
-) -> Outcome {
+async fn retire_leaves_a_node_whose_peer_is_another(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     let seen = join(world, token, node).await?;
@@ -139,7 +146,7 @@ pub(super) async fn retire_leaves_a_node_whose_peer_is_another(
     require(world.has_peer(token).await?, "a Peer that was not named was drained")
 }
 
-pub(super) async fn a_marked_node_gets_no_peer(world: &dyn SeamsUnderTest) -> Outcome {
+async fn a_marked_node_gets_no_peer(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
     retired(world, node, None, Retired::Done).await?;

@@ -1,15 +1,23 @@
 //! What admission and every pass rely on when they look up a blueprint.
 
 use broker_domain::MeshRole;
+use broker_ports::BlueprintVersionView;
 use broker_render::InjectionStrategy;
 
 use super::{BlueprintResolverUnderTest, RawBlueprint, nobodys};
-use crate::Violation;
-use crate::cases::{require, require_outage};
-use broker_ports::BlueprintVersionView;
-use broker_ports::{FailureClass, PortError};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_published_version_is_found,
+        a_version_that_was_not_published_is_none,
+        a_version_whose_xrd_does_not_parse_is_rejected,
+        a_version_whose_composition_does_not_parse_is_rejected,
+        a_version_whose_schema_does_not_parse_is_rejected,
+        an_unreadable_version_concerns_nobody_else,
+        a_catalog_that_is_cut_off_never_answers_with_absence,
+    ]
+}
 
 const READABLE: RawBlueprint = RawBlueprint {
     xrd: "apiVersion: apiextensions.crossplane.io/v2
@@ -57,9 +65,7 @@ const UNREADABLE_COMPOSITION: RawBlueprint =
 const UNREADABLE_SCHEMA: RawBlueprint =
     RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE };
 
-pub(super) async fn a_published_version_is_found(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
+async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) -> Outcome {
     let standalone = RawBlueprint {
         injection_strategy: InjectionStrategy::HelmValues,
         mesh_role: MeshRole::Standalone,
@@ -95,32 +101,32 @@ pub(super) async fn a_published_version_is_found(
     Ok(())
 }
 
-pub(super) async fn a_version_that_was_not_published_is_none(
+async fn a_version_that_was_not_published_is_none(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     let found = world.resolver().resolve(nobodys()?).await?;
     require(found.is_none(), "a version that was not published is found")
 }
 
-pub(super) async fn a_version_whose_xrd_does_not_parse_is_rejected(
+async fn a_version_whose_xrd_does_not_parse_is_rejected(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     refused(world, &UNREADABLE_XRD).await
 }
 
-pub(super) async fn a_version_whose_composition_does_not_parse_is_rejected(
+async fn a_version_whose_composition_does_not_parse_is_rejected(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     refused(world, &UNREADABLE_COMPOSITION).await
 }
 
-pub(super) async fn a_version_whose_schema_does_not_parse_is_rejected(
+async fn a_version_whose_schema_does_not_parse_is_rejected(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     refused(world, &UNREADABLE_SCHEMA).await
 }
 
-pub(super) async fn an_unreadable_version_concerns_nobody_else(
+async fn an_unreadable_version_concerns_nobody_else(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     let broken = world.publish(&UNREADABLE_XRD).await?;
@@ -133,7 +139,7 @@ pub(super) async fn an_unreadable_version_concerns_nobody_else(
     Ok(())
 }
 
-pub(super) async fn a_catalog_that_is_cut_off_never_answers_with_absence(
+async fn a_catalog_that_is_cut_off_never_answers_with_absence(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
     let id = world.publish(&READABLE).await?;

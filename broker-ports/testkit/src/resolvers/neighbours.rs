@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use broker_domain::{ClusterId, ProjectId, ResourceId};
+use broker_ports::{NamespaceObservation, ResourceView};
 use broker_render::Provider;
 
 use super::blueprint::rejected;
@@ -10,13 +11,53 @@ use super::{
     AssignmentReaderUnderTest, CloudResolverUnderTest, CredentialResolverUnderTest,
     LabelTagResolverUnderTest, nobodys,
 };
-use crate::Violation;
-use crate::cases::{require, require_outage};
-use broker_ports::{NamespaceObservation, ResourceView};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cloud_cases<W: CloudResolverUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_cloud_is_found,
+        a_cloud_that_does_not_exist_is_none,
+        a_cloud_that_cannot_be_read_is_rejected,
+        an_unreadable_cloud_concerns_nobody_else,
+        an_inventory_that_is_cut_off_never_answers_with_absence,
+    ]
+}
 
-pub(super) async fn a_cloud_is_found(world: &dyn CloudResolverUnderTest) -> Outcome {
+pub(super) fn credential_cases<W: CredentialResolverUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        an_assigned_credential_is_found,
+        a_credential_that_does_not_exist_is_none,
+        a_credential_that_nobody_was_assigned_is_none,
+        a_credential_of_another_project_is_none,
+        a_credential_that_was_withdrawn_is_none,
+        credentials_that_are_cut_off_are_never_absent,
+    ]
+}
+
+pub(super) fn assignment_cases<W: AssignmentReaderUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_project_that_was_not_placed_is_none,
+        a_placed_project_has_its_namespace,
+        assignment_names_its_cluster,
+        readiness_is_read_anew,
+        an_assignment_that_is_cut_off_is_never_absent,
+    ]
+}
+
+pub(super) fn label_cases<W: LabelTagResolverUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        labels_are_found,
+        a_resource_without_labels_has_none,
+        resource_absent_is_none,
+        resource_of_another_project_is_none,
+        labels_stay_with_their_resource,
+        many_are_answered_as_one_is,
+        labels_that_do_not_propagate_stay_here,
+        labels_that_are_cut_off_are_never_empty,
+    ]
+}
+
+async fn a_cloud_is_found(world: &dyn CloudResolverUnderTest) -> Outcome {
     let provider = Provider::new("hetzner")?;
     let clouds = [
         world.add(&provider, r#"{"region":"fsn1"}"#).await?,
@@ -39,16 +80,12 @@ fn json(text: &str) -> Option<serde_json::Value> {
     serde_json::from_str(text).ok()
 }
 
-pub(super) async fn a_cloud_that_does_not_exist_is_none(
-    world: &dyn CloudResolverUnderTest,
-) -> Outcome {
+async fn a_cloud_that_does_not_exist_is_none(world: &dyn CloudResolverUnderTest) -> Outcome {
     let found = world.resolver().resolve(nobodys()?).await?;
     require(found.is_none(), "a cloud that does not exist is found")
 }
 
-pub(super) async fn a_cloud_that_cannot_be_read_is_rejected(
-    world: &dyn CloudResolverUnderTest,
-) -> Outcome {
+async fn a_cloud_that_cannot_be_read_is_rejected(world: &dyn CloudResolverUnderTest) -> Outcome {
     let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
     if !world.spoil(cloud.id).await? {
         return Ok(());
@@ -59,9 +96,7 @@ pub(super) async fn a_cloud_that_cannot_be_read_is_rejected(
     }
 }
 
-pub(super) async fn an_unreadable_cloud_concerns_nobody_else(
-    world: &dyn CloudResolverUnderTest,
-) -> Outcome {
+async fn an_unreadable_cloud_concerns_nobody_else(world: &dyn CloudResolverUnderTest) -> Outcome {
     let provider = Provider::new("hetzner")?;
     let (broken, sound) = (world.add(&provider, "{}").await?, world.add(&provider, "{}").await?);
     if !world.spoil(broken.id).await? {
@@ -75,7 +110,7 @@ pub(super) async fn an_unreadable_cloud_concerns_nobody_else(
     Ok(())
 }
 
-pub(super) async fn an_inventory_that_is_cut_off_never_answers_with_absence(
+async fn an_inventory_that_is_cut_off_never_answers_with_absence(
     world: &dyn CloudResolverUnderTest,
 ) -> Outcome {
     let cloud = world.add(&Provider::new("hetzner")?, "{}").await?;
@@ -83,9 +118,7 @@ pub(super) async fn an_inventory_that_is_cut_off_never_answers_with_absence(
     require_outage(world.resolver().resolve(cloud.id).await, "a cloud")
 }
 
-pub(super) async fn an_assigned_credential_is_found(
-    world: &dyn CredentialResolverUnderTest,
-) -> Outcome {
+async fn an_assigned_credential_is_found(world: &dyn CredentialResolverUnderTest) -> Outcome {
     let (one, other) = (world.project().await?, world.project().await?);
     let credential = world.add("kv", "clouds/hetzner").await?;
     for project in [one, other] {
@@ -99,7 +132,7 @@ pub(super) async fn an_assigned_credential_is_found(
     Ok(())
 }
 
-pub(super) async fn a_credential_that_does_not_exist_is_none(
+async fn a_credential_that_does_not_exist_is_none(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -107,7 +140,7 @@ pub(super) async fn a_credential_that_does_not_exist_is_none(
     require(found.is_none(), "a credential that does not exist is found")
 }
 
-pub(super) async fn a_credential_that_nobody_was_assigned_is_none(
+async fn a_credential_that_nobody_was_assigned_is_none(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -116,7 +149,7 @@ pub(super) async fn a_credential_that_nobody_was_assigned_is_none(
     require(found.is_none(), "a credential that no project was assigned is found")
 }
 
-pub(super) async fn a_credential_of_another_project_is_none(
+async fn a_credential_of_another_project_is_none(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let (owner, stranger) = (world.project().await?, world.project().await?);
@@ -130,7 +163,7 @@ pub(super) async fn a_credential_of_another_project_is_none(
     require(found.is_none(), "a credential leaks into a project that was not assigned it")
 }
 
-pub(super) async fn a_credential_that_was_withdrawn_is_none(
+async fn a_credential_that_was_withdrawn_is_none(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -142,7 +175,7 @@ pub(super) async fn a_credential_that_was_withdrawn_is_none(
     require(found.is_none(), "a credential that was withdrawn is found")
 }
 
-pub(super) async fn credentials_that_are_cut_off_are_never_absent(
+async fn credentials_that_are_cut_off_are_never_absent(
     world: &dyn CredentialResolverUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -152,9 +185,7 @@ pub(super) async fn credentials_that_are_cut_off_are_never_absent(
     require_outage(world.resolver().resolve(project, credential.id).await, "a credential")
 }
 
-pub(super) async fn a_project_that_was_not_placed_is_none(
-    world: &dyn AssignmentReaderUnderTest,
-) -> Outcome {
+async fn a_project_that_was_not_placed_is_none(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     for project in [world.project().await?, nobodys()?] {
         let found = world.reader().read(project).await?;
         require(found.is_none(), "a project that was not placed has a namespace")?;
@@ -162,9 +193,7 @@ pub(super) async fn a_project_that_was_not_placed_is_none(
     Ok(())
 }
 
-pub(super) async fn a_placed_project_has_its_namespace(
-    world: &dyn AssignmentReaderUnderTest,
-) -> Outcome {
+async fn a_placed_project_has_its_namespace(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     for ready in [true, false] {
         let project = world.project().await?;
         let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
@@ -179,7 +208,7 @@ pub(super) async fn a_placed_project_has_its_namespace(
 }
 
 /// A Project moves to another cluster, and to a platform that names none.
-pub(super) async fn assignment_names_its_cluster(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+async fn assignment_names_its_cluster(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     let project = world.project().await?;
     let unnamed = NamespaceObservation::new(format!("plexsphere-project-{project}"), true);
     let named = |uid| ClusterId::new(uid).map(|cluster| unnamed.clone().on_cluster(cluster));
@@ -194,7 +223,7 @@ pub(super) async fn assignment_names_its_cluster(world: &dyn AssignmentReaderUnd
     Ok(())
 }
 
-pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest) -> Outcome {
+async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest) -> Outcome {
     let project = world.project().await?;
     for ready in [false, true, false] {
         let namespace = NamespaceObservation::new(format!("plexsphere-project-{project}"), ready);
@@ -208,7 +237,7 @@ pub(super) async fn readiness_is_read_anew(world: &dyn AssignmentReaderUnderTest
     Ok(())
 }
 
-pub(super) async fn an_assignment_that_is_cut_off_is_never_absent(
+async fn an_assignment_that_is_cut_off_is_never_absent(
     world: &dyn AssignmentReaderUnderTest,
 ) -> Outcome {
     let project = world.project().await?;
@@ -218,29 +247,25 @@ pub(super) async fn an_assignment_that_is_cut_off_is_never_absent(
     require_outage(world.reader().read(project).await, "an assignment")
 }
 
-pub(super) async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+async fn labels_are_found(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let labels = labels(&[("team", "payments"), ("tier", "gold")]);
     let resource = world.resource(&labels).await?;
     require_labels(world, resource, labels).await
 }
 
-pub(super) async fn a_resource_without_labels_has_none(
-    world: &dyn LabelTagResolverUnderTest,
-) -> Outcome {
+async fn a_resource_without_labels_has_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let resource = world.resource(&BTreeMap::new()).await?;
     require_labels(world, resource, BTreeMap::new()).await
 }
 
-pub(super) async fn resource_absent_is_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+async fn resource_absent_is_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let (project, _) = world.resource(&labels(&[("team", "payments")])).await?;
     let found = world.resolver().resolve(project, nobodys()?).await?;
     require(found.is_none(), &format!("a resource that does not exist is {found:?}"))
 }
 
 /// The answers are those for a Resource that does not exist, alone and among many.
-pub(super) async fn resource_of_another_project_is_none(
-    world: &dyn LabelTagResolverUnderTest,
-) -> Outcome {
+async fn resource_of_another_project_is_none(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let (own, bare) = world.resource(&BTreeMap::new()).await?;
     let (other, labelled) = world.resource(&labels(&[("team", "payments")])).await?;
     let foreign = [(own, labelled), (other, bare), (nobodys()?, labelled)];
@@ -255,9 +280,7 @@ pub(super) async fn resource_of_another_project_is_none(
     Ok(())
 }
 
-pub(super) async fn labels_stay_with_their_resource(
-    world: &dyn LabelTagResolverUnderTest,
-) -> Outcome {
+async fn labels_stay_with_their_resource(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let (one, other) = (labels(&[("team", "payments")]), labels(&[("team", "search")]));
     let resources = [(world.resource(&one).await?, one), (world.resource(&other).await?, other)];
     for (resource, labels) in resources {
@@ -268,7 +291,7 @@ pub(super) async fn labels_stay_with_their_resource(
 
 /// Many questions get one answer each, in their order, also for a Resource that occurs twice, has no labels, belongs
 /// to another Project or does not exist.
-pub(super) async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
+async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let one = world.resource(&labels(&[("team", "payments"), ("tier", "gold")])).await?;
     let other = world.resource(&labels(&[("team", "search")])).await?;
     let bare = world.resource(&BTreeMap::new()).await?;
@@ -284,9 +307,7 @@ pub(super) async fn many_are_answered_as_one_is(world: &dyn LabelTagResolverUnde
     require(none.is_empty(), "no question has answers")
 }
 
-pub(super) async fn labels_that_do_not_propagate_stay_here(
-    world: &dyn LabelTagResolverUnderTest,
-) -> Outcome {
+async fn labels_that_do_not_propagate_stay_here(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let follow = labels(&[("team", "payments")]);
     let resource = world.resource(&follow).await?;
     world.keep(resource.1, &labels(&[("cost-centre", "4711")])).await?;
@@ -296,9 +317,7 @@ pub(super) async fn labels_that_do_not_propagate_stay_here(
     require_labels(world, quiet, BTreeMap::new()).await
 }
 
-pub(super) async fn labels_that_are_cut_off_are_never_empty(
-    world: &dyn LabelTagResolverUnderTest,
-) -> Outcome {
+async fn labels_that_are_cut_off_are_never_empty(world: &dyn LabelTagResolverUnderTest) -> Outcome {
     let (project, resource) = world.resource(&labels(&[("team", "payments")])).await?;
     world.cut_off().await?;
     require_outage(world.resolver().resolve(project, resource).await, "a look at labels")?;

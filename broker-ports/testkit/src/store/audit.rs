@@ -1,20 +1,26 @@
 //! Promises of `record`.
 
-use broker_domain::Phase;
-use futures_util::future::try_join_all;
+use super::prelude::*;
 
-use super::bench::{HOUR, same};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, id, project, resource};
-use crate::cases::{require, require_outage};
-use broker_ports::{AuditAction, AuditEntry};
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_line_is_kept_as_it_was_recorded,
+        every_action_is_kept,
+        lines_keep_their_order_among_those_of_writes,
+        a_line_about_no_resource_is_kept,
+        a_line_about_an_unknown_resource_is_kept,
+        what_is_recorded_twice_has_two_lines,
+        lines_recorded_at_once_have_places_of_their_own,
+        a_line_has_the_time_of_the_store,
+        an_audit_that_is_cut_off_says_so,
+    ]
+}
 
 fn entry(action: AuditAction) -> AuditEntry {
     AuditEntry::new(action, attribution()).in_project(project(1)).about(id(1))
 }
 
-pub(super) async fn a_line_is_kept_as_it_was_recorded(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_line_is_kept_as_it_was_recorded(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource().ready()).await?;
     let mut line = entry(AuditAction::NodeDeregister).with_event_data("as Jane said");
     line.previous_phase = Some(Phase::Deregistering);
@@ -30,16 +36,14 @@ pub(super) async fn a_line_is_kept_as_it_was_recorded(world: &dyn StoreUnderTest
     )
 }
 
-pub(super) async fn every_action_is_kept(world: &dyn StoreUnderTest) -> Outcome {
+async fn every_action_is_kept(world: &dyn StoreUnderTest) -> Outcome {
     for action in AuditAction::ALL {
         world.audit().record(&entry(*action)).await?;
     }
     same("the audit says", &world.actions(id(1)).await?, &AuditAction::ALL.to_vec())
 }
 
-pub(super) async fn lines_keep_their_order_among_those_of_writes(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn lines_keep_their_order_among_those_of_writes(world: &dyn StoreUnderTest) -> Outcome {
     let builder = resource().provisioning();
     world.know(&builder.declaration()).await?;
     let _ = world.repository().create(&builder.admitted()).await?;
@@ -57,7 +61,7 @@ pub(super) async fn lines_keep_their_order_among_those_of_writes(
     same("the audit says", &world.actions(builder.id()).await?, &expected)
 }
 
-pub(super) async fn a_line_about_no_resource_is_kept(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_line_about_no_resource_is_kept(world: &dyn StoreUnderTest) -> Outcome {
     let refused = AuditEntry::new(AuditAction::DeclarationRefused, attribution());
     let of_project = refused.clone().in_project(project(1));
     for line in [&refused, &of_project] {
@@ -67,14 +71,12 @@ pub(super) async fn a_line_about_no_resource_is_kept(world: &dyn StoreUnderTest)
     same("the audit is", &kept, &vec![refused, of_project])
 }
 
-pub(super) async fn a_line_about_an_unknown_resource_is_kept(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_line_about_an_unknown_resource_is_kept(world: &dyn StoreUnderTest) -> Outcome {
     world.audit().record(&entry(AuditAction::SubstrateDelete)).await?;
     same("the audit says", &world.actions(id(1)).await?, &vec![AuditAction::SubstrateDelete])
 }
 
-pub(super) async fn what_is_recorded_twice_has_two_lines(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_recorded_twice_has_two_lines(world: &dyn StoreUnderTest) -> Outcome {
     for _ in 0..2 {
         world.audit().record(&entry(AuditAction::TokenIssue)).await?;
     }
@@ -82,9 +84,7 @@ pub(super) async fn what_is_recorded_twice_has_two_lines(world: &dyn StoreUnderT
     same("the audit says", &actions, &vec![AuditAction::TokenIssue, AuditAction::TokenIssue])
 }
 
-pub(super) async fn lines_recorded_at_once_have_places_of_their_own(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn lines_recorded_at_once_have_places_of_their_own(world: &dyn StoreUnderTest) -> Outcome {
     let lines: Vec<_> = (1..=16)
         .map(|number| AuditEntry::new(AuditAction::TokenIssue, attribution()).about(id(number)))
         .collect();
@@ -97,7 +97,7 @@ pub(super) async fn lines_recorded_at_once_have_places_of_their_own(
     same("there are lines about", &about, &(1..=16).map(id).collect())
 }
 
-pub(super) async fn a_line_has_the_time_of_the_store(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_line_has_the_time_of_the_store(world: &dyn StoreUnderTest) -> Outcome {
     world.audit().record(&entry(AuditAction::TokenIssue)).await?;
     world.advance(HOUR).await?;
     world.audit().record(&entry(AuditAction::SubstrateApply)).await?;
@@ -108,7 +108,7 @@ pub(super) async fn a_line_has_the_time_of_the_store(world: &dyn StoreUnderTest)
     require(second.at >= first.at + HOUR / 2, "a line's time is not when it was stored")
 }
 
-pub(super) async fn an_audit_that_is_cut_off_says_so(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_audit_that_is_cut_off_says_so(world: &dyn StoreUnderTest) -> Outcome {
     world.cut_off().await?;
     require_outage(world.audit().record(&entry(AuditAction::TokenIssue)).await, "record")
 }

@@ -6,18 +6,16 @@ use std::time::Duration;
 use broker_domain::{
     Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Snapshot, Stamp, Version,
 };
+use broker_ports::{
+    Acknowledged, AuditAction, AuditRecord, Backlog, ClaimEvents, ClaimRequest, ClaimTarget,
+    ClaimedEvent, Created, Lane, Lease, LeaseEpoch, PassOutcome, Released, ScheduleEntry, Write,
+    WriteKind, Written,
+};
 use time::OffsetDateTime;
 
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
+use super::StoreUnderTest;
 use crate::builders::{ResourceBuilder, attribution, rows, stamp, worker};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::{Acknowledged, Backlog, ClaimEvents, ClaimedEvent};
-use broker_ports::{AuditRecord, Created, Write, WriteKind, Written};
-use broker_ports::{ClaimRequest, ClaimTarget, PassOutcome, Released, ScheduleEntry};
-use broker_ports::{FailureClass, PortError};
-use broker_ports::{Lane, Lease, LeaseEpoch};
+use crate::prelude::*;
 
 /// Longer than any back-off, and short against [`LONG`].
 pub(super) const HOUR: Duration = Duration::from_hours(1);

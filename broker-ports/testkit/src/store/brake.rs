@@ -1,21 +1,25 @@
 //! Promises of brakes and permits: how much is destroyed automatically, at the most.
 
-use std::time::Duration;
+use broker_ports::{Loss, Permit};
 
-use broker_domain::{ProvisionedResource, Version};
-use futures_util::future::try_join_all;
+use super::prelude::*;
 
-use super::bench::{HOUR, deletion, fresh_stamp, is_due, same, went_well, went_wrong};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, cluster, project, resource, second, xr_uid};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::Lease;
-use broker_ports::{
-    Allowance, Brake, BrakeRelease, Loss, Lost, PassOutcome, Permit, PermitRequest,
-};
-use broker_ports::{PageSize, PurgeRequest, WriteKind};
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_brake_holds_until_it_is_released,
+        a_second_brake_keeps_the_first,
+        a_brake_is_audited_where_it_changes,
+        permits_stay_within_the_allowance,
+        permits_at_once_stay_within_the_allowance,
+        the_allowance_grows_with_what_was_applied,
+        a_loss_is_permitted_once_and_reused,
+        a_brake_grants_nothing_in_its_reach,
+        an_accepted_loss_is_due_and_needs_no_permit,
+        a_permit_needs_lease_and_version,
+        acceptance_ends_when_the_composite_stands,
+        permit_of_a_purged_resource_stays_spent,
+    ]
+}
 
 /// Two permits an hour, whatever the fleet.
 const TWO: Allowance = Allowance { least: 2, percent: 0, most: 20, within: HOUR };
@@ -56,7 +60,7 @@ impl Held {
     }
 }
 
-pub(super) async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     same("at first the brakes are", &schedule.brakes(&cluster(1)).await?, &vec![])?;
     let of_project = brake(7).of_project(project(2));
@@ -73,7 +77,7 @@ pub(super) async fn a_brake_holds_until_it_is_released(world: &dyn StoreUnderTes
     same("the brakes are", &schedule.brakes(&cluster(1)).await?, &both[1..].to_vec())
 }
 
-pub(super) async fn a_second_brake_keeps_the_first(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_second_brake_keeps_the_first(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     for absent in [11, 99] {
         schedule.set_brake(&cluster(1), &brake(absent), &attribution()).await?;
@@ -81,7 +85,7 @@ pub(super) async fn a_second_brake_keeps_the_first(world: &dyn StoreUnderTest) -
     same("the brakes are", &schedule.brakes(&cluster(1)).await?, &vec![brake(11)])
 }
 
-pub(super) async fn a_brake_is_audited_where_it_changes(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_brake_is_audited_where_it_changes(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     schedule.release_brake(&release(Vec::new())).await?;
     for _ in 0..2 {
@@ -101,7 +105,7 @@ pub(super) async fn a_brake_is_audited_where_it_changes(world: &dyn StoreUnderTe
     same("the audit says", &said, &expected)
 }
 
-pub(super) async fn permits_stay_within_the_allowance(world: &dyn StoreUnderTest) -> Outcome {
+async fn permits_stay_within_the_allowance(world: &dyn StoreUnderTest) -> Outcome {
     let mut answers = Vec::new();
     let mut held = Vec::new();
     for number in 1..=3 {
@@ -114,9 +118,7 @@ pub(super) async fn permits_stay_within_the_allowance(world: &dyn StoreUnderTest
     same("a window later", &held[2].permit(world, lost(3)).await?, &Permit::Granted)
 }
 
-pub(super) async fn permits_at_once_stay_within_the_allowance(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn permits_at_once_stay_within_the_allowance(world: &dyn StoreUnderTest) -> Outcome {
     let mut requests = Vec::new();
     for number in 1..=12 {
         let Held { stored, lease } = Held::numbered(world, number).await?;
@@ -128,9 +130,7 @@ pub(super) async fn permits_at_once_stay_within_the_allowance(
     same("so many permits were handed out", &granted, &2)
 }
 
-pub(super) async fn the_allowance_grows_with_what_was_applied(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn the_allowance_grows_with_what_was_applied(world: &dyn StoreUnderTest) -> Outcome {
     // Half of the fleet. One that was never applied and one on its way down do not count.
     let half = Allowance { least: 0, percent: 50, most: 20, within: HOUR };
     world.stored(&resource().numbered(8)).await?;
@@ -149,7 +149,7 @@ pub(super) async fn the_allowance_grows_with_what_was_applied(
     same("permits", &answers, &expected)
 }
 
-pub(super) async fn a_loss_is_permitted_once_and_reused(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_loss_is_permitted_once_and_reused(world: &dyn StoreUnderTest) -> Outcome {
     let one = Held::numbered(world, 1).await?;
     for _ in 0..3 {
         same("a retry", &one.permit(world, lost(1)).await?, &Permit::Granted)?;
@@ -171,9 +171,7 @@ pub(super) async fn a_loss_is_permitted_once_and_reused(world: &dyn StoreUnderTe
 }
 
 /// What came back after its loss was accepted counts when it is lost again.
-pub(super) async fn acceptance_ends_when_the_composite_stands(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn acceptance_ends_when_the_composite_stands(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     let Held { stored, lease } = Held::numbered(world, 1).await?;
     let loss = Loss { resource: stored.id(), lost: lost(1) };
@@ -190,7 +188,7 @@ pub(super) async fn acceptance_ends_when_the_composite_stands(
     Ok(())
 }
 
-pub(super) async fn a_brake_grants_nothing_in_its_reach(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_brake_grants_nothing_in_its_reach(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
     same("before", &first.permit(world, lost(1)).await?, &Permit::Granted)?;
@@ -205,9 +203,7 @@ pub(super) async fn a_brake_grants_nothing_in_its_reach(world: &dyn StoreUnderTe
     same("the Project", &first.permit(world, lost(1)).await?, &Permit::Braked)
 }
 
-pub(super) async fn an_accepted_loss_is_due_and_needs_no_permit(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn an_accepted_loss_is_due_and_needs_no_permit(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     schedule.set_brake(&cluster(1), &brake(6), &attribution()).await?;
     let mut accepted = Vec::new();
@@ -237,7 +233,7 @@ pub(super) async fn an_accepted_loss_is_due_and_needs_no_permit(
     Ok(())
 }
 
-pub(super) async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     let one = Held::numbered(world, 1).await?;
     let mut stale = request(&one.stored, &one.lease, lost(1));
@@ -254,7 +250,7 @@ pub(super) async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest)
 }
 
 /// What was destroyed counts for as long as the window lasts, also when its row is gone.
-pub(super) async fn permit_of_a_purged_resource_stays_spent(world: &dyn StoreUnderTest) -> Outcome {
+async fn permit_of_a_purged_resource_stays_spent(world: &dyn StoreUnderTest) -> Outcome {
     let (first, second) = (Held::numbered(world, 1).await?, Held::numbered(world, 2).await?);
     for (one, number) in [(&first, 1), (&second, 2)] {
         same("a permit", &one.permit(world, lost(number)).await?, &Permit::Granted)?;

@@ -1,20 +1,32 @@
 //! Promises of `claim`: who gets what.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use super::prelude::*;
 
-use broker_domain::{Phase, ProvisionedResourceId};
-use futures_util::future::try_join_all;
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        every_claim_raises_the_epoch_by_one,
+        a_lease_says_who_holds_what_until_when,
+        of_16_claims_on_one_resource_one_gets_it,
+        claims_at_once_share_what_is_due,
+        what_is_held_is_not_claimed,
+        a_lease_that_is_over_is_taken_over,
+        a_lease_that_was_given_back_is_no_takeover,
+        lanes_are_apart,
+        what_is_at_rest_is_never_claimed,
+        what_is_paused_is_never_claimed,
+        claim_of_another_cluster_gets_nothing,
+        claim_without_a_cluster_gets_every_clusters,
+        claim_even_paused_gets_a_paused_resource,
+        a_pause_lets_the_pass_under_way_go_on,
+        only_what_is_due_is_claimed_unless_by_name,
+        no_more_is_claimed_than_was_asked_for,
+        one_claim_serves_every_project,
+        projects_take_turns_however_few_are_claimed,
+        within_a_project_what_is_due_longest_comes_first,
+    ]
+}
 
-use super::bench::{HOUR, same, to, went_well, went_wrong};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, cluster, id, project, resource, rows, worker};
-use crate::cases::require;
-use broker_ports::{ClaimRequest, ClaimTarget, PassOutcome};
-use broker_ports::{Lane, LeaseEpoch};
-
-pub(super) async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outcome {
+async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     for epoch in 1..=3 {
         let lease = world.hold("a", stored.id()).await?;
@@ -25,7 +37,7 @@ pub(super) async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTe
     Ok(())
 }
 
-pub(super) async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_wrong()).await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -38,9 +50,7 @@ pub(super) async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnde
     require(left <= HOUR && left > HOUR / 2, "the lease is not as long as was asked for")
 }
 
-pub(super) async fn of_16_claims_on_one_resource_one_gets_it(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn of_16_claims_on_one_resource_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let requests: Vec<_> = (0..16)
         .map(|number| {
@@ -53,7 +63,7 @@ pub(super) async fn of_16_claims_on_one_resource_one_gets_it(
     same("so many leases were given", &answers.iter().flatten().count(), &1)
 }
 
-pub(super) async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest) -> Outcome {
+async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=12 {
         world.stored(&resource().numbered(number).in_project(project(1 + number % 3))).await?;
     }
@@ -73,7 +83,7 @@ pub(super) async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest)
     same("each of them once, so there are", &claimed.len(), &12)
 }
 
-pub(super) async fn what_is_held_is_not_claimed(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_held_is_not_claimed(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.hold("a", stored.id()).await?;
     for name in ["a", "b"] {
@@ -83,7 +93,7 @@ pub(super) async fn what_is_held_is_not_claimed(world: &dyn StoreUnderTest) -> O
     same("due is", &world.due_in(Lane::Converge).await?, &vec![])
 }
 
-pub(super) async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lost = world.hold("a", stored.id()).await?;
     require(!lost.takeover, "the first lease was taken over from nobody")?;
@@ -94,16 +104,14 @@ pub(super) async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTes
     same("the epoch is", &taken.epoch, &lost.epoch.next())
 }
 
-pub(super) async fn a_lease_that_was_given_back_is_no_takeover(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_lease_that_was_given_back_is_no_takeover(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_well()).await?;
     let lease = world.hold("b", stored.id()).await?;
     require(!lease.takeover, "a lease that was given back is said to be taken over")
 }
 
-pub(super) async fn lanes_are_apart(world: &dyn StoreUnderTest) -> Outcome {
+async fn lanes_are_apart(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         world.stored(&resource().numbered(number).rolling_back().in_phase(phase)).await?;
     }
@@ -113,7 +121,7 @@ pub(super) async fn lanes_are_apart(world: &dyn StoreUnderTest) -> Outcome {
     same("converge has", &world.due_in(Lane::Converge).await?, &ids(&[1, 2, 3, 4, 5]))
 }
 
-pub(super) async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
     let deleted = world.stored(&resource().rolling_back().deleted()).await?;
     let failed = world.stored(&resource().numbered(2).failed()).await?;
     for lane in [Lane::Converge, Lane::Teardown] {
@@ -126,7 +134,7 @@ pub(super) async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest)
     require(world.claim_one("a", id(3)).await?.is_none(), "what does not exist was claimed")
 }
 
-pub(super) async fn what_is_paused_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_paused_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in [(1, Phase::Pending), (2, Phase::Deregistering)] {
         let stored = world.stored(&resource().numbered(number).in_phase(phase)).await?;
         world.schedule().set_paused(stored.id(), true, &attribution()).await?;
@@ -139,7 +147,7 @@ pub(super) async fn what_is_paused_is_never_claimed(world: &dyn StoreUnderTest) 
     Ok(())
 }
 
-pub(super) async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     world.schedule().set_paused(stored.id(), true, &attribution()).await?;
@@ -148,9 +156,7 @@ pub(super) async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnder
     world.give_back(&lease, change.resource().version(), &went_well()).await
 }
 
-pub(super) async fn only_what_is_due_is_claimed_unless_by_name(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn only_what_is_due_is_claimed_unless_by_name(world: &dyn StoreUnderTest) -> Outcome {
     let due = world.stored(&resource()).await?;
     let later = world.stored(&resource().numbered(2)).await?;
     world.pass(&later, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
@@ -159,7 +165,7 @@ pub(super) async fn only_what_is_due_is_claimed_unless_by_name(
     Ok(())
 }
 
-pub(super) async fn no_more_is_claimed_than_was_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+async fn no_more_is_claimed_than_was_asked_for(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=5 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -182,7 +188,7 @@ async fn a_crowd_and_two_others(world: &dyn StoreUnderTest) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn one_claim_serves_every_project(world: &dyn StoreUnderTest) -> Outcome {
+async fn one_claim_serves_every_project(world: &dyn StoreUnderTest) -> Outcome {
     a_crowd_and_two_others(world).await?;
     let claimed: BTreeSet<_> =
         world.claim_due(Lane::Converge, 3).await?.into_iter().map(|lease| lease.resource).collect();
@@ -193,9 +199,7 @@ pub(super) async fn one_claim_serves_every_project(world: &dyn StoreUnderTest) -
     )
 }
 
-pub(super) async fn projects_take_turns_however_few_are_claimed(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn projects_take_turns_however_few_are_claimed(world: &dyn StoreUnderTest) -> Outcome {
     a_crowd_and_two_others(world).await?;
     let mut served = BTreeSet::new();
     for _ in 0..3 {
@@ -209,9 +213,7 @@ pub(super) async fn projects_take_turns_however_few_are_claimed(
     same("three claims of one served", &served, &expected)
 }
 
-pub(super) async fn within_a_project_what_is_due_longest_comes_first(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn within_a_project_what_is_due_longest_comes_first(world: &dyn StoreUnderTest) -> Outcome {
     for number in [3, 1, 2] {
         world.stored(&resource().numbered(number)).await?;
         world.advance(HOUR).await?;
@@ -226,7 +228,7 @@ pub(super) async fn within_a_project_what_is_due_longest_comes_first(
 }
 
 /// Bound by its declaration or by its first apply; a resource that is bound to no cluster is anybody's.
-pub(super) async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let declared = resource().numbered(1).bound_to(cluster(1));
     let applied = resource().numbered(2).in_project(project(2)).with_substrate();
     let unbound = resource().numbered(3).in_project(project(3));
@@ -254,18 +256,14 @@ pub(super) async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnder
     same("a resource that is bound to no cluster is held by", &held, &Some(worker("elsewhere")))
 }
 
-pub(super) async fn claim_without_a_cluster_gets_every_clusters(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn claim_without_a_cluster_gets_every_clusters(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource().numbered(1).bound_to(cluster(1))).await?;
     world.stored(&resource().numbered(2).bound_to(cluster(2))).await?;
     same("what is due is", &world.due_in(Lane::Converge).await?, &vec![id(1), id(2)])
 }
 
 /// A person who gives up a paused resource claims it first.
-pub(super) async fn claim_even_paused_gets_a_paused_resource(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn claim_even_paused_gets_a_paused_resource(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().set_paused(stored.id(), true, &attribution()).await?;
     same("a usual claim gets", &world.claim_one("a", stored.id()).await?, &None)?;

@@ -1,22 +1,32 @@
 //! Promises of `create`, `get_by_id` and `get_by_request`.
 
-use broker_domain::{ProvisionedResource, RequestId, Stamp};
-use futures_util::future::{join_all, try_join_all};
-
-use super::bench::{fresh_stamp, is_due, require_refused, same, same_resource};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{
-    ResourceBuilder, admitted_as, attribution, declaration, id, project, resource,
-};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::Created;
-use broker_ports::LeaseEpoch;
-use broker_ports::wire;
 use broker_ports::{Admitted, RequestHash};
+use futures_util::future::join_all;
 
-pub(super) async fn a_declaration_is_stored_with_event_audit_line_and_schedule(
+use super::prelude::*;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_declaration_is_stored_with_event_audit_line_and_schedule,
+        a_declaration_reads_back_as_it_was_made,
+        of_16_creations_with_one_request_id_one_stores,
+        a_repeated_request_is_answered_with_the_first_resource,
+        a_request_id_with_another_declaration_is_a_conflict,
+        projects_have_request_ids_of_their_own,
+        declarations_without_a_request_id_are_all_stored,
+        a_request_id_finds_its_resource_and_digest,
+        a_request_id_that_nobody_used_finds_nothing,
+        what_a_declaration_refers_to_has_to_exist,
+        a_refused_declaration_leaves_nothing_behind,
+        an_id_that_is_taken_is_refused,
+        an_event_id_that_is_taken_is_refused,
+        an_id_that_was_never_stored_is_absent,
+        resource_is_found_in_its_own_project_only,
+        creations_at_once_do_not_disturb_each_other,
+    ]
+}
+
+async fn a_declaration_is_stored_with_event_audit_line_and_schedule(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let builder = resource();
@@ -40,7 +50,7 @@ pub(super) async fn a_declaration_is_stored_with_event_audit_line_and_schedule(
     same("nothing has failed, attempts are", &entry.attempts, &0)
 }
 
-pub(super) async fn a_declaration_reads_back_as_it_was_made(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_declaration_reads_back_as_it_was_made(world: &dyn StoreUnderTest) -> Outcome {
     let builder = resource().standalone().declared_as(
         declaration()
             .in_project(project(7))
@@ -53,9 +63,7 @@ pub(super) async fn a_declaration_reads_back_as_it_was_made(world: &dyn StoreUnd
     same_resource(&world.stored(&builder).await?, &builder.build())
 }
 
-pub(super) async fn of_16_creations_with_one_request_id_one_stores(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn of_16_creations_with_one_request_id_one_stores(world: &dyn StoreUnderTest) -> Outcome {
     let shared = declaration().requested_as("order-1");
     world.know(&shared.clone().build()).await?;
     let admitted: Vec<Admitted> = (1..=16)
@@ -83,7 +91,7 @@ pub(super) async fn of_16_creations_with_one_request_id_one_stores(
     same("there are audit lines", &world.audit_trail().await?.len(), &1)
 }
 
-pub(super) async fn a_repeated_request_is_answered_with_the_first_resource(
+async fn a_repeated_request_is_answered_with_the_first_resource(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let shared = declaration().requested_as("order-1").with_parameters(r#"{"a":1,"b":2}"#);
@@ -102,7 +110,7 @@ pub(super) async fn a_repeated_request_is_answered_with_the_first_resource(
     )
 }
 
-pub(super) async fn a_request_id_with_another_declaration_is_a_conflict(
+async fn a_request_id_with_another_declaration_is_a_conflict(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let shared = declaration().requested_as("order-1");
@@ -118,7 +126,7 @@ pub(super) async fn a_request_id_with_another_declaration_is_a_conflict(
     )
 }
 
-pub(super) async fn projects_have_request_ids_of_their_own(world: &dyn StoreUnderTest) -> Outcome {
+async fn projects_have_request_ids_of_their_own(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=2 {
         let builder = resource().numbered(number).in_project(project(number));
         world.stored(&builder.requested_as("order-1")).await?;
@@ -132,18 +140,14 @@ pub(super) async fn projects_have_request_ids_of_their_own(world: &dyn StoreUnde
     Ok(())
 }
 
-pub(super) async fn declarations_without_a_request_id_are_all_stored(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn declarations_without_a_request_id_are_all_stored(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=3 {
         world.stored(&resource().numbered(number).declared_as(declaration())).await?;
     }
     same("there are events", &world.outbox().backlog().await?.depth, &3)
 }
 
-pub(super) async fn a_request_id_finds_its_resource_and_digest(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_request_id_finds_its_resource_and_digest(world: &dyn StoreUnderTest) -> Outcome {
     let builder = resource().requested_as("order-1").enrolling();
     let stored = world.stored(&builder).await?;
     let request = RequestId::new("order-1")?;
@@ -153,9 +157,7 @@ pub(super) async fn a_request_id_finds_its_resource_and_digest(
     same("the digest is", &found.hash, &RequestHash::of(&builder.declaration()))
 }
 
-pub(super) async fn a_request_id_that_nobody_used_finds_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_request_id_that_nobody_used_finds_nothing(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource().requested_as("order-1")).await?;
     for (number, request) in [(1, "order-2"), (2, "order-1")] {
         let request = RequestId::new(request)?;
@@ -165,9 +167,7 @@ pub(super) async fn a_request_id_that_nobody_used_finds_nothing(
     Ok(())
 }
 
-pub(super) async fn what_a_declaration_refers_to_has_to_exist(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn what_a_declaration_refers_to_has_to_exist(world: &dyn StoreUnderTest) -> Outcome {
     world.know(&declaration().build()).await?;
     for (absent, reason, word) in [
         (declaration().from_blueprint(99), "blueprint_not_found", ""),
@@ -181,9 +181,7 @@ pub(super) async fn what_a_declaration_refers_to_has_to_exist(
     Ok(())
 }
 
-pub(super) async fn a_refused_declaration_leaves_nothing_behind(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_refused_declaration_leaves_nothing_behind(world: &dyn StoreUnderTest) -> Outcome {
     world.know(&declaration().build()).await?;
     let refused = declaration().from_blueprint(99).requested_as("order-1");
     let refused = resource().declared_as(refused).admitted();
@@ -194,7 +192,7 @@ pub(super) async fn a_refused_declaration_leaves_nothing_behind(
     Ok(())
 }
 
-pub(super) async fn an_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let before = world.facts(stored.id()).await?;
     let taken = ProvisionedResource::new(
@@ -209,7 +207,7 @@ pub(super) async fn an_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let first = world.stored(&resource()).await?;
     let second = resource().numbered(2);
     world.know(&second.declaration()).await?;
@@ -230,14 +228,12 @@ pub(super) async fn an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderT
     )
 }
 
-pub(super) async fn an_id_that_was_never_stored_is_absent(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_id_that_was_never_stored_is_absent(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource()).await?;
     same("an unknown id finds", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
-pub(super) async fn resource_is_found_in_its_own_project_only(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn resource_is_found_in_its_own_project_only(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().in_project(project(1))).await?;
     for (number, expected) in [(1, Some(stored.clone())), (2, None)] {
         let found = world.repository().get_in_project(project(number), stored.id()).await?;
@@ -247,9 +243,7 @@ pub(super) async fn resource_is_found_in_its_own_project_only(
     same("an unknown id finds", &unknown, &None)
 }
 
-pub(super) async fn creations_at_once_do_not_disturb_each_other(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn creations_at_once_do_not_disturb_each_other(world: &dyn StoreUnderTest) -> Outcome {
     let builders: Vec<_> = (1..=16)
         .map(|number| resource().numbered(number).requested_as(&number.to_string()))
         .collect();

@@ -1,13 +1,14 @@
 //! Promises of `delay_event`.
 
-use std::time::Duration;
+use super::prelude::*;
 
-use super::bench::{HOUR, same};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::resource;
-use crate::cases::require;
-use broker_ports::{Acknowledged, ClaimedEvent, DeliveryFailure};
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_delayed_event_holds_up_its_resource_only,
+        only_a_rejection_counts_as_an_attempt,
+        a_claim_that_was_delayed_is_lost,
+    ]
+}
 
 /// Claims the one event that can be claimed, and delays it.
 async fn delayed(
@@ -21,9 +22,7 @@ async fn delayed(
     Ok(event)
 }
 
-pub(super) async fn a_delayed_event_holds_up_its_resource_only(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_delayed_event_holds_up_its_resource_only(world: &dyn StoreUnderTest) -> Outcome {
     for failure in [DeliveryFailure::Rejected, DeliveryFailure::Unavailable] {
         let number = match failure {
             DeliveryFailure::Rejected => 1,
@@ -46,7 +45,7 @@ pub(super) async fn a_delayed_event_holds_up_its_resource_only(
     Ok(())
 }
 
-pub(super) async fn only_a_rejection_counts_as_an_attempt(world: &dyn StoreUnderTest) -> Outcome {
+async fn only_a_rejection_counts_as_an_attempt(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource()).await?;
     for (failure, attempts) in [
         (DeliveryFailure::Unavailable, 0),
@@ -63,7 +62,7 @@ pub(super) async fn only_a_rejection_counts_as_an_attempt(world: &dyn StoreUnder
     Ok(())
 }
 
-pub(super) async fn a_claim_that_was_delayed_is_lost(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_claim_that_was_delayed_is_lost(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let event = delayed(world, HOUR, DeliveryFailure::Rejected).await?;
     let before = world.facts(stored.id()).await?;

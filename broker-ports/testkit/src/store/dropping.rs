@@ -4,25 +4,39 @@
 //! A call that was dropped may still be under way in the store. The second one waits for it there, so that
 //! what both left behind can be counted afterwards; it has to be what one leaves behind.
 
-use broker_domain::{Phase, ProvisionedResourceId};
+use broker_ports::ScheduleEntry;
 
-use super::bench::{HOUR, LONG, asked_to_wait, deletion, is_due, same, same_resource, to, wait};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, id, resource, worker};
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
-use broker_ports::AuditAction;
-use broker_ports::{Acknowledged, DeliveryFailure, Resume};
-use broker_ports::{ClaimRequest, ClaimTarget, Released, ScheduleEntry};
-use broker_ports::{Created, PageSize, PurgeRequest, Write, WriteKind, Written};
-use broker_ports::{Lease, LeaseEpoch};
+use super::prelude::*;
+
+pub(super) fn repository_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_creation_that_was_dropped_is_whole_or_nothing,
+        a_change_that_was_dropped_is_whole_or_nothing,
+        a_deletion_request_that_was_dropped_is_whole_or_nothing,
+        a_purge_that_was_dropped_is_audited_once,
+    ]
+}
+
+pub(super) fn schedule_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_claim_that_was_dropped_ends_by_itself,
+        a_release_that_was_dropped_counts_once,
+        a_pause_that_was_dropped_is_audited_once,
+    ]
+}
+
+pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        an_acknowledgement_that_was_dropped_is_taken_once,
+        a_delay_that_was_dropped_counts_once,
+        a_retry_that_was_dropped_is_audited_once,
+    ]
+}
 
 /// So often a claim asks again before it gives up: a store may pass over what a dropped call still holds.
 const ROUNDS: u32 = 1_000;
 
-pub(super) async fn a_creation_that_was_dropped_is_whole_or_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_creation_that_was_dropped_is_whole_or_nothing(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let builder = resource().numbered(polls.into()).requested_as(&format!("order-{polls}"));
         world.know(&builder.declaration()).await?;
@@ -46,9 +60,7 @@ pub(super) async fn a_creation_that_was_dropped_is_whole_or_nothing(
     Err(never_answered())
 }
 
-pub(super) async fn a_change_that_was_dropped_is_whole_or_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_change_that_was_dropped_is_whole_or_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let by = attribution();
     for polls in 1..=MOST_POLLS {
         let builder = resource().numbered(polls.into()).enrolling().with_token();
@@ -76,7 +88,7 @@ pub(super) async fn a_change_that_was_dropped_is_whole_or_nothing(
     Err(never_answered())
 }
 
-pub(super) async fn a_deletion_request_that_was_dropped_is_whole_or_nothing(
+async fn a_deletion_request_that_was_dropped_is_whole_or_nothing(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let by = attribution();
@@ -106,9 +118,7 @@ pub(super) async fn a_deletion_request_that_was_dropped_is_whole_or_nothing(
     Err(never_answered())
 }
 
-pub(super) async fn a_purge_that_was_dropped_is_audited_once(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_purge_that_was_dropped_is_audited_once(world: &dyn StoreUnderTest) -> Outcome {
     let request = PurgeRequest::new(HOUR, PageSize::MAX);
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into()).deleted()).await?;
@@ -144,7 +154,7 @@ async fn purged_by_now(
     Err(Violation::new("after a dropped purge a resource is never purged"))
 }
 
-pub(super) async fn a_claim_that_was_dropped_ends_by_itself(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_claim_that_was_dropped_ends_by_itself(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into())).await?;
         let target = ClaimTarget::One(stored.id());
@@ -186,7 +196,7 @@ async fn whoever_comes_next(
     Err(Violation::new("after a dropped claim nobody gets a lease, and nobody has it"))
 }
 
-pub(super) async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into())).await?;
         let lease = world.hold("dropped", stored.id()).await?;
@@ -210,9 +220,7 @@ pub(super) async fn a_release_that_was_dropped_counts_once(world: &dyn StoreUnde
     Err(never_answered())
 }
 
-pub(super) async fn a_pause_that_was_dropped_is_audited_once(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_pause_that_was_dropped_is_audited_once(world: &dyn StoreUnderTest) -> Outcome {
     let by = attribution();
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into())).await?;
@@ -230,9 +238,7 @@ pub(super) async fn a_pause_that_was_dropped_is_audited_once(
     Err(never_answered())
 }
 
-pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn an_acknowledgement_that_was_dropped_is_taken_once(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         world.stored(&resource().numbered(polls.into()).ready()).await?;
         let event = world.claim_event("relay").await?;
@@ -253,7 +259,7 @@ pub(super) async fn an_acknowledgement_that_was_dropped_is_taken_once(
     Err(never_answered())
 }
 
-pub(super) async fn a_delay_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_delay_that_was_dropped_counts_once(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         world.stored(&resource().numbered(polls.into())).await?;
         let event = world.claim_event("relay").await?;
@@ -273,9 +279,7 @@ pub(super) async fn a_delay_that_was_dropped_counts_once(world: &dyn StoreUnderT
     Err(never_answered())
 }
 
-pub(super) async fn a_retry_that_was_dropped_is_audited_once(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_retry_that_was_dropped_is_audited_once(world: &dyn StoreUnderTest) -> Outcome {
     let by = attribution();
     for polls in 1..=MOST_POLLS {
         let stored = world.stored(&resource().numbered(polls.into())).await?;

@@ -1,15 +1,27 @@
 //! Promises of the five writes: what they refuse, and that a refusal changes nothing.
 
-use broker_domain::{Change, Phase, ProvisionedResource, Snapshot};
-use futures_util::future::try_join_all;
+use broker_domain::Snapshot;
 
-use super::bench::{HOUR, deletion, fresh_stamp, require_refused, same, to};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{ResourceBuilder, attribution, id, resource};
-use crate::cases::require;
-use broker_ports::LeaseEpoch;
-use broker_ports::{Write, WriteKind, Written};
+use super::prelude::*;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_write_from_an_older_version_changes_nothing,
+        a_write_from_a_newer_version_changes_nothing,
+        of_16_writers_of_one_version_one_commits,
+        a_write_to_a_resource_that_is_not_there_is_stale,
+        a_write_of_a_worker_that_lost_its_lease_changes_nothing,
+        an_epoch_that_was_never_given_writes_nothing,
+        a_worker_that_lost_lease_and_version_is_told_of_the_lease,
+        a_lease_that_is_over_and_was_not_taken_still_writes,
+        illegal_edges_on_the_way_up_are_refused_from_the_stored_phase,
+        teardown_never_turns_back,
+        a_failed_resource_is_left_by_deletion_alone,
+        a_deleted_resource_stays_deleted,
+        a_change_of_another_kind_is_refused,
+        a_write_with_an_event_id_that_is_taken_is_refused,
+    ]
+}
 
 /// A resource for each kind of write, and how the last change of its life is written.
 fn one_of_each_kind() -> [(WriteKind, ResourceBuilder); 5] {
@@ -37,9 +49,7 @@ async fn all_but_the_last(
     Ok(last)
 }
 
-pub(super) async fn a_write_from_an_older_version_changes_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_write_from_an_older_version_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
         let change = all_but_the_last(world, &builder).await?;
         world.commit(kind, &change).await?;
@@ -51,9 +61,7 @@ pub(super) async fn a_write_from_an_older_version_changes_nothing(
     Ok(())
 }
 
-pub(super) async fn a_write_from_a_newer_version_changes_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_write_from_a_newer_version_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let first = to(&stored, Phase::Provisioning, 1)?;
     let second = to(first.resource(), Phase::Enrolling, 2)?;
@@ -63,9 +71,7 @@ pub(super) async fn a_write_from_a_newer_version_changes_nothing(
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn of_16_writers_of_one_version_one_commits(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn of_16_writers_of_one_version_one_commits(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().enrolling().with_token()).await?;
     world.deliver_all().await?;
     let changes =
@@ -83,9 +89,7 @@ pub(super) async fn of_16_writers_of_one_version_one_commits(
     same("there are events", &world.outbox().backlog().await?.depth, &1)
 }
 
-pub(super) async fn a_write_to_a_resource_that_is_not_there_is_stale(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_write_to_a_resource_that_is_not_there_is_stale(world: &dyn StoreUnderTest) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
         let life = builder.life();
         let (_, last) = life.then.last().ok_or(Violation::new("nothing happened to it"))?;
@@ -97,7 +101,7 @@ pub(super) async fn a_write_to_a_resource_that_is_not_there_is_stale(
     require(world.audit_trail().await?.is_empty(), "a write to nothing left an audit line")
 }
 
-pub(super) async fn a_write_of_a_worker_that_lost_its_lease_changes_nothing(
+async fn a_write_of_a_worker_that_lost_its_lease_changes_nothing(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     for (kind, builder) in one_of_each_kind() {
@@ -115,9 +119,7 @@ pub(super) async fn a_write_of_a_worker_that_lost_its_lease_changes_nothing(
     Ok(())
 }
 
-pub(super) async fn an_epoch_that_was_never_given_writes_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn an_epoch_that_was_never_given_writes_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     let before = world.facts(stored.id()).await?;
@@ -129,7 +131,7 @@ pub(super) async fn an_epoch_that_was_never_given_writes_nothing(
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn a_worker_that_lost_lease_and_version_is_told_of_the_lease(
+async fn a_worker_that_lost_lease_and_version_is_told_of_the_lease(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -145,7 +147,7 @@ pub(super) async fn a_worker_that_lost_lease_and_version_is_told_of_the_lease(
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn a_lease_that_is_over_and_was_not_taken_still_writes(
+async fn a_lease_that_is_over_and_was_not_taken_still_writes(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -209,29 +211,25 @@ async fn refuses_illegal_edges_from(world: &dyn StoreUnderTest, from: Phase) -> 
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn illegal_edges_on_the_way_up_are_refused_from_the_stored_phase(
+async fn illegal_edges_on_the_way_up_are_refused_from_the_stored_phase(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     refuses_illegal_edges_from(world, Phase::Provisioning).await
 }
 
-pub(super) async fn teardown_never_turns_back(world: &dyn StoreUnderTest) -> Outcome {
+async fn teardown_never_turns_back(world: &dyn StoreUnderTest) -> Outcome {
     refuses_illegal_edges_from(world, Phase::Deregistering).await
 }
 
-pub(super) async fn a_failed_resource_is_left_by_deletion_alone(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_failed_resource_is_left_by_deletion_alone(world: &dyn StoreUnderTest) -> Outcome {
     refuses_illegal_edges_from(world, Phase::Failed).await
 }
 
-pub(super) async fn a_deleted_resource_stays_deleted(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_deleted_resource_stays_deleted(world: &dyn StoreUnderTest) -> Outcome {
     refuses_illegal_edges_from(world, Phase::Deleted).await
 }
 
-pub(super) async fn a_write_with_an_event_id_that_is_taken_is_refused(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_write_with_an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let first = world.stored(&resource()).await?;
     let second = world.stored(&resource().numbered(2)).await?;
     world.commit(WriteKind::DeletionIntent, &deletion(&first, 1)?).await?;
@@ -241,7 +239,7 @@ pub(super) async fn a_write_with_an_event_id_that_is_taken_is_refused(
     world.require_untouched(second.id(), &before).await
 }
 
-pub(super) async fn a_change_of_another_kind_is_refused(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_change_of_another_kind_is_refused(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let before = world.facts(stored.id()).await?;
     let pending = to(&stored, Phase::Pending, 1)?;

@@ -1,16 +1,32 @@
 //! Promises of `list` and `sweep_page`.
 
-use std::collections::BTreeSet;
-
-use broker_domain::{OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_domain::OnFailure;
+use broker_ports::{CompactRow, PageBytes};
 use futures_util::future::try_join;
 
-use super::bench::{HOUR, deletion, same, to, went_well};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, declaration, id, project, resource, rows};
-use crate::cases::require;
-use broker_ports::{CompactRow, ListQuery, PageBytes, SweepQuery, Watermark, WriteKind};
+use super::prelude::*;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        pages_come_in_the_order_of_ids_and_visit_each_once,
+        a_full_page_that_is_the_last_has_no_next,
+        an_empty_store_lists_nothing,
+        filters_leave_out_the_others,
+        pages_visit_each_once_while_rows_change,
+        pages_do_not_drift_while_rows_leave_the_filter,
+        updated_since_leaves_out_what_did_not_change,
+        following_the_watermark_misses_no_change,
+        a_reader_beside_writers_misses_no_change,
+        what_is_at_rest_is_not_swept,
+        list_pages_are_bounded_by_bytes,
+        sweep_pages_visit_each_once,
+        sweep_pages_are_bounded_by_bytes,
+        sweep_pages_of_a_project_hold_its_rows_only,
+        sweep_pages_do_not_drift_while_rows_come_to_rest,
+        a_compact_row_says_what_its_resource_says,
+        a_compact_row_shows_due_time_lease_and_pause,
+    ]
+}
 
 /// Follows a listing to its end.
 async fn listed(
@@ -56,9 +72,7 @@ async fn watermark(world: &dyn StoreUnderTest) -> Result<Watermark, Violation> {
     Ok(world.repository().list(&ListQuery::new(rows(1))).await?.watermark)
 }
 
-pub(super) async fn pages_come_in_the_order_of_ids_and_visit_each_once(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
     for number in [4, 2, 6, 1, 5, 3] {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -70,9 +84,7 @@ pub(super) async fn pages_come_in_the_order_of_ids_and_visit_each_once(
     Ok(())
 }
 
-pub(super) async fn a_full_page_that_is_the_last_has_no_next(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_full_page_that_is_the_last_has_no_next(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=4 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -103,7 +115,7 @@ async fn stored_with_large_parameters(world: &dyn StoreUnderTest) -> Outcome {
 
 /// A page ends before the row whose parameters would be too much, and has at least one row. It is not cut short
 /// without need.
-pub(super) async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
     stored_with_large_parameters(world).await?;
     let mut query = ListQuery::new(rows(100)).within(PageBytes::new(2_500)?);
     let mut pages = Pages::new();
@@ -130,7 +142,7 @@ pub(super) async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) 
     Ok(())
 }
 
-pub(super) async fn sweep_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+async fn sweep_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
     stored_with_large_parameters(world).await?;
     let mut query = SweepQuery::new(rows(100)).within(PageBytes::new(2_500)?);
     let mut pages = Pages::new();
@@ -152,11 +164,11 @@ fn numbered(pages: &[(&[u128], usize)]) -> Pages {
     pages.iter().map(|(numbers, bytes)| (ids(numbers), *bytes)).collect()
 }
 
-pub(super) async fn an_empty_store_lists_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_empty_store_lists_nothing(world: &dyn StoreUnderTest) -> Outcome {
     same("there are", &listed(world, ListQuery::new(rows(10))).await?, &vec![])
 }
 
-pub(super) async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> Outcome {
+async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=8 {
         let phase = if number % 4 < 2 { Phase::Provisioning } else { Phase::Pending };
         let builder = resource().numbered(number).in_project(project(1 + number % 2));
@@ -175,7 +187,7 @@ pub(super) async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> 
     Ok(())
 }
 
-pub(super) async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnderTest) -> Outcome {
+async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=6 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -196,9 +208,7 @@ pub(super) async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnd
 
 /// Whoever counts rows instead of remembering the last one visits too few when visited rows leave the filter,
 /// and too many when others come in behind.
-pub(super) async fn pages_do_not_drift_while_rows_leave_the_filter(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn pages_do_not_drift_while_rows_leave_the_filter(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=9 {
         let phase = if number == 2 { Phase::Provisioning } else { Phase::Pending };
         world.stored(&resource().numbered(number).in_phase(phase)).await?;
@@ -227,9 +237,7 @@ pub(super) async fn pages_do_not_drift_while_rows_leave_the_filter(
     same("when rows come in behind, the pages visit", &seen, &throughout)
 }
 
-pub(super) async fn sweep_pages_do_not_drift_while_rows_come_to_rest(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=7 {
         world.stored(&resource().numbered(number).deprovisioning()).await?;
     }
@@ -246,9 +254,7 @@ pub(super) async fn sweep_pages_do_not_drift_while_rows_come_to_rest(
     same("the pages visit", &seen, &(1..=7).map(id).collect())
 }
 
-pub(super) async fn updated_since_leaves_out_what_did_not_change(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn updated_since_leaves_out_what_did_not_change(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=3 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -260,9 +266,7 @@ pub(super) async fn updated_since_leaves_out_what_did_not_change(
     same("since then changed", &changed, &vec![id(2)])
 }
 
-pub(super) async fn following_the_watermark_misses_no_change(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn following_the_watermark_misses_no_change(world: &dyn StoreUnderTest) -> Outcome {
     let mut stored = world.stored(&resource()).await?;
     let mut since = watermark(world).await?;
     let phases = [Phase::Provisioning, Phase::Enrolling, Phase::Pending];
@@ -279,9 +283,7 @@ pub(super) async fn following_the_watermark_misses_no_change(
     Ok(())
 }
 
-pub(super) async fn a_reader_beside_writers_misses_no_change(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_reader_beside_writers_misses_no_change(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=8 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -310,7 +312,7 @@ pub(super) async fn a_reader_beside_writers_misses_no_change(
     same("the reader saw", &seen, &(1..=8).map(id).collect())
 }
 
-pub(super) async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         world.stored(&resource().numbered(number).in_phase(phase)).await?;
     }
@@ -326,7 +328,7 @@ pub(super) async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> 
     same("the sweep sees", &phases, &expected)
 }
 
-pub(super) async fn sweep_pages_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn sweep_pages_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=9 {
         let phase = if number % 3 == 0 { Phase::Deleted } else { Phase::Pending };
         world.stored(&resource().numbered(number).in_phase(phase)).await?;
@@ -339,9 +341,7 @@ pub(super) async fn sweep_pages_visit_each_once(world: &dyn StoreUnderTest) -> O
     Ok(())
 }
 
-pub(super) async fn a_compact_row_says_what_its_resource_says(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_compact_row_says_what_its_resource_says(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         let spoken = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
         let builder = resource().numbered(number).declared_as(spoken.rolling_back());
@@ -374,9 +374,7 @@ pub(super) async fn a_compact_row_says_what_its_resource_says(
     Ok(())
 }
 
-pub(super) async fn a_compact_row_shows_due_time_lease_and_pause(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_compact_row_shows_due_time_lease_and_pause(world: &dyn StoreUnderTest) -> Outcome {
     let held = world.stored(&resource()).await?;
     let paused = world.stored(&resource().numbered(2)).await?;
     let at_ease = world.stored(&resource().numbered(3)).await?;
@@ -402,9 +400,7 @@ pub(super) async fn a_compact_row_shows_due_time_lease_and_pause(
 }
 
 /// Rows of other Projects lie between those of the Project; no page and no position names them.
-pub(super) async fn sweep_pages_of_a_project_hold_its_rows_only(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn sweep_pages_of_a_project_hold_its_rows_only(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=9 {
         world.stored(&resource().numbered(number).in_project(project(1 + number % 3))).await?;
     }

@@ -1,17 +1,17 @@
 //! Promises about times: whose they are, how fine they are, and below which of them a listing is complete.
 
-use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId, Stamp};
 use time::{Duration, OffsetDateTime};
 
-use super::bench::{deletion, same};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{
-    ResourceBuilder, admitted_as, attribution, cluster, resource, rows, second, stamp,
-};
-use crate::cases::require;
-use broker_ports::Brake;
-use broker_ports::{Created, ListQuery, Watermark, WriteKind};
+use super::prelude::*;
+use crate::builders::stamp;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        times_keep_their_microseconds,
+        no_change_is_older_than_its_resource,
+        the_watermark_waits_for_open_transactions,
+    ]
+}
 
 /// A resource that was declared just then.
 async fn declared_at(
@@ -35,7 +35,7 @@ async fn declared_at(
     world.get(builder.id()).await
 }
 
-pub(super) async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) -> Outcome {
+async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) -> Outcome {
     let fine = |micros| second(0) + Duration::microseconds(micros);
     let stored = declared_at(world, &resource(), fine(123_456)).await?;
     same("it was created at", &stored.created_at(), &fine(123_456))?;
@@ -54,7 +54,7 @@ pub(super) async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) ->
     same("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
-pub(super) async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Outcome {
+async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Outcome {
     // Whoever declared it has a clock that runs far ahead of the store's.
     let ahead = second(0) + Duration::days(100 * 365);
     let stored = declared_at(world, &resource(), ahead).await?;
@@ -76,9 +76,7 @@ async fn since(
     Ok((page.resources.iter().map(ProvisionedResource::id).collect(), page.watermark))
 }
 
-pub(super) async fn the_watermark_waits_for_open_transactions(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn the_watermark_waits_for_open_transactions(world: &dyn StoreUnderTest) -> Outcome {
     let first = world.stored(&resource()).await?;
     let late = resource().numbered(2);
     world.know(&late.declaration()).await?;

@@ -1,21 +1,26 @@
 //! Promises about failure: a store that cannot be reached says so, and never that there is nothing.
 
-use broker_domain::{Phase, RequestId};
+use super::prelude::*;
 
-use super::bench::{HOUR, fresh_stamp, to, went_well};
-use super::{Outcome, StoreUnderTest};
-use crate::builders::{attribution, cluster, resource, rows, second, worker, xr_uid};
-use crate::cases::require_outage;
-use broker_ports::Lane;
-use broker_ports::{
-    Allowance, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Lost, PermitRequest,
-};
-use broker_ports::{ClaimEvents, DeliveryFailure, EventsOf, Resume};
-use broker_ports::{ListQuery, PurgeRequest, Replacement, SweepQuery, WriteKind};
+pub(super) fn repository_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_store_that_is_cut_off_never_answers_with_absence,
+        a_store_that_is_cut_off_commits_nothing,
+    ]
+}
 
-pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+pub(super) fn schedule_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_schedule_that_is_cut_off_never_answers_with_absence,
+        a_schedule_that_is_cut_off_changes_nothing,
+    ]
+}
+
+pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![an_outbox_that_is_cut_off_never_answers_with_absence,]
+}
+
+async fn a_store_that_is_cut_off_never_answers_with_absence(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1")).await?;
     let repository = world.repository();
     let request = RequestId::new("order-1")?;
@@ -36,7 +41,7 @@ pub(super) async fn a_store_that_is_cut_off_never_answers_with_absence(
     require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
 }
 
-pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
     let admitted = resource().numbered(2).admitted();
@@ -50,7 +55,7 @@ pub(super) async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnd
     Ok(())
 }
 
-pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
+async fn a_schedule_that_is_cut_off_never_answers_with_absence(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -66,9 +71,7 @@ pub(super) async fn a_schedule_that_is_cut_off_never_answers_with_absence(
     require_outage(schedule.wakeups().await.map(drop), "wakeups")
 }
 
-pub(super) async fn a_schedule_that_is_cut_off_changes_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_schedule_that_is_cut_off_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let (schedule, by) = (world.schedule(), attribution());
     let lease = world.hold("a", stored.id()).await?;
@@ -88,7 +91,7 @@ pub(super) async fn a_schedule_that_is_cut_off_changes_nothing(
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
 
-pub(super) async fn an_outbox_that_is_cut_off_never_answers_with_absence(
+async fn an_outbox_that_is_cut_off_never_answers_with_absence(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;

@@ -1,19 +1,30 @@
 //! Promises of `claim_events`, `acknowledge_event`, `purge_events` and `backlog`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use broker_domain::{EventType, Phase, ProvisionedResourceId};
-use futures_util::future::try_join_all;
+use super::prelude::*;
 
-use super::bench::{HOUR, LONG, same, to};
-use super::{Outcome, StoreUnderTest};
-use crate::builders::{attribution, id, project, resource, rows, worker};
-use crate::cases::require;
-use broker_ports::wire;
-use broker_ports::{Acknowledged, ClaimEvents, DeliveryFailure, Resume};
-use broker_ports::{WriteKind, Written};
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        events_come_as_they_were_committed,
+        of_each_resource_only_the_earliest_event_is_claimed,
+        events_of_a_resource_arrive_in_order_without_a_gap,
+        of_16_claims_on_one_event_one_gets_it,
+        a_claim_that_is_over_makes_room_and_is_no_attempt,
+        an_acknowledged_event_makes_room_for_the_next,
+        a_lost_claim_acknowledges_nothing,
+        a_late_acknowledgement_is_taken_if_nobody_claimed_since,
+        an_event_is_acknowledged_once,
+        no_more_events_are_claimed_than_were_asked_for,
+        a_write_that_lost_its_race_leaves_no_event,
+        only_events_that_were_acknowledged_for_long_are_purged,
+        a_purge_of_events_takes_no_more_than_it_was_told,
+        a_skipped_event_is_purged_like_any_other,
+        the_backlog_counts_what_waits,
+    ]
+}
 
-pub(super) async fn events_come_as_they_were_committed(world: &dyn StoreUnderTest) -> Outcome {
+async fn events_come_as_they_were_committed(world: &dyn StoreUnderTest) -> Outcome {
     let builder = resource().deleted();
     world.stored(&builder).await?;
     let life = builder.life();
@@ -33,7 +44,7 @@ pub(super) async fn events_come_as_they_were_committed(world: &dyn StoreUnderTes
     Ok(())
 }
 
-pub(super) async fn of_each_resource_only_the_earliest_event_is_claimed(
+async fn of_each_resource_only_the_earliest_event_is_claimed(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     for number in 1..=3 {
@@ -50,9 +61,7 @@ pub(super) async fn of_each_resource_only_the_earliest_event_is_claimed(
     same("a second claim gets", &world.claim_events("b", 100).await?, &vec![])
 }
 
-pub(super) async fn events_of_a_resource_arrive_in_order_without_a_gap(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn events_of_a_resource_arrive_in_order_without_a_gap(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=3 {
         let builder = resource().numbered(number).in_project(project(number));
         world.stored(&builder.deleted()).await?;
@@ -65,7 +74,7 @@ pub(super) async fn events_of_a_resource_arrive_in_order_without_a_gap(
     same("they arrived", &arrived, &expected)
 }
 
-pub(super) async fn of_16_claims_on_one_event_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
+async fn of_16_claims_on_one_event_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource()).await?;
     let requests: Vec<_> = (0..16)
         .map(|number| ClaimEvents::new(worker(&format!("relay-{number}")), rows(10), HOUR))
@@ -75,9 +84,7 @@ pub(super) async fn of_16_claims_on_one_event_one_gets_it(world: &dyn StoreUnder
     same("so many got it", &answers.iter().flatten().count(), &1)
 }
 
-pub(super) async fn a_claim_that_is_over_makes_room_and_is_no_attempt(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource()).await?;
     for _ in 0..3 {
         let event = world.claim_event("relay").await?;
@@ -88,9 +95,7 @@ pub(super) async fn a_claim_that_is_over_makes_room_and_is_no_attempt(
     Ok(())
 }
 
-pub(super) async fn an_acknowledged_event_makes_room_for_the_next(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn an_acknowledged_event_makes_room_for_the_next(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource().deregistering()).await?;
     let mut types = Vec::new();
     for _ in 0..3 {
@@ -105,7 +110,7 @@ pub(super) async fn an_acknowledged_event_makes_room_for_the_next(
     same("later there is", &world.claim_events("relay", 10).await?, &vec![])
 }
 
-pub(super) async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     for successor in ["a", "b"] {
         let lost = world.claim_event("a").await?;
@@ -125,7 +130,7 @@ pub(super) async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest
     Ok(())
 }
 
-pub(super) async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
+async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     world.stored(&resource()).await?;
@@ -135,7 +140,7 @@ pub(super) async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
     same("there is left", &world.claim_events("relay", 10).await?, &vec![])
 }
 
-pub(super) async fn an_event_is_acknowledged_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_event_is_acknowledged_once(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let event = world.claim_event("relay").await?;
     world.acknowledge(&event).await?;
@@ -145,9 +150,7 @@ pub(super) async fn an_event_is_acknowledged_once(world: &dyn StoreUnderTest) ->
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn no_more_events_are_claimed_than_were_asked_for(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn no_more_events_are_claimed_than_were_asked_for(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=5 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -161,9 +164,7 @@ pub(super) async fn no_more_events_are_claimed_than_were_asked_for(
     same("in the end each was claimed", &distinct, &(1..=5).map(id).collect())
 }
 
-pub(super) async fn a_write_that_lost_its_race_leaves_no_event(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_write_that_lost_its_race_leaves_no_event(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().enrolling().with_token()).await?;
     let winner = to(&stored, Phase::Ready, 1)?;
     let loser = to(&stored, Phase::Ready, 2)?;
@@ -177,7 +178,7 @@ pub(super) async fn a_write_that_lost_its_race_leaves_no_event(
     same("there are events", &ids.len(), &2)
 }
 
-pub(super) async fn only_events_that_were_acknowledged_for_long_are_purged(
+async fn only_events_that_were_acknowledged_for_long_are_purged(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     world.stored(&resource().ready()).await?;
@@ -195,9 +196,7 @@ pub(super) async fn only_events_that_were_acknowledged_for_long_are_purged(
     same("there is left", &world.outbox().backlog().await?.depth, &1)
 }
 
-pub(super) async fn a_purge_of_events_takes_no_more_than_it_was_told(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_purge_of_events_takes_no_more_than_it_was_told(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=5 {
         world.stored(&resource().numbered(number)).await?;
     }
@@ -210,9 +209,7 @@ pub(super) async fn a_purge_of_events_takes_no_more_than_it_was_told(
     Ok(())
 }
 
-pub(super) async fn a_skipped_event_is_purged_like_any_other(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_skipped_event_is_purged_like_any_other(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let event = world.claim_event("relay").await?;
     let taken = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
@@ -228,7 +225,7 @@ pub(super) async fn a_skipped_event_is_purged_like_any_other(
     same("of what was skipped long ago it purged", &purge.await?, &1)
 }
 
-pub(super) async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {
+async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {
     let empty = world.outbox().backlog().await?;
     same("at first there is", &(empty.depth, empty.set_aside, empty.oldest), &(0, 0, None))?;
     let early = world.stored(&resource()).await?;

@@ -1,19 +1,30 @@
 //! Promises of `history`, `scrub_audit` and `purge_deleted`.
 
-use broker_domain::{Phase, RequestId};
-
-use super::bench::{HOUR, LONG, same};
-use super::{Outcome, StoreUnderTest};
-use crate::builders::{attribution, id, project, resource, rows};
-use crate::cases::require;
 use broker_ports::Actor;
-use broker_ports::{Acknowledged, Resume};
-use broker_ports::{AuditAction, AuditEntry};
-use broker_ports::{ListQuery, PurgeRequest, SweepQuery};
 
-const AFTER_AN_HOUR: PurgeRequest = PurgeRequest::new(HOUR, broker_ports::PageSize::MAX);
+use super::prelude::*;
 
-pub(super) async fn history_is_oldest_first(world: &dyn StoreUnderTest) -> Outcome {
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        history_is_oldest_first,
+        histories_of_resources_are_apart,
+        history_outlives_its_resource,
+        scrubbing_blanks_what_people_wrote_and_nothing_else,
+        scrubbing_twice_blanks_once,
+        scrubbing_what_has_no_audit_leaves_no_line,
+        only_what_was_deleted_for_long_is_purged,
+        a_purge_waits_for_events_to_be_acknowledged,
+        a_purge_waits_for_what_was_set_aside_until_it_is_skipped,
+        every_purged_resource_has_its_audit_line,
+        a_purge_takes_no_more_than_it_was_told,
+        a_purged_resource_is_gone,
+        a_purge_frees_the_request_id,
+    ]
+}
+
+const AFTER_AN_HOUR: PurgeRequest = PurgeRequest::new(HOUR, PageSize::MAX);
+
+async fn history_is_oldest_first(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     let history = world.repository().history(stored.id()).await?;
     let actions: Vec<_> = history.iter().map(|line| line.entry.action).collect();
@@ -36,7 +47,7 @@ pub(super) async fn history_is_oldest_first(world: &dyn StoreUnderTest) -> Outco
     Ok(())
 }
 
-pub(super) async fn histories_of_resources_are_apart(world: &dyn StoreUnderTest) -> Outcome {
+async fn histories_of_resources_are_apart(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource().ready()).await?;
     let other = world.stored(&resource().numbered(2)).await?;
     same(
@@ -47,7 +58,7 @@ pub(super) async fn histories_of_resources_are_apart(world: &dyn StoreUnderTest)
     same("an unknown one's says", &world.actions(id(3)).await?, &vec![])
 }
 
-pub(super) async fn history_outlives_its_resource(world: &dyn StoreUnderTest) -> Outcome {
+async fn history_outlives_its_resource(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     world.deliver_all().await?;
     let mut expected = world.actions(stored.id()).await?;
@@ -58,7 +69,7 @@ pub(super) async fn history_outlives_its_resource(world: &dyn StoreUnderTest) ->
     same("the audit says", &world.actions(stored.id()).await?, &expected)
 }
 
-pub(super) async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
+async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
@@ -92,7 +103,7 @@ pub(super) async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
     same("the audit is", &after, &expected)
 }
 
-pub(super) async fn scrubbing_twice_blanks_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn scrubbing_twice_blanks_once(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let entry = AuditEntry::new(AuditAction::SubstrateApply, attribution())
         .about(stored.id())
@@ -105,17 +116,13 @@ pub(super) async fn scrubbing_twice_blanks_once(world: &dyn StoreUnderTest) -> O
     Ok(())
 }
 
-pub(super) async fn scrubbing_what_has_no_audit_leaves_no_line(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn scrubbing_what_has_no_audit_leaves_no_line(world: &dyn StoreUnderTest) -> Outcome {
     let blanked = world.repository().scrub_audit(id(1), &attribution()).await?;
     same("so many lines were blanked", &blanked, &0)?;
     require(world.audit_trail().await?.is_empty(), "scrubbing nothing left a line")
 }
 
-pub(super) async fn only_what_was_deleted_for_long_is_purged(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn only_what_was_deleted_for_long_is_purged(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         world.stored(&resource().numbered(number).in_phase(phase)).await?;
     }
@@ -131,9 +138,7 @@ pub(super) async fn only_what_was_deleted_for_long_is_purged(
     Ok(())
 }
 
-pub(super) async fn a_purge_waits_for_events_to_be_acknowledged(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_purge_waits_for_events_to_be_acknowledged(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     world.advance(LONG).await?;
     for _ in 0..4 {
@@ -148,7 +153,7 @@ pub(super) async fn a_purge_waits_for_events_to_be_acknowledged(
     same("with all events acknowledged it purged", &purged, &vec![stored.id()])
 }
 
-pub(super) async fn a_purge_waits_for_what_was_set_aside_until_it_is_skipped(
+async fn a_purge_waits_for_what_was_set_aside_until_it_is_skipped(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
@@ -167,9 +172,7 @@ pub(super) async fn a_purge_waits_for_what_was_set_aside_until_it_is_skipped(
     same("with that event skipped it purged", &purged, &vec![stored.id()])
 }
 
-pub(super) async fn every_purged_resource_has_its_audit_line(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn every_purged_resource_has_its_audit_line(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=3 {
         world.stored(&resource().numbered(number).deleted()).await?;
     }
@@ -187,7 +190,7 @@ pub(super) async fn every_purged_resource_has_its_audit_line(
     require(by_the_broker, "a purge is attributed to somebody else than the broker")
 }
 
-pub(super) async fn a_purge_takes_no_more_than_it_was_told(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_purge_takes_no_more_than_it_was_told(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=5 {
         world.stored(&resource().numbered(number).deleted()).await?;
     }
@@ -201,7 +204,7 @@ pub(super) async fn a_purge_takes_no_more_than_it_was_told(world: &dyn StoreUnde
     same("it purged, one time after the other,", &counts, &vec![2, 2, 1, 0])
 }
 
-pub(super) async fn a_purged_resource_is_gone(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_purged_resource_is_gone(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1").deleted()).await?;
     world.deliver_all().await?;
     world.advance(LONG).await?;
@@ -215,7 +218,7 @@ pub(super) async fn a_purged_resource_is_gone(world: &dyn StoreUnderTest) -> Out
     same("the schedule has", &world.schedule().entry(stored.id()).await?, &None)
 }
 
-pub(super) async fn a_purge_frees_the_request_id(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_purge_frees_the_request_id(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1").deleted()).await?;
     world.deliver_all().await?;
     world.advance(LONG).await?;

@@ -1,26 +1,36 @@
 //! Promises of `release`: when a resource is due again.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use broker_ports::Backoff;
 
-use broker_domain::{Phase, Version};
+use super::prelude::*;
 
-use super::bench::{
-    HOUR, LONG, asked_to_wait, deletion, is_due, same, to, wait, went_well, went_wrong,
-};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, id, resource, rows, worker};
-use crate::cases::require;
-use broker_ports::Lane;
-use broker_ports::WriteKind;
-use broker_ports::{Backoff, ClaimRequest, ClaimTarget, Due, PassOutcome, Released};
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_success_is_due_again_when_it_said,
+        a_success_that_names_no_time_leaves_it_to_the_sweep,
+        a_lease_that_was_given_back_is_held_by_nobody,
+        a_failure_is_counted_and_kept_until_a_success,
+        failures_back_off_within_bounds_and_apart,
+        a_failure_waits_as_long_as_it_was_asked_to,
+        a_wait_that_was_asked_for_is_capped,
+        a_pass_that_ended_early_backs_off_from_soon,
+        a_row_that_was_not_read_is_released_with_its_failure,
+        a_release_counts_from_the_versions_of_its_own_writes,
+        a_release_never_puts_off_what_somebody_changed,
+        a_release_never_puts_off_a_wish_of_meanwhile,
+        a_wish_from_before_a_claim_is_heard_by_it,
+        a_release_may_bring_forward_what_somebody_changed,
+        a_lost_lease_gives_nothing_back,
+        a_lease_is_given_back_once,
+        a_lease_that_is_over_and_was_not_taken_is_given_back,
+    ]
+}
 
 fn any_due() -> ClaimTarget {
     ClaimTarget::Due { lane: Lane::Converge, limit: rows(10) }
 }
 
-pub(super) async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     let left = wait(&world.entry(stored.id()).await?)?;
@@ -30,7 +40,7 @@ pub(super) async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTe
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
 }
 
-pub(super) async fn a_success_that_names_no_time_leaves_it_to_the_sweep(
+async fn a_success_that_names_no_time_leaves_it_to_the_sweep(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -42,9 +52,7 @@ pub(super) async fn a_success_that_names_no_time_leaves_it_to_the_sweep(
     Ok(())
 }
 
-pub(super) async fn a_lease_that_was_given_back_is_held_by_nobody(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_lease_that_was_given_back_is_held_by_nobody(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_well()).await?;
     same("it is held by", &world.entry(stored.id()).await?.lease, &None)?;
@@ -52,9 +60,7 @@ pub(super) async fn a_lease_that_was_given_back_is_held_by_nobody(
     Ok(())
 }
 
-pub(super) async fn a_failure_is_counted_and_kept_until_a_success(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_failure_is_counted_and_kept_until_a_success(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let error = Some(("cluster_transient".to_owned(), "the API server is away".to_owned()));
     for attempts in 1..=3 {
@@ -69,9 +75,7 @@ pub(super) async fn a_failure_is_counted_and_kept_until_a_success(
     same("the last error is", &entry.last_error, &None)
 }
 
-pub(super) async fn failures_back_off_within_bounds_and_apart(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn failures_back_off_within_bounds_and_apart(world: &dyn StoreUnderTest) -> Outcome {
     let backoff = world.backoff();
     let longest = (1..64).find(|attempts| backoff.ceiling(*attempts) == backoff.longest);
     let longest = longest.ok_or(Violation::new("the back-off never reaches its bound"))?;
@@ -93,9 +97,7 @@ pub(super) async fn failures_back_off_within_bounds_and_apart(
     require(grown, "many failures put it off for no longer than one")
 }
 
-pub(super) async fn a_failure_waits_as_long_as_it_was_asked_to(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_failure_waits_as_long_as_it_was_asked_to(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let asked = world.backoff().longest;
     world.pass(&stored, &asked_to_wait(asked)).await?;
@@ -103,7 +105,7 @@ pub(super) async fn a_failure_waits_as_long_as_it_was_asked_to(
     require(left <= asked && left + asked / 2 > asked, &format!("it is due in {left:?}"))
 }
 
-pub(super) async fn a_wait_that_was_asked_for_is_capped(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_wait_that_was_asked_for_is_capped(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let longest = world.backoff().longest;
     world.pass(&stored, &asked_to_wait(longest + HOUR)).await?;
@@ -111,9 +113,7 @@ pub(super) async fn a_wait_that_was_asked_for_is_capped(world: &dyn StoreUnderTe
     require(left <= longest, &format!("it is due in {left:?}, and {longest:?} is the longest"))
 }
 
-pub(super) async fn a_pass_that_ended_early_backs_off_from_soon(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_pass_that_ended_early_backs_off_from_soon(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let ended = |number: u32| PassOutcome::Ended {
         reason: "lost_race".to_owned(),
@@ -137,7 +137,7 @@ pub(super) async fn a_pass_that_ended_early_backs_off_from_soon(
     require(longest > Backoff::SOON * 2, "endings never back off")
 }
 
-pub(super) async fn a_row_that_was_not_read_is_released_with_its_failure(
+async fn a_row_that_was_not_read_is_released_with_its_failure(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource().provisioning()).await?;
@@ -150,7 +150,7 @@ pub(super) async fn a_row_that_was_not_read_is_released_with_its_failure(
     require(!again.takeover, "a lease that was given back counts as taken over")
 }
 
-pub(super) async fn a_release_counts_from_the_versions_of_its_own_writes(
+async fn a_release_counts_from_the_versions_of_its_own_writes(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -162,9 +162,7 @@ pub(super) async fn a_release_counts_from_the_versions_of_its_own_writes(
     require(!is_due(&world.entry(stored.id()).await?), "its own write keeps it due")
 }
 
-pub(super) async fn a_release_never_puts_off_what_somebody_changed(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_release_never_puts_off_what_somebody_changed(world: &dyn StoreUnderTest) -> Outcome {
     let outcomes =
         [went_well(), PassOutcome::Succeeded { due_in: Some(HOUR) }, asked_to_wait(HOUR)];
     for (number, outcome) in (1..).zip(outcomes) {
@@ -179,9 +177,7 @@ pub(super) async fn a_release_never_puts_off_what_somebody_changed(
     Ok(())
 }
 
-pub(super) async fn a_release_never_puts_off_a_wish_of_meanwhile(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_release_never_puts_off_a_wish_of_meanwhile(world: &dyn StoreUnderTest) -> Outcome {
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
     let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
     for (number, (outcome, attempts)) in (1..).step_by(2).zip(outcomes) {
@@ -207,9 +203,7 @@ pub(super) async fn a_release_never_puts_off_a_wish_of_meanwhile(
 }
 
 /// Else every resource that somebody ever set due would be looked at without end.
-pub(super) async fn a_wish_from_before_a_claim_is_heard_by_it(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_wish_from_before_a_claim_is_heard_by_it(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::Now).await?;
     for paused in [true, false] {
@@ -226,9 +220,7 @@ pub(super) async fn a_wish_from_before_a_claim_is_heard_by_it(
     Ok(())
 }
 
-pub(super) async fn a_release_may_bring_forward_what_somebody_changed(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_release_may_bring_forward_what_somebody_changed(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -239,7 +231,7 @@ pub(super) async fn a_release_may_bring_forward_what_somebody_changed(
     require(is_due(&world.entry(stored.id()).await?), "a release did not bring it forward")
 }
 
-pub(super) async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lost = world.hold("cut-off", stored.id()).await?;
     world.advance(HOUR * 2).await?;
@@ -252,7 +244,7 @@ pub(super) async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) 
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn a_lease_is_given_back_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lease_is_given_back_once(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     world.give_back(&lease, stored.version(), &went_wrong()).await?;
@@ -262,7 +254,7 @@ pub(super) async fn a_lease_is_given_back_once(world: &dyn StoreUnderTest) -> Ou
     world.require_untouched(stored.id(), &before).await
 }
 
-pub(super) async fn a_lease_that_is_over_and_was_not_taken_is_given_back(
+async fn a_lease_that_is_over_and_was_not_taken_is_given_back(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;

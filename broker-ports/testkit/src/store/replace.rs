@@ -1,17 +1,21 @@
 //! Promises of `replace`: the deletion request and the creation are one transaction.
 
-use broker_domain::{EventType, Phase, ProvisionedResource};
-use futures_util::future::try_join_all;
+use broker_ports::Replaced;
 
-use super::bench::{
-    HOUR, asked_to_wait, fresh_stamp, is_due, require_refused, same, same_resource, to,
-};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{ResourceBuilder, attribution, declaration, id, resource};
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require};
-use broker_ports::AuditAction;
-use broker_ports::{Created, Replaced, Replacement, WriteKind};
+use super::prelude::*;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        replacement_commits_deletion_and_creation,
+        replacement_from_an_older_version_stores_nothing,
+        repeated_replacement_is_answered_with_the_first,
+        replacement_under_a_used_request_id_is_a_conflict,
+        refused_replacement_leaves_the_old_one_as_it_was,
+        replacement_of_a_leaving_resource_only_declares,
+        of_16_replacements_with_one_request_id_one_stores,
+        dropped_replacement_is_whole_or_nothing,
+    ]
+}
 
 /// The request id that the replacements of these cases come under.
 const REQUEST: &str = "replace-1";
@@ -63,9 +67,7 @@ impl dyn StoreUnderTest + '_ {
     }
 }
 
-pub(super) async fn replacement_commits_deletion_and_creation(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn replacement_commits_deletion_and_creation(world: &dyn StoreUnderTest) -> Outcome {
     let (old, new) = (world.stored(&resource().ready()).await?, new());
     world.deliver_all().await?;
     world.pass(&old, &asked_to_wait(HOUR)).await?;
@@ -79,9 +81,7 @@ pub(super) async fn replacement_commits_deletion_and_creation(
     same("the events are", &told, &expected)
 }
 
-pub(super) async fn replacement_from_an_older_version_stores_nothing(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn replacement_from_an_older_version_stores_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let (old, new) = (world.stored(&resource()).await?, new());
     world.commit(WriteKind::Phase, &to(&old, Phase::Provisioning, 1)?).await?;
     let before = world.facts(old.id()).await?;
@@ -95,9 +95,7 @@ pub(super) async fn replacement_from_an_older_version_stores_nothing(
     same("the stored version is answered", &replaced, &Replaced::Created(Created::Stored))
 }
 
-pub(super) async fn repeated_replacement_is_answered_with_the_first(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn repeated_replacement_is_answered_with_the_first(world: &dyn StoreUnderTest) -> Outcome {
     let (old, new) = (world.stored(&resource().enrolling().with_token()).await?, new());
     let _ = world.repository().replace(&replacement(&old, &new, 1)?).await?;
     let before = world.facts(old.id()).await?;
@@ -114,9 +112,7 @@ pub(super) async fn repeated_replacement_is_answered_with_the_first(
     same("the second one is", &world.repository().get_by_id(again.id()).await?, &None)
 }
 
-pub(super) async fn replacement_under_a_used_request_id_is_a_conflict(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn replacement_under_a_used_request_id_is_a_conflict(world: &dyn StoreUnderTest) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let other = declaration().requested_as(REQUEST).with_parameters(r#"{"a":1}"#);
     world.stored(&resource().numbered(3).declared_as(other)).await?;
@@ -127,9 +123,7 @@ pub(super) async fn replacement_under_a_used_request_id_is_a_conflict(
     same("the new one is", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
-pub(super) async fn refused_replacement_leaves_the_old_one_as_it_was(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn refused_replacement_leaves_the_old_one_as_it_was(world: &dyn StoreUnderTest) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let before = world.facts(old.id()).await?;
     let absent = new().declared_as(declaration().with_credential(99).requested_as(REQUEST));
@@ -139,9 +133,7 @@ pub(super) async fn refused_replacement_leaves_the_old_one_as_it_was(
     same("the new one is", &world.repository().get_by_id(absent.id()).await?, &None)
 }
 
-pub(super) async fn replacement_of_a_leaving_resource_only_declares(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn replacement_of_a_leaving_resource_only_declares(world: &dyn StoreUnderTest) -> Outcome {
     let (old, new) = (world.stored(&resource().deregistering()).await?, new());
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
@@ -152,9 +144,7 @@ pub(super) async fn replacement_of_a_leaving_resource_only_declares(
     same_resource(&world.get(new.id()).await?, &new.build())
 }
 
-pub(super) async fn of_16_replacements_with_one_request_id_one_stores(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn of_16_replacements_with_one_request_id_one_stores(world: &dyn StoreUnderTest) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let replacements = (2..=17)
         .map(|number| {
@@ -184,7 +174,7 @@ pub(super) async fn of_16_replacements_with_one_request_id_one_stores(
     same("the new one is in", &world.get(winner).await?.phase(), &Phase::Pending)
 }
 
-pub(super) async fn dropped_replacement_is_whole_or_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn dropped_replacement_is_whole_or_nothing(world: &dyn StoreUnderTest) -> Outcome {
     for polls in 1..=MOST_POLLS {
         let number = u128::from(polls) * 2;
         let old = world.stored(&resource().numbered(number).ready()).await?;

@@ -1,21 +1,24 @@
 //! Promises of `schedule`, `entry`, `set_paused` and `wakeups`.
 
-use std::time::Duration;
-
-use broker_domain::ProvisionedResourceId;
+use broker_ports::Wakeups;
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use super::bench::{HOUR, deletion, is_due, same, wait, went_well, went_wrong};
-use super::{Outcome, StoreUnderTest};
-use crate::builders::{attribution, id, resource};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::Lane;
-use broker_ports::WriteKind;
-use broker_ports::{Due, PassOutcome, Wakeups};
+use super::prelude::*;
 
-pub(super) async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcome {
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        what_is_set_due_is_due,
+        setting_due_puts_nothing_off,
+        setting_due_leaves_attempts_and_audit_as_they_are,
+        what_is_not_there_has_no_schedule,
+        pause_and_resume_are_audited_once_each,
+        a_resumed_resource_is_due_at_once,
+        whoever_listens_is_woken,
+    ]
+}
+
+async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_well()).await?;
     require(world.schedule().schedule(stored.id(), Due::After(HOUR)).await?, "it is not there")?;
@@ -25,15 +28,13 @@ pub(super) async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcom
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
 }
 
-pub(super) async fn setting_due_puts_nothing_off(world: &dyn StoreUnderTest) -> Outcome {
+async fn setting_due_puts_nothing_off(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::After(HOUR)).await?;
     require(is_due(&world.entry(stored.id()).await?), "what was due was put off")
 }
 
-pub(super) async fn setting_due_leaves_attempts_and_audit_as_they_are(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn setting_due_leaves_attempts_and_audit_as_they_are(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_wrong()).await?;
     let before = world.audit_trail().await?;
@@ -42,7 +43,7 @@ pub(super) async fn setting_due_leaves_attempts_and_audit_as_they_are(
     same("the audit is", &world.audit_trail().await?, &before)
 }
 
-pub(super) async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcome {
     let schedule = world.schedule();
     same("the entry is", &schedule.entry(id(1)).await?, &None)?;
     require(!schedule.schedule(id(1), Due::Now).await?, "nothing was set due")?;
@@ -50,7 +51,7 @@ pub(super) async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest
     require(world.audit_trail().await?.is_empty(), "pausing nothing left an audit line")
 }
 
-pub(super) async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> Outcome {
+async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     for paused in [false, true, true, false, false] {
         let there = world.schedule().set_paused(stored.id(), paused, &attribution()).await?;
@@ -64,7 +65,7 @@ pub(super) async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnde
     same("the line tells of phase", &line.entry.new_phase, &Some(stored.phase()))
 }
 
-pub(super) async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     world.schedule().set_paused(stored.id(), true, &attribution()).await?;
@@ -90,7 +91,7 @@ async fn hears(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> O
     require(heard == Ok(true), &format!("nobody is woken when {why}"))
 }
 
-pub(super) async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
+async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
     // One resource for each reason, all but one of them declared before anybody listens: a hint that somebody
     // hears then has one reason only.
     let due = world.stored(&resource().numbered(2)).await?;

@@ -1,17 +1,22 @@
 //! Promises of `set_aside_event` and `resume_events`.
 
-use broker_domain::EventType;
+use broker_ports::{SetAside, SetAsideOf};
 
-use super::bench::{HOUR, LONG, same};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, id, project, resource};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::PageSize;
-use broker_ports::{
-    Acknowledged, ClaimedEvent, DeliveryFailure, EventsOf, Resume, SetAside, SetAsideOf,
-};
+use super::prelude::*;
+
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only,
+        an_event_is_set_aside_once,
+        a_retry_delivers_again_with_fresh_attempts,
+        a_claim_from_before_a_retry_is_lost,
+        a_skip_goes_on_with_the_next,
+        taking_up_is_audited,
+        taking_up_nothing_changes_nothing,
+        what_was_set_aside_can_be_asked_for,
+        what_was_set_aside_can_be_asked_for_by_project,
+    ]
+}
 
 /// A resource with three events, of which the first was set aside.
 async fn set_aside(world: &dyn StoreUnderTest) -> Result<ClaimedEvent, Violation> {
@@ -22,7 +27,7 @@ async fn set_aside(world: &dyn StoreUnderTest) -> Result<ClaimedEvent, Violation
     Ok(event)
 }
 
-pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only(
+async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let event = set_aside(world).await?;
@@ -36,7 +41,7 @@ pub(super) async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_
     same("there are", &(backlog.depth, backlog.set_aside), &(3, 1))
 }
 
-pub(super) async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outcome {
     let nothing = world.outbox().set_aside_events(EventsOf::All, PageSize::MAX).await?;
     same("before, there is", &nothing, &Vec::new())?;
     let event = set_aside(world).await?;
@@ -63,9 +68,7 @@ pub(super) async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTe
     same("once it was taken up there is", &taken_up, &Vec::new())
 }
 
-pub(super) async fn what_was_set_aside_can_be_asked_for_by_project(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn what_was_set_aside_can_be_asked_for_by_project(world: &dyn StoreUnderTest) -> Outcome {
     for number in 1..=3 {
         let builder = resource().numbered(number).in_project(project(number.min(2)));
         world.stored(&builder).await?;
@@ -85,7 +88,7 @@ pub(super) async fn what_was_set_aside_can_be_asked_for_by_project(
     same("with a limit there is", &resources, &vec![id(2)])
 }
 
-pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Outcome {
     let event = set_aside(world).await?;
     require_lost(world, &event).await?;
     let taken_up =
@@ -93,9 +96,7 @@ pub(super) async fn an_event_is_set_aside_once(world: &dyn StoreUnderTest) -> Ou
     same("the reason is", &taken_up.map(|taken| taken.reason), &Some("HTTP 410".to_owned()))
 }
 
-pub(super) async fn a_retry_delivers_again_with_fresh_attempts(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_retry_delivers_again_with_fresh_attempts(world: &dyn StoreUnderTest) -> Outcome {
     let event = set_aside(world).await?;
     let taken_up =
         world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
@@ -109,7 +110,7 @@ pub(super) async fn a_retry_delivers_again_with_fresh_attempts(
     same("then come", &world.deliver_all().await?.len(), &2)
 }
 
-pub(super) async fn a_claim_from_before_a_retry_is_lost(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_claim_from_before_a_retry_is_lost(world: &dyn StoreUnderTest) -> Outcome {
     let event = set_aside(world).await?;
     world.outbox().resume_events(event.resource, Resume::Retry, &attribution()).await?;
     require_lost(world, &event).await?;
@@ -132,7 +133,7 @@ async fn require_lost(world: &dyn StoreUnderTest, event: &ClaimedEvent) -> Outco
     world.require_untouched(event.resource, &before).await
 }
 
-pub(super) async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {
     let event = set_aside(world).await?;
     let taken_up =
         world.outbox().resume_events(event.resource, Resume::Skip, &attribution()).await?;
@@ -144,7 +145,7 @@ pub(super) async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> 
     same("there are", &(backlog.depth, backlog.set_aside), &(0, 0))
 }
 
-pub(super) async fn taking_up_is_audited(world: &dyn StoreUnderTest) -> Outcome {
+async fn taking_up_is_audited(world: &dyn StoreUnderTest) -> Outcome {
     for (number, how, action) in [
         (1, Resume::Retry, AuditAction::EventsResumed),
         (2, Resume::Skip, AuditAction::EventsSkipped),
@@ -166,7 +167,7 @@ pub(super) async fn taking_up_is_audited(world: &dyn StoreUnderTest) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn taking_up_nothing_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn taking_up_nothing_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     world.claim_event("relay").await?;
     let before = world.facts(stored.id()).await?;

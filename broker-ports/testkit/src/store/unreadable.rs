@@ -1,19 +1,20 @@
 //! Promises about rows that somebody else spoilt: they are reported by name, and concern nobody else.
 
-use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_ports::{FailureClass, PortError, UnreadableRow};
 
-use super::bench::{same, to};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{project, resource};
-use crate::cases::require;
-use broker_ports::Lane;
-use broker_ports::{FailureClass, PortError};
-use broker_ports::{ListQuery, PageSize, SweepQuery, UnreadableRow, WriteKind};
+use super::prelude::*;
 
-pub(super) async fn a_row_that_cannot_be_read_is_rejected_by_name(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_row_that_cannot_be_read_is_rejected_by_name,
+        unreadable_row_shows_in_its_own_project_only,
+        a_row_that_cannot_be_read_concerns_nobody_else,
+        a_listing_names_a_row_that_cannot_be_read_and_goes_on,
+        a_sweep_page_goes_on_past_a_row_that_cannot_be_read,
+    ]
+}
+
+async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &dyn StoreUnderTest) -> Outcome {
     let builder = resource().requested_as("order-1");
     let stored = world.stored(&builder).await?;
     if !world.spoil(stored.id()).await? {
@@ -27,9 +28,7 @@ pub(super) async fn a_row_that_cannot_be_read_is_rejected_by_name(
     require_named(by_request.map(drop), stored.id(), "get_by_request")
 }
 
-pub(super) async fn unreadable_row_shows_in_its_own_project_only(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn unreadable_row_shows_in_its_own_project_only(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().in_project(project(1))).await?;
     if !world.spoil(stored.id()).await? {
         return Ok(());
@@ -40,9 +39,7 @@ pub(super) async fn unreadable_row_shows_in_its_own_project_only(
     same("in another Project the id finds", &other, &None)
 }
 
-pub(super) async fn a_row_that_cannot_be_read_concerns_nobody_else(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_row_that_cannot_be_read_concerns_nobody_else(world: &dyn StoreUnderTest) -> Outcome {
     let spoilt = world.stored(&resource()).await?;
     let sound = world.stored(&resource().numbered(2)).await?;
     if !world.spoil(spoilt.id()).await? {
@@ -105,7 +102,7 @@ async fn spoilt_between(
     Ok(world.spoil(spoilt).await?.then_some([first, spoilt, last]))
 }
 
-pub(super) async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
+async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
@@ -118,7 +115,7 @@ pub(super) async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
     named(&row.error, spoilt, "list")
 }
 
-pub(super) async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(
+async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };

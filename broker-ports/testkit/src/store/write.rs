@@ -1,24 +1,29 @@
 //! Promises of the five writes: what they commit, all of it together.
 
-use broker_domain::{
-    BootstrapTokenId, Change, FailureReason, Phase, ProvisionedResource, ReferencesDigest,
-    TokenOrdinal, Version,
-};
+use broker_domain::{BootstrapTokenId, FailureReason, ReferencesDigest, TokenOrdinal};
 
-use super::bench::{
-    HOUR, asked_to_wait, deletion, fresh_stamp, is_due, same, same_resource, to, went_well,
-};
-use super::{Outcome, StoreUnderTest};
-use crate::Violation;
-use crate::builders::{attribution, cluster, composed, id, resource, second};
-use crate::cases::require;
-use broker_ports::AuditAction;
-use broker_ports::wire;
-use broker_ports::{Write, WriteKind, Written};
+use super::prelude::*;
+use crate::builders::composed;
 
-pub(super) async fn a_change_of_phase_commits_row_event_and_audit_line(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of![
+        a_change_of_phase_commits_row_event_and_audit_line,
+        a_quiet_change_of_phase_carries_no_event,
+        every_phase_reads_back_as_it_was_written,
+        every_commit_raises_the_version_by_one,
+        what_is_recorded_is_stored_and_audited_without_an_event,
+        what_is_recorded_leaves_the_schedule_as_it_was,
+        a_change_of_phase_is_due_at_once_and_forgets_failures,
+        a_deletion_request_commits_with_its_event_and_is_due_at_once,
+        a_deletion_request_goes_through_whoever_holds_the_lease,
+        giving_up_is_audited_with_what_was_written,
+        a_failure_is_audited_with_its_step,
+        the_time_of_the_last_change_is_the_stores,
+        a_resource_may_become_ready_twice,
+    ]
+}
+
+async fn a_change_of_phase_commits_row_event_and_audit_line(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().enrolling().with_token()).await?;
     world.deliver_all().await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -38,9 +43,7 @@ pub(super) async fn a_change_of_phase_commits_row_event_and_audit_line(
     same("the line tells of project", &line.entry.project, &Some(stored.project_id()))
 }
 
-pub(super) async fn a_quiet_change_of_phase_carries_no_event(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_quiet_change_of_phase_carries_no_event(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.deliver_all().await?;
     world.commit(WriteKind::Phase, &to(&stored, Phase::Provisioning, 1)?).await?;
@@ -49,9 +52,7 @@ pub(super) async fn a_quiet_change_of_phase_carries_no_event(
     same("the audit says", &actions, &vec![AuditAction::Declared, AuditAction::PhaseChanged])
 }
 
-pub(super) async fn every_phase_reads_back_as_it_was_written(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn every_phase_reads_back_as_it_was_written(world: &dyn StoreUnderTest) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         let builder = resource().numbered(number).with_token().with_substrate().in_phase(phase);
         same_resource(&world.stored(&builder).await?, &builder.build())?;
@@ -60,7 +61,7 @@ pub(super) async fn every_phase_reads_back_as_it_was_written(
     same_resource(&world.stored(&given_up).await?, &given_up.build())
 }
 
-pub(super) async fn every_commit_raises_the_version_by_one(world: &dyn StoreUnderTest) -> Outcome {
+async fn every_commit_raises_the_version_by_one(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().with_substrate().deleted()).await?;
     let history = world.repository().history(stored.id()).await?;
     let versions: Vec<_> = history.iter().filter_map(|line| line.version).collect();
@@ -96,7 +97,7 @@ fn recordings(
     ])
 }
 
-pub(super) async fn what_is_recorded_is_stored_and_audited_without_an_event(
+async fn what_is_recorded_is_stored_and_audited_without_an_event(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let converging = world.stored(&resource().provisioning()).await?;
@@ -114,9 +115,7 @@ pub(super) async fn what_is_recorded_is_stored_and_audited_without_an_event(
     Ok(())
 }
 
-pub(super) async fn what_is_recorded_leaves_the_schedule_as_it_was(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn what_is_recorded_leaves_the_schedule_as_it_was(world: &dyn StoreUnderTest) -> Outcome {
     let converging = world.stored(&resource().provisioning()).await?;
     let leaving = world.stored(&resource().numbered(2).deregistering()).await?;
     world.pass(&converging, &asked_to_wait(HOUR)).await?;
@@ -130,7 +129,7 @@ pub(super) async fn what_is_recorded_leaves_the_schedule_as_it_was(
     Ok(())
 }
 
-pub(super) async fn a_change_of_phase_is_due_at_once_and_forgets_failures(
+async fn a_change_of_phase_is_due_at_once_and_forgets_failures(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -143,7 +142,7 @@ pub(super) async fn a_change_of_phase_is_due_at_once_and_forgets_failures(
     same("the last error is", &entry.last_error, &None)
 }
 
-pub(super) async fn a_deletion_request_commits_with_its_event_and_is_due_at_once(
+async fn a_deletion_request_commits_with_its_event_and_is_due_at_once(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
@@ -162,7 +161,7 @@ pub(super) async fn a_deletion_request_commits_with_its_event_and_is_due_at_once
     same("failed attempts are", &entry.attempts, &0)
 }
 
-pub(super) async fn a_deletion_request_goes_through_whoever_holds_the_lease(
+async fn a_deletion_request_goes_through_whoever_holds_the_lease(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
     let stored = world.stored(&resource()).await?;
@@ -174,9 +173,7 @@ pub(super) async fn a_deletion_request_goes_through_whoever_holds_the_lease(
     same("the phase is", &world.get(stored.id()).await?.phase(), &Phase::Deregistering)
 }
 
-pub(super) async fn giving_up_is_audited_with_what_was_written(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn giving_up_is_audited_with_what_was_written(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().deregistering().with_tokens_closed()).await?;
     let change = stored.abandon(fresh_stamp(1))?;
     let by = attribution();
@@ -193,7 +190,7 @@ pub(super) async fn giving_up_is_audited_with_what_was_written(
     require(world.get(stored.id()).await?.abandoned(), "the row does not say that it was given up")
 }
 
-pub(super) async fn a_failure_is_audited_with_its_step(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_failure_is_audited_with_its_step(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().provisioning()).await?;
     let failed = stored.fail(FailureReason::from_message("quota exceeded"), fresh_stamp(1))?;
     let failed = failed.ok_or(Violation::new("it has failed"))?;
@@ -205,9 +202,7 @@ pub(super) async fn a_failure_is_audited_with_its_step(world: &dyn StoreUnderTes
     same("the rollback's failed step is", &step, &Some(Phase::Provisioning))
 }
 
-pub(super) async fn the_time_of_the_last_change_is_the_stores(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn the_time_of_the_last_change_is_the_stores(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let entry = world.entry(stored.id()).await?;
     require(stored.updated_at() <= entry.now, "a change lies ahead of the store's clock")?;
@@ -223,7 +218,7 @@ pub(super) async fn the_time_of_the_last_change_is_the_stores(
     require(changed.updated_at() <= entry.now, "a change lies ahead of the store's clock")
 }
 
-pub(super) async fn a_resource_may_become_ready_twice(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_resource_may_become_ready_twice(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let lost = to(&stored, Phase::Pending, 1)?;
     world.commit(WriteKind::Phase, &lost).await?;

@@ -1,17 +1,20 @@
 //! Many at once: workers of all epochs, agents with every plaintext, and a close in between.
 
+use broker_ports::{Issue, IssuedToken, TokenState};
 use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::{Bench, TokenIssuerUnderTest};
-use crate::Violation;
-use crate::cases::{require, require_rejected};
-use broker_ports::FailureClass;
-use broker_ports::{Issue, IssuedToken, TokenState};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Bench {
+        at_most_one_live_token_under_32_at_once,
+        no_live_token_after_close_under_32_at_once,
+    })
+}
 
 const AT_ONCE: usize = 32;
 const ROUNDS: u64 = 8;
@@ -23,15 +26,12 @@ enum Met {
     Nothing,
 }
 
-pub(super) async fn at_most_one_live_token_under_32_at_once(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn at_most_one_live_token_under_32_at_once(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(1);
     let mut tokens = Vec::new();
     for round in 1..=ROUNDS {
-        crowd(&bench, &mut tokens, round, &mut random).await?;
-        let [live, consumed] = count(&bench, &tokens).await?;
+        crowd(bench, &mut tokens, round, &mut random).await?;
+        let [live, consumed] = count(bench, &tokens).await?;
         require(live <= 1, &format!("{live} tokens are live at once"))?;
         let ordinals = usize::try_from(round)?;
         require(
@@ -42,24 +42,21 @@ pub(super) async fn at_most_one_live_token_under_32_at_once(
     Ok(())
 }
 
-pub(super) async fn no_live_token_after_close_under_32_at_once(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn no_live_token_after_close_under_32_at_once(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(2);
     let mut tokens = Vec::new();
-    crowd(&bench, &mut tokens, 1, &mut random).await?;
-    let crowding = crowd(&bench, &mut tokens, 2, &mut random);
+    crowd(bench, &mut tokens, 1, &mut random).await?;
+    let crowding = crowd(bench, &mut tokens, 2, &mut random);
     let (crowded, closed) = join(crowding, bench.issuer().close(bench.resource)).await;
     crowded?;
     closed?;
-    let [live, consumed] = count(&bench, &tokens).await?;
+    let [live, consumed] = count(bench, &tokens).await?;
     require(live == 0, &format!("{live} tokens are live after a confirmed close"))?;
     // And nobody is let in by what was issued before.
     for token in &tokens {
         bench.consume(token).await?;
     }
-    let [_, afterwards] = count(&bench, &tokens).await?;
+    let [_, afterwards] = count(bench, &tokens).await?;
     require(afterwards == consumed, "a token was consumed after a confirmed close")
 }
 

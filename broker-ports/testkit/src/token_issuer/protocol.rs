@@ -1,18 +1,30 @@
 //! The interleavings: what a worker, its successor and an agent can do to each other.
 
+use broker_ports::{Issue, TokenState};
 use futures_util::future::join;
 
 use super::{Bench, TokenIssuerUnderTest};
-use crate::Violation;
-use crate::cases::{MOST_POLLS, dropped_after, never_answered, require, require_rejected};
-use broker_ports::{Issue, TokenState};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Bench {
+        issue_by_a_worker_that_lost_its_lease_is_rejected,
+        consumption_between_observation_and_reissue_is_answered,
+        issue_whose_answer_was_lost_is_replaced_by_the_next,
+        issue_whose_answer_was_lost_and_was_consumed_is_answered,
+        issue_that_was_dropped_half_way_leaves_one_token_at_most,
+        close_that_was_dropped_is_finished_by_the_next,
+        close_before_issue_rejects_it,
+        close_after_issue_invalidates_it,
+        close_against_issue_leaves_nothing_live,
+        close_against_consumption_has_one_winner,
+        record_lost_after_issue_leaves_one_live_token,
+        late_shell_gets_no_token,
+        late_arm_carries_a_dead_token,
+    })
+}
 
-pub(super) async fn issue_by_a_worker_that_lost_its_lease_is_rejected(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn issue_by_a_worker_that_lost_its_lease_is_rejected(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 2).await?;
     bench.rejected(1, 1).await?;
     bench.rejected(2, 1).await?;
@@ -20,10 +32,7 @@ pub(super) async fn issue_by_a_worker_that_lost_its_lease_is_rejected(
     bench.enrol(&token).await
 }
 
-pub(super) async fn consumption_between_observation_and_reissue_is_answered(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn consumption_between_observation_and_reissue_is_answered(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     // The next worker saw no Node and is about to ask again: now an agent comes.
     bench.enrol(&token).await?;
@@ -33,10 +42,7 @@ pub(super) async fn consumption_between_observation_and_reissue_is_answered(
     require(bench.state(token.id).await? == before, "the answer changed the consumed token")
 }
 
-pub(super) async fn issue_whose_answer_was_lost_is_replaced_by_the_next(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn issue_whose_answer_was_lost_is_replaced_by_the_next(bench: &Bench<'_>) -> Outcome {
     let lost = bench.issued(1, 1).await?;
     let token = bench.issued(1, 1).await?;
     require(lost.id != token.id, "a token was handed out twice")?;
@@ -44,21 +50,16 @@ pub(super) async fn issue_whose_answer_was_lost_is_replaced_by_the_next(
     bench.enrol(&token).await
 }
 
-pub(super) async fn issue_whose_answer_was_lost_and_was_consumed_is_answered(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn issue_whose_answer_was_lost_and_was_consumed_is_answered(bench: &Bench<'_>) -> Outcome {
     let lost = bench.issued(1, 1).await?;
     bench.enrol(&lost).await?;
     let told = bench.told_consumed(1, 1).await?;
     require(told == lost.id, "the consumed token that was named is another one")
 }
 
-pub(super) async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
+async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(bench: &Bench<'_>) -> Outcome {
     for polls in 1..=MOST_POLLS {
-        let bench = Bench::new(world).await?;
+        let bench = Bench::new(bench.world).await?;
         let standing = bench.issued(1, 1).await?;
         let request = bench.request(1, 1)?;
         // As at a deadline: it may have happened, or may still happen.
@@ -74,11 +75,9 @@ pub(super) async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
     Err(never_answered())
 }
 
-pub(super) async fn close_that_was_dropped_is_finished_by_the_next(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
+async fn close_that_was_dropped_is_finished_by_the_next(bench: &Bench<'_>) -> Outcome {
     for polls in 1..=MOST_POLLS {
-        let bench = Bench::new(world).await?;
+        let bench = Bench::new(bench.world).await?;
         let token = bench.issued(1, 1).await?;
         let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
         bench.issuer().close(bench.resource).await?;
@@ -91,8 +90,7 @@ pub(super) async fn close_that_was_dropped_is_finished_by_the_next(
     Err(never_answered())
 }
 
-pub(super) async fn close_before_issue_rejects_it(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn close_before_issue_rejects_it(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     bench.issuer().close(bench.resource).await?;
@@ -101,8 +99,7 @@ pub(super) async fn close_before_issue_rejects_it(world: &dyn TokenIssuerUnderTe
     bench.rejected(2, 2).await
 }
 
-pub(super) async fn close_after_issue_invalidates_it(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn close_after_issue_invalidates_it(bench: &Bench<'_>) -> Outcome {
     let recorded = bench.issued(1, 1).await?;
     bench.enrol(&recorded).await?;
     // Nobody recorded this one: the worker died right after it was issued.
@@ -111,11 +108,9 @@ pub(super) async fn close_after_issue_invalidates_it(world: &dyn TokenIssuerUnde
     bench.is_invalidated(&unrecorded).await
 }
 
-pub(super) async fn close_against_issue_leaves_nothing_live(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
+async fn close_against_issue_leaves_nothing_live(bench: &Bench<'_>) -> Outcome {
     for round in 0..8 {
-        let bench = Bench::new(world).await?;
+        let bench = Bench::new(bench.world).await?;
         let standing = bench.issued(1, 1).await?;
         let request = bench.request(1, 2)?;
         let issue = bench.issuer().issue(&request);
@@ -137,13 +132,11 @@ pub(super) async fn close_against_issue_leaves_nothing_live(
     Ok(())
 }
 
-pub(super) async fn close_against_consumption_has_one_winner(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
+async fn close_against_consumption_has_one_winner(bench: &Bench<'_>) -> Outcome {
     for round in 0..8 {
-        let bench = Bench::new(world).await?;
+        let bench = Bench::new(bench.world).await?;
         let token = bench.issued(1, 1).await?;
-        let agent = world.consume(&token.plaintext);
+        let agent = bench.world.consume(&token.plaintext);
         let close = bench.issuer().close(bench.resource);
         let (let_in, closed) = if round % 2 == 0 {
             join(agent, close).await
@@ -162,10 +155,7 @@ pub(super) async fn close_against_consumption_has_one_winner(
     Ok(())
 }
 
-pub(super) async fn record_lost_after_issue_leaves_one_live_token(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn record_lost_after_issue_leaves_one_live_token(bench: &Bench<'_>) -> Outcome {
     let first = bench.issued(1, 1).await?;
     bench.enrol(&first).await?;
     // The Node was drained and the next ordinal issued, but the row still says the first: the next worker
@@ -178,8 +168,7 @@ pub(super) async fn record_lost_after_issue_leaves_one_live_token(
     bench.is_live(&token).await
 }
 
-pub(super) async fn late_shell_gets_no_token(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn late_shell_gets_no_token(bench: &Bench<'_>) -> Outcome {
     // The shell of the first worker lands only now, after its successor went through to the end; what
     // follows it is its request for a token.
     let token = bench.issued(1, 7).await?;
@@ -191,8 +180,7 @@ pub(super) async fn late_shell_gets_no_token(world: &dyn TokenIssuerUnderTest) -
     bench.enrol(&token).await
 }
 
-pub(super) async fn late_arm_carries_a_dead_token(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn late_arm_carries_a_dead_token(bench: &Bench<'_>) -> Outcome {
     let stale = bench.issued(1, 1).await?;
     let token = bench.issued(1, 2).await?;
     // The arm of the first worker lands after all, and an agent boots with what it carried.

@@ -4,22 +4,38 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker_domain::BootstrapTokenId;
+use broker_ports::{IssuedToken, TokenState};
 use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Bench, TokenIssuerUnderTest};
-use crate::Violation;
-use crate::cases::{require, require_rejected};
-use broker_ports::{IssuedToken, TokenState};
+use crate::prelude::*;
 
-type Outcome = Result<(), Violation>;
+pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
+    suite_of!(Bench {
+        an_epoch_may_ask_again,
+        an_epoch_that_was_told_consumed_was_seen,
+        a_consumed_ordinal_stays_consumed,
+        another_ordinal_invalidates_what_is_unconsumed,
+        resources_do_not_disturb_each_other,
+        ttl_outside_of_the_window_is_rejected,
+        a_token_lives_as_long_as_was_asked_for,
+        a_token_expires,
+        an_expired_token_is_replaced,
+        a_token_is_consumed_once,
+        close_twice_is_once,
+        close_keeps_what_was_consumed,
+        close_without_a_token_rejects_later_issues,
+        a_token_that_was_never_issued_has_no_state,
+        plaintexts_are_printable_and_new,
+    })
+}
 
 /// More than any agent's image takes.
 const MAX_PLAINTEXT_BYTES: usize = 512;
 
-pub(super) async fn an_epoch_may_ask_again(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn an_epoch_may_ask_again(bench: &Bench<'_>) -> Outcome {
     bench.issued(1, 3).await?;
     let again = bench.issued(1, 3).await?;
     bench.is_live(&again).await?;
@@ -27,10 +43,7 @@ pub(super) async fn an_epoch_may_ask_again(world: &dyn TokenIssuerUnderTest) -> 
     bench.is_live(&later).await
 }
 
-pub(super) async fn an_epoch_that_was_told_consumed_was_seen(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn an_epoch_that_was_told_consumed_was_seen(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     bench.told_consumed(1, 5).await?;
@@ -38,8 +51,7 @@ pub(super) async fn an_epoch_that_was_told_consumed_was_seen(
     bench.rejected(2, 4).await
 }
 
-pub(super) async fn a_consumed_ordinal_stays_consumed(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn a_consumed_ordinal_stays_consumed(bench: &Bench<'_>) -> Outcome {
     let first = bench.issued(1, 1).await?;
     bench.enrol(&first).await?;
     let second = bench.issued(2, 1).await?;
@@ -59,10 +71,7 @@ pub(super) async fn a_consumed_ordinal_stays_consumed(world: &dyn TokenIssuerUnd
     bench.is_consumed(first.id).await
 }
 
-pub(super) async fn another_ordinal_invalidates_what_is_unconsumed(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn another_ordinal_invalidates_what_is_unconsumed(bench: &Bench<'_>) -> Outcome {
     let first = bench.issued(1, 1).await?;
     let second = bench.issued(2, 1).await?;
     bench.is_invalidated(&first).await?;
@@ -72,10 +81,8 @@ pub(super) async fn another_ordinal_invalidates_what_is_unconsumed(
     bench.is_live(&first_again).await
 }
 
-pub(super) async fn resources_do_not_disturb_each_other(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let (one, other) = (Bench::new(world).await?, Bench::new(world).await?);
+async fn resources_do_not_disturb_each_other(bench: &Bench<'_>) -> Outcome {
+    let (one, other) = (Bench::new(bench.world).await?, Bench::new(bench.world).await?);
     let token = one.issued(1, 1).await?;
     other.issued(1, 9).await?;
     one.is_live(&token).await?;
@@ -86,10 +93,7 @@ pub(super) async fn resources_do_not_disturb_each_other(
     one.enrol(&next).await
 }
 
-pub(super) async fn ttl_outside_of_the_window_is_rejected(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn ttl_outside_of_the_window_is_rejected(bench: &Bench<'_>) -> Outcome {
     let window = bench.issuer().ttl_window().await?;
     require(window.min <= window.max, "the window is empty")?;
     let token = bench.issued(1, 1).await?;
@@ -112,12 +116,10 @@ pub(super) async fn ttl_outside_of_the_window_is_rejected(
     Ok(())
 }
 
-pub(super) async fn a_token_lives_as_long_as_was_asked_for(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let window = world.issuer().ttl_window().await?;
-    let brief = Bench { ttl: window.min, ..Bench::new(world).await? };
-    let lasting = Bench { ttl: window.max, ..Bench::new(world).await? };
+async fn a_token_lives_as_long_as_was_asked_for(bench: &Bench<'_>) -> Outcome {
+    let window = bench.world.issuer().ttl_window().await?;
+    let brief = Bench { ttl: window.min, ..Bench::new(bench.world).await? };
+    let lasting = Bench { ttl: window.max, ..Bench::new(bench.world).await? };
     let (first, second) = (brief.issued(1, 1).await?, lasting.issued(1, 1).await?);
     let apart = ends_at(&lasting, &second).await? - ends_at(&brief, &first).await?;
     let asked = window.max.saturating_sub(window.min);
@@ -126,7 +128,7 @@ pub(super) async fn a_token_lives_as_long_as_was_asked_for(
         apart >= asked && apart <= asked + window.min / 2,
         &format!("tokens of {:?} and {:?} end {apart} apart", window.min, window.max),
     )?;
-    world.advance(window.min).await?;
+    bench.world.advance(window.min).await?;
     let state = brief.state(first.id).await?;
     require(
         matches!(state, TokenState::Expired { .. }),
@@ -148,11 +150,10 @@ async fn ends_at(bench: &Bench<'_>, token: &IssuedToken) -> Result<OffsetDateTim
     Ok(expires_at)
 }
 
-pub(super) async fn a_token_expires(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn a_token_expires(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.is_live(&token).await?;
-    world.advance(bench.ttl).await?;
+    bench.world.advance(bench.ttl).await?;
     let state = bench.state(token.id).await?;
     require(
         matches!(state, TokenState::Expired { .. }),
@@ -161,27 +162,24 @@ pub(super) async fn a_token_expires(world: &dyn TokenIssuerUnderTest) -> Outcome
     require(!bench.consume(&token).await?, "an expired token was consumed")
 }
 
-pub(super) async fn an_expired_token_is_replaced(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn an_expired_token_is_replaced(bench: &Bench<'_>) -> Outcome {
     let expired = bench.issued(1, 1).await?;
-    world.advance(bench.ttl).await?;
+    bench.world.advance(bench.ttl).await?;
     let token = bench.issued(1, 1).await?;
     require(!bench.consume(&expired).await?, "an expired token was consumed")?;
     bench.enrol(&token).await
 }
 
-pub(super) async fn a_token_is_consumed_once(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn a_token_is_consumed_once(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     require(!bench.consume(&token).await?, "a token was consumed twice")?;
     // Its time does not matter any more.
-    world.advance(bench.ttl).await?;
+    bench.world.advance(bench.ttl).await?;
     bench.is_consumed(token.id).await
 }
 
-pub(super) async fn close_twice_is_once(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn close_twice_is_once(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     for _ in 0..2 {
         bench.issuer().close(bench.resource).await?;
@@ -191,32 +189,25 @@ pub(super) async fn close_twice_is_once(world: &dyn TokenIssuerUnderTest) -> Out
     Ok(())
 }
 
-pub(super) async fn close_keeps_what_was_consumed(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn close_keeps_what_was_consumed(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     bench.issuer().close(bench.resource).await?;
     bench.is_consumed(token.id).await
 }
 
-pub(super) async fn close_without_a_token_rejects_later_issues(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn close_without_a_token_rejects_later_issues(bench: &Bench<'_>) -> Outcome {
     bench.issuer().close(bench.resource).await?;
     bench.rejected(1, 1).await
 }
 
-pub(super) async fn a_token_that_was_never_issued_has_no_state(
-    world: &dyn TokenIssuerUnderTest,
-) -> Outcome {
+async fn a_token_that_was_never_issued_has_no_state(bench: &Bench<'_>) -> Outcome {
     let nobodys = BootstrapTokenId::new(Uuid::from_u128(0x00dd))?;
-    let state = world.issuer().state(nobodys).await?;
+    let state = bench.world.issuer().state(nobodys).await?;
     require(state.is_none(), &format!("a token that was never issued is {state:?}"))
 }
 
-pub(super) async fn plaintexts_are_printable_and_new(world: &dyn TokenIssuerUnderTest) -> Outcome {
-    let bench = Bench::new(world).await?;
+async fn plaintexts_are_printable_and_new(bench: &Bench<'_>) -> Outcome {
     let (mut ids, mut plaintexts) = (BTreeSet::new(), BTreeSet::new());
     for epoch in 1..=16 {
         let token = bench.issued(1, epoch).await?;

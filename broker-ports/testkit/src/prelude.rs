@@ -1,34 +1,37 @@
 //! What the cases of every suite are written with.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::Violation;
-use broker_ports::{FailureClass, PortError};
+pub(crate) use crate::{Case, Suite, Violation};
+pub(crate) use broker_ports::{FailureClass, PortError};
 
-/// Cases from the functions `async fn(&dyn World) -> Result<(), Violation>` of a module, named like them.
+/// The result of a case.
+pub(crate) type Outcome = Result<(), Violation>;
+
+/// Cases from functions `async fn(&dyn World) -> Outcome`, named like them. With the name of a type before them the
+/// functions take what that type makes of the world by `new`.
 macro_rules! suite_of {
-    ($module:ident { $($name:ident),+ $(,)? }) => {
-        vec![$($crate::Case::new(
-            stringify!($name),
-            |world| Box::pin($module::$name(world)),
-        ),)+]
+    ($($name:ident),+ $(,)?) => {
+        vec![$(Case::new(stringify!($name), |world| Box::pin($name(world)))),+]
+    };
+    ($scene:ident { $($name:ident),+ $(,)? }) => {
+        vec![$(Case::new(stringify!($name), |world| {
+            Box::pin(async move { $name(&$scene::new(world).await?).await })
+        })),+]
     };
 }
-pub(super) use suite_of;
+pub(crate) use suite_of;
 
 /// The promise holds, or it was broken in these words.
-pub(super) fn require(holds: bool, promise: &str) -> Result<(), Violation> {
+pub(crate) fn require(holds: bool, promise: &str) -> Outcome {
     if holds { Ok(()) } else { Err(Violation::new(promise)) }
 }
 
 /// It was refused for good, and nothing else: not `Transient`, for trying again does not help, and not
 /// `Unknown`, for it is known that nothing happened.
-pub(super) fn require_rejected<T>(
-    answer: Result<T, PortError>,
-    what: &str,
-) -> Result<(), Violation> {
+pub(crate) fn require_rejected<T>(answer: Result<T, PortError>, what: &str) -> Outcome {
     match answer {
         Ok(_) => Err(Violation::new(format!("{what} went through"))),
         Err(error) if error.class() == FailureClass::Rejected => Ok(()),
@@ -40,7 +43,7 @@ pub(super) fn require_rejected<T>(
 
 /// It failed without a verdict: neither an answer nor a rejection. Whoever cannot reach the other side knows
 /// nothing of it.
-pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Result<(), Violation> {
+pub(crate) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Outcome {
     match answer {
         Ok(_) => Err(Violation::new(format!("{what} is answered while it is cut off"))),
         Err(error) if error.class() == FailureClass::Rejected => {
@@ -52,11 +55,11 @@ pub(super) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Res
 
 /// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a
 /// few times.
-pub(super) const MOST_POLLS: u32 = 100;
+pub(crate) const MOST_POLLS: u32 = 100;
 
 /// No call came to its end within [`MOST_POLLS`]. What became of those that were dropped then proves nothing
 /// about one that is answered.
-pub(super) fn never_answered() -> Violation {
+pub(crate) fn never_answered() -> Violation {
     Violation::new(format!("no call is answered within {MOST_POLLS} polls"))
 }
 
@@ -65,7 +68,7 @@ pub(super) fn never_answered() -> Violation {
 ///
 /// What happens after how many polls is the adapter's affair. So a case drops a call after one poll, another
 /// after two, and so on, until one is answered.
-pub(super) async fn dropped_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
+pub(crate) async fn dropped_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
     let mut call = pin!(call);
     let mut left = polls;
     poll_fn(|context| match call.as_mut().poll(context) {

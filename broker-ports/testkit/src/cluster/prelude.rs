@@ -1,0 +1,17 @@
+//! What the cases of a cluster are written with.
+
+pub(super) use broker_domain::{ObjectReference, ProjectId};
+pub(super) use broker_ports::{
+    Applied, ApplyRequest, Arming, CachedXr, ConditionStatus, DeleteRequest, Deleted,
+    ObjectVersion, OwnedKinds, OwnedQuery, SpecState, XrReading,
+};
+pub(super) use broker_render::{
+    Armed, MANAGED_BY_LABEL, PAUSED_ANNOTATION, Precondition, is_applied, namespace,
+};
+pub(super) use serde_json::{Value, json};
+
+pub(super) use super::ClusterUnderTest;
+pub(super) use super::kinds::{Blueprint, config, core_namespace};
+pub(super) use super::scene::{CANARY, FINALIZER, ROUNDS, Scene, at, done};
+pub(super) use super::subject::Subject;
+pub(super) use crate::prelude::*;
