@@ -24,6 +24,32 @@ macro_rules! suite_of {
 }
 pub(crate) use suite_of;
 
+/// Whether the call that a case dropped was answered before.
+pub(crate) type Dropped = Result<bool, Violation>;
+
+/// Cases that drop a call, from functions `async fn(&dyn World, polls: u32) -> Dropped`. What happens after how many
+/// polls is the adapter's affair. So a case drops a call after one poll, another after two, and so on, until one is
+/// answered.
+macro_rules! dropping_suite_of {
+    ($($name:ident),+ $(,)?) => {
+        dropping_suite_of!(@ world { world } $($name),+)
+    };
+    ($scene:ident { $($name:ident),+ $(,)? }) => {
+        dropping_suite_of!(@ world { &$scene::new(world).await? } $($name),+)
+    };
+    (@ $world:ident { $scene:expr } $($name:ident),+) => {
+        vec![$(Case::new(stringify!($name), |$world| Box::pin(async move {
+            for polls in 1..=MOST_POLLS {
+                if $name($scene, polls).await? {
+                    return Ok(());
+                }
+            }
+            Err(never_answered())
+        }))),+]
+    };
+}
+pub(crate) use dropping_suite_of;
+
 /// The promise holds, or it was broken in these words.
 pub(crate) fn require(holds: bool, promise: &str) -> Outcome {
     if holds { Ok(()) } else { Err(Violation::new(promise)) }
@@ -53,8 +79,8 @@ pub(crate) fn require_outage<T>(answer: Result<T, PortError>, what: &str) -> Out
     }
 }
 
-/// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a
-/// few times.
+/// So often a call is polled at the most before it is dropped: more than any needs that talks to a server a few
+/// times.
 pub(crate) const MOST_POLLS: u32 = 100;
 
 /// No call came to its end within [`MOST_POLLS`]. What became of those that were dropped then proves nothing
@@ -65,9 +91,6 @@ pub(crate) fn never_answered() -> Violation {
 
 /// Polls a call so many times, each time that it asks to be, and then drops it, as whoever runs out of patience
 /// does. Its answer, if it came to one.
-///
-/// What happens after how many polls is the adapter's affair. So a case drops a call after one poll, another
-/// after two, and so on, until one is answered.
 pub(crate) async fn dropped_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
     let mut call = pin!(call);
     let mut left = polls;

@@ -57,6 +57,7 @@ mod audit;
 mod bench;
 mod prelude;
 mod brake;
+mod calls;
 mod claim;
 mod create;
 mod delayed;

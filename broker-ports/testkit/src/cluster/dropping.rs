@@ -9,52 +9,46 @@ use super::arming::{annotation, holds_token};
 use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of!(Scene {
+    dropping_suite_of!(Scene {
         a_first_apply_that_was_dropped_is_whole_or_nothing,
         an_arm_that_was_dropped_is_whole_or_nothing,
         a_deletion_that_was_dropped_still_waits,
     })
 }
 
-async fn a_first_apply_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let subject = scene.machine()?;
-        let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
-        let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
-        match scene.cluster.apply(&request).await? {
-            Applied::Done(_) => require(answer.is_none(), "a name was given twice")?,
-            Applied::Conflict => {}
-            Applied::NameTaken => return Err(Violation::new("nobody else took the name")),
-        }
-        let live = scene.live(&subject).await?;
-        require(is_applied(live.object.expose(), &subject.shell(1)?), "half a shell stands")?;
-        if answer.is_some() {
-            return Ok(());
-        }
+async fn a_first_apply_that_was_dropped_is_whole_or_nothing(
+    scene: &Scene<'_>,
+    polls: u32,
+) -> Dropped {
+    let subject = scene.machine()?;
+    let request = ApplyRequest::open(scene.project, subject.shell(1)?, Precondition::Absent);
+    let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
+    match scene.cluster.apply(&request).await? {
+        Applied::Done(_) => require(answer.is_none(), "a name was given twice")?,
+        Applied::Conflict => {}
+        Applied::NameTaken => return Err(Violation::new("nobody else took the name")),
     }
-    Err(never_answered())
+    let live = scene.live(&subject).await?;
+    require(is_applied(live.object.expose(), &subject.shell(1)?), "half a shell stands")?;
+    Ok(answer.is_some())
 }
 
-async fn an_arm_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let subject = scene.machine()?;
-        let shell = scene.shell(&subject).await?;
-        let request = ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged());
-        let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
-        let mut rounds = 0;
-        while !is_armed(&scene.live(&subject).await?)? {
-            rounds += 1;
-            require(rounds < ROUNDS, "a shell is never armed")?;
-            // Either of the two lands; the other one finds another version.
-            let seen = scene.live(&subject).await?;
-            let _ = scene.arm(&subject, seen.object.version()).await?;
-        }
-        if let Some(answer) = answer {
-            done(answer?)?;
-            return Ok(());
-        }
+async fn an_arm_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>, polls: u32) -> Dropped {
+    let subject = scene.machine()?;
+    let shell = scene.shell(&subject).await?;
+    let request = ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged());
+    let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
+    let mut rounds = 0;
+    while !is_armed(&scene.live(&subject).await?)? {
+        rounds += 1;
+        require(rounds < ROUNDS, "a shell is never armed")?;
+        // Either of the two lands; the other one finds another version.
+        let seen = scene.live(&subject).await?;
+        let _ = scene.arm(&subject, seen.object.version()).await?;
     }
-    Err(never_answered())
+    let answered = answer.is_some();
+    answer.transpose()?.map(done).transpose()?;
+    Ok(answered)
 }
 
 /// Wholly armed, or wholly a shell.
@@ -70,23 +64,18 @@ fn is_armed(live: &LiveXr) -> Result<bool, Violation> {
     }
 }
 
-async fn a_deletion_that_was_dropped_still_waits(scene: &Scene<'_>) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let subject = scene.machine()?;
-        let part = scene.composed(&subject).await?;
-        let (target, live) = (subject.reference()?, scene.live(&subject).await?);
-        let uid = live.object.version().uid.as_str();
-        let request = DeleteRequest::new(scene.project, &target, uid);
-        let answer = dropped_after(polls, scene.cluster.delete(&request)).await;
-        scene.world.settle().await;
-        let again = scene.cluster.delete(&request).await?;
-        require(again == Deleted::Accepted, "it is gone while what it composed stands")?;
-        scene.until_deleting(&part).await?;
-        scene.let_go(&part).await?;
-        scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await?;
-        if answer.is_some() {
-            return Ok(());
-        }
-    }
-    Err(never_answered())
+async fn a_deletion_that_was_dropped_still_waits(scene: &Scene<'_>, polls: u32) -> Dropped {
+    let subject = scene.machine()?;
+    let part = scene.composed(&subject).await?;
+    let (target, live) = (subject.reference()?, scene.live(&subject).await?);
+    let uid = live.object.version().uid.as_str();
+    let request = DeleteRequest::new(scene.project, &target, uid);
+    let answer = dropped_after(polls, scene.cluster.delete(&request)).await;
+    scene.world.settle().await;
+    let again = scene.cluster.delete(&request).await?;
+    require(again == Deleted::Accepted, "it is gone while what it composed stands")?;
+    scene.until_deleting(&part).await?;
+    scene.let_go(&part).await?;
+    scene.until_read(&subject, |xr| matches!(xr, XrReading::Absent)).await?;
+    Ok(answer.is_some())
 }

@@ -1,26 +1,31 @@
 //! What the cases do again and again, in words of their own.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
-use broker_domain::{
-    Change, Error, Phase, ProvisionedResource, ProvisionedResourceId, Snapshot, Stamp, Version,
-};
-use broker_ports::{
-    Acknowledged, AuditAction, AuditRecord, Backlog, ClaimEvents, ClaimRequest, ClaimTarget,
-    ClaimedEvent, Created, Lane, Lease, LeaseEpoch, PassOutcome, Released, ScheduleEntry, Write,
-    WriteKind, Written,
-};
+use broker_domain::{Error, Snapshot};
+use broker_ports::Backlog;
 use time::OffsetDateTime;
 
-use super::StoreUnderTest;
-use crate::builders::{ResourceBuilder, attribution, rows, stamp, worker};
-use crate::prelude::*;
+use super::prelude::*;
+use crate::builders::stamp;
 
 /// Longer than any back-off, and short against [`LONG`].
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 /// Longer than any lease or claim that a case takes.
 pub(super) const LONG: Duration = Duration::from_hours(1_000);
+
+/// A purge of what was Deleted for more than an hour.
+pub(super) const AFTER_AN_HOUR: PurgeRequest = PurgeRequest::new(HOUR, PageSize::MAX);
+
+/// A node that was just declared, under a number.
+pub(super) fn numbered(number: u128) -> ResourceBuilder {
+    resource().numbered(number)
+}
+
+/// The ids of the resources of these numbers.
+pub(super) fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<ProvisionedResourceId> {
+    numbers.into_iter().map(id).collect()
+}
 
 /// Two answers are the same, or the violation shows both.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
@@ -63,6 +68,30 @@ pub(super) fn same_resource(
         ..resource.snapshot()
     };
     same("the resource reads back as", &row(found), &row(expected))
+}
+
+/// An audit line tells of a resource as it was written: its version, its Project, by whom, and between which phases.
+pub(super) fn same_line(
+    line: &AuditRecord,
+    written: &ProvisionedResource,
+    phases: (Option<Phase>, Option<Phase>),
+) -> Outcome {
+    let AuditRecord { version, entry, .. } = line;
+    same("the line tells of version", version, &Some(written.version()))?;
+    same("the line came by", &entry.attribution, &attribution())?;
+    same("the line tells of project", &entry.project, &Some(written.project_id()))?;
+    same("the line tells of phases", &(entry.previous_phase, entry.new_phase), &phases)
+}
+
+/// Each line has a place of its own, behind those before it.
+pub(super) fn in_order(trail: &[AuditRecord]) -> Outcome {
+    let ordered = trail.windows(2).all(|pair| pair[0].sequence < pair[1].sequence);
+    require(ordered, "two audit lines have one place, or they are out of order")
+}
+
+/// The numbers of events.
+pub(super) fn sequences(events: &[ClaimedEvent]) -> Vec<u64> {
+    events.iter().map(|event| event.sequence).collect()
 }
 
 /// A fresh stamp: event ids above those of the builders.
@@ -118,206 +147,18 @@ pub(super) fn wait(entry: &ScheduleEntry) -> Result<Duration, Violation> {
     Ok((due_at - entry.now).max(time::Duration::ZERO).try_into()?)
 }
 
+/// It is due after this while, of which no more than half has gone by since.
+pub(super) fn due_in(entry: &ScheduleEntry, expected: Duration) -> Outcome {
+    let left = wait(entry)?;
+    let right = left <= expected && left > expected / 2;
+    require(right, &format!("it is due in {left:?} instead of in {expected:?}"))
+}
+
 /// Everything that a refused write could have left behind.
 #[derive(Debug, PartialEq)]
 pub(super) struct Facts {
-    resource: Option<ProvisionedResource>,
-    schedule: Option<ScheduleEntry>,
-    audit: Vec<AuditRecord>,
-    backlog: Backlog,
-}
-
-impl dyn StoreUnderTest + '_ {
-    /// Stores a resource with everything that led it to where it stands, and reads it back.
-    pub(super) async fn stored(
-        &self,
-        builder: &ResourceBuilder,
-    ) -> Result<ProvisionedResource, Violation> {
-        self.know(&builder.declaration()).await?;
-        let created = self.repository().create(&builder.admitted()).await?;
-        same("a new declaration is answered", &created, &Created::Stored)?;
-        for (kind, change) in &builder.life().then {
-            self.commit(*kind, change).await?;
-        }
-        self.get(builder.id()).await
-    }
-
-    pub(super) async fn get(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<ProvisionedResource, Violation> {
-        let found = self.repository().get_by_id(id).await?;
-        found.ok_or_else(|| Violation::new(format!("{id} is not there")))
-    }
-
-    /// A write of that kind: a worker's under an epoch, a caller's without.
-    pub(super) async fn attempt(
-        &self,
-        kind: WriteKind,
-        change: &Change,
-        epoch: Option<LeaseEpoch>,
-    ) -> Result<Written, PortError> {
-        let by = attribution();
-        let mut write = Write::by_caller(change, &by);
-        write.epoch = epoch;
-        self.repository().write(kind, &write).await
-    }
-
-    /// A caller's write, which has to go through.
-    pub(super) async fn commit(&self, kind: WriteKind, change: &Change) -> Outcome {
-        let written = self.attempt(kind, change, None).await?;
-        same("a write from the stored version is answered", &written, &Written::Committed)
-    }
-
-    /// A change of phase by the holder of a lease, which has to go through.
-    pub(super) async fn commit_as(&self, lease: &Lease, change: &Change) -> Outcome {
-        let written = self.attempt(WriteKind::Phase, change, Some(lease.epoch)).await?;
-        same("the holder's write is answered", &written, &Written::Committed)
-    }
-
-    pub(super) async fn entry(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<ScheduleEntry, Violation> {
-        let found = self.schedule().entry(id).await?;
-        found.ok_or_else(|| Violation::new(format!("{id} has no place in the schedule")))
-    }
-
-    /// Claims one resource for an hour, if it can be had.
-    pub(super) async fn claim_one(
-        &self,
-        name: &str,
-        id: ProvisionedResourceId,
-    ) -> Result<Option<Lease>, Violation> {
-        let target = ClaimTarget::One(id);
-        let request = ClaimRequest::new(worker(name), target, HOUR);
-        let mut leases = self.schedule().claim(&request).await?;
-        require(leases.len() <= 1, "one resource was asked for, and more were claimed")?;
-        Ok(leases.pop())
-    }
-
-    /// Claims one resource for an hour, which has to work.
-    pub(super) async fn hold(
-        &self,
-        name: &str,
-        id: ProvisionedResourceId,
-    ) -> Result<Lease, Violation> {
-        let lease = self.claim_one(name, id).await?;
-        lease.ok_or_else(|| Violation::new(format!("{id} cannot be claimed")))
-    }
-
-    /// Claims what is due in a lane, for an hour.
-    pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Result<Vec<Lease>, Violation> {
-        let target = ClaimTarget::Due { lane, limit: rows(limit) };
-        let request = ClaimRequest::new(worker("due"), target, HOUR);
-        Ok(self.schedule().claim(&request).await?)
-    }
-
-    /// The ids of what is due in a lane.
-    pub(super) async fn due_in(&self, lane: Lane) -> Result<Vec<ProvisionedResourceId>, Violation> {
-        let mut ids: Vec<_> =
-            self.claim_due(lane, 100).await?.into_iter().map(|lease| lease.resource).collect();
-        ids.sort_unstable();
-        Ok(ids)
-    }
-
-    /// Gives a lease back, which has to work.
-    pub(super) async fn give_back(
-        &self,
-        lease: &Lease,
-        seen: Version,
-        outcome: &PassOutcome,
-    ) -> Outcome {
-        let released = self.schedule().release(lease, seen, outcome).await?;
-        same("a lease that is held is given back", &released, &Released::Done)
-    }
-
-    /// One pass over a resource, from claim to release.
-    pub(super) async fn pass(
-        &self,
-        resource: &ProvisionedResource,
-        outcome: &PassOutcome,
-    ) -> Outcome {
-        let lease = self.hold("pass", resource.id()).await?;
-        self.give_back(&lease, resource.version(), outcome).await
-    }
-
-    /// Claims events for an hour.
-    pub(super) async fn claim_events(
-        &self,
-        name: &str,
-        limit: u16,
-    ) -> Result<Vec<ClaimedEvent>, Violation> {
-        let request = ClaimEvents::new(worker(name), rows(limit), HOUR);
-        Ok(self.outbox().claim_events(&request).await?)
-    }
-
-    /// Claims the one event that can be claimed.
-    pub(super) async fn claim_event(&self, name: &str) -> Result<ClaimedEvent, Violation> {
-        let mut events = self.claim_events(name, 100).await?;
-        let event = events.pop().ok_or(Violation::new("no event can be claimed"))?;
-        require(events.is_empty(), "more events can be claimed than should be")?;
-        Ok(event)
-    }
-
-    pub(super) async fn acknowledge(&self, event: &ClaimedEvent) -> Outcome {
-        let taken = self.outbox().acknowledge_event(&event.claim).await?;
-        same("an acknowledgement under a claim is answered", &taken, &Acknowledged::Done)
-    }
-
-    /// Delivers everything that can be delivered, and answers it in the order of delivery.
-    pub(super) async fn deliver_all(&self) -> Result<Vec<ClaimedEvent>, Violation> {
-        let mut delivered = Vec::new();
-        loop {
-            let events = self.claim_events("relay", 100).await?;
-            if events.is_empty() {
-                return Ok(delivered);
-            }
-            for event in events {
-                self.acknowledge(&event).await?;
-                delivered.push(event);
-            }
-        }
-    }
-
-    /// What the audit says was done with a resource, oldest first.
-    pub(super) async fn actions(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<Vec<AuditAction>, Violation> {
-        let history = self.repository().history(id).await?;
-        Ok(history.into_iter().map(|line| line.entry.action).collect())
-    }
-
-    /// The newest audit line of a resource.
-    pub(super) async fn last_line(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<AuditRecord, Violation> {
-        let line = self.repository().history(id).await?.pop();
-        line.ok_or_else(|| Violation::new(format!("nothing was audited of {id}")))
-    }
-
-    /// Everything that a refused write could have left behind.
-    pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Result<Facts, Violation> {
-        let schedule = self.schedule().entry(id).await?;
-        Ok(Facts {
-            resource: self.repository().get_by_id(id).await?,
-            schedule: schedule.map(|mut entry| {
-                entry.now = OffsetDateTime::UNIX_EPOCH;
-                entry
-            }),
-            audit: self.audit_trail().await?,
-            backlog: self.outbox().backlog().await?,
-        })
-    }
-
-    /// Nothing is other than it was.
-    pub(super) async fn require_untouched(
-        &self,
-        id: ProvisionedResourceId,
-        before: &Facts,
-    ) -> Outcome {
-        same("nothing was to change, and there is", &self.facts(id).await?, before)
-    }
+    pub(super) resource: Option<ProvisionedResource>,
+    pub(super) schedule: Option<ScheduleEntry>,
+    pub(super) audit: Vec<AuditRecord>,
+    pub(super) backlog: Backlog,
 }

@@ -49,7 +49,7 @@ struct Held {
 
 impl Held {
     async fn numbered(world: &dyn StoreUnderTest, number: u128) -> Result<Self, Violation> {
-        let in_project = resource().numbered(number).in_project(project(1 + number % 2));
+        let in_project = numbered(number).in_project(project(1 + number % 2));
         let stored = world.stored(&in_project.with_substrate()).await?;
         let lease = world.hold("a", stored.id()).await?;
         Ok(Self { stored, lease })
@@ -133,8 +133,8 @@ async fn permits_at_once_stay_within_the_allowance(world: &dyn StoreUnderTest) -
 async fn the_allowance_grows_with_what_was_applied(world: &dyn StoreUnderTest) -> Outcome {
     // Half of the fleet. One that was never applied and one on its way down do not count.
     let half = Allowance { least: 0, percent: 50, most: 20, within: HOUR };
-    world.stored(&resource().numbered(8)).await?;
-    world.stored(&resource().numbered(9).with_substrate().deregistering()).await?;
+    world.stored(&numbered(8)).await?;
+    world.stored(&numbered(9).with_substrate().deregistering()).await?;
     let mut held = Vec::new();
     for number in 1..=4 {
         held.push(Held::numbered(world, number).await?);
@@ -243,7 +243,7 @@ async fn a_permit_needs_lease_and_version(world: &dyn StoreUnderTest) -> Outcome
     world.give_back(&one.lease, one.stored.version(), &went_wrong()).await?;
     world.hold("b", one.stored.id()).await?;
     same("a lost lease", &schedule.permit(&late).await?, &Permit::LeaseLost)?;
-    late.lease.resource = resource().numbered(99).id();
+    late.lease.resource = numbered(99).id();
     same("a row that is gone", &schedule.permit(&late).await?, &Permit::Stale)?;
     let actions = world.actions(one.stored.id()).await?;
     require(!actions.contains(&AuditAction::PermitTaken), "a refused permit is audited")

@@ -78,7 +78,7 @@ async fn since(
 
 async fn the_watermark_waits_for_open_transactions(world: &dyn StoreUnderTest) -> Outcome {
     let first = world.stored(&resource()).await?;
-    let late = resource().numbered(2);
+    let late = numbered(2);
     world.know(&late.declaration()).await?;
     let open = world.begin_create(&late.admitted()).await?;
     // Whoever follows the listing meanwhile sees what others commit, and nothing of the transaction.
@@ -96,7 +96,7 @@ async fn the_watermark_waits_for_open_transactions(world: &dyn StoreUnderTest) -
         "what was committed late lies below the watermark that was given before",
     )?;
     // And whoever goes on from there misses nothing either.
-    let next = world.stored(&resource().numbered(3)).await?;
+    let next = world.stored(&numbered(3)).await?;
     let (changed, _) = since(world, watermark).await?;
     require(changed.contains(&next.id()), "the next change is not listed")?;
     world.get(late.id()).await.map(drop)

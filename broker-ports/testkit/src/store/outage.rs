@@ -44,7 +44,7 @@ async fn a_store_that_is_cut_off_never_answers_with_absence(world: &dyn StoreUnd
 async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
-    let admitted = resource().numbered(2).admitted();
+    let admitted = numbered(2).admitted();
     world.cut_off().await?;
     require_outage(world.repository().create(&admitted).await, "create")?;
     let replacement = Replacement::new(&stored, admitted, fresh_stamp(2))?;

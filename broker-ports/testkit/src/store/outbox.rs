@@ -1,25 +1,19 @@
 //! Promises of `claim_events`, `acknowledge_event`, `purge_events` and `backlog`.
 
-use std::collections::BTreeMap;
-
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         events_come_as_they_were_committed,
         of_each_resource_only_the_earliest_event_is_claimed,
-        events_of_a_resource_arrive_in_order_without_a_gap,
         of_16_claims_on_one_event_one_gets_it,
         a_claim_that_is_over_makes_room_and_is_no_attempt,
         an_acknowledged_event_makes_room_for_the_next,
         a_lost_claim_acknowledges_nothing,
         a_late_acknowledgement_is_taken_if_nobody_claimed_since,
-        an_event_is_acknowledged_once,
         no_more_events_are_claimed_than_were_asked_for,
         a_write_that_lost_its_race_leaves_no_event,
-        only_events_that_were_acknowledged_for_long_are_purged,
-        a_purge_of_events_takes_no_more_than_it_was_told,
-        a_skipped_event_is_purged_like_any_other,
+        only_events_that_were_settled_for_long_are_purged,
         the_backlog_counts_what_waits,
     ]
 }
@@ -47,40 +41,27 @@ async fn events_come_as_they_were_committed(world: &dyn StoreUnderTest) -> Outco
 async fn of_each_resource_only_the_earliest_event_is_claimed(
     world: &dyn StoreUnderTest,
 ) -> Outcome {
-    for number in 1..=3 {
-        world.stored(&resource().numbered(number).deleted()).await?;
+    let of_project = |number| numbered(number).in_project(project(number)).deleted();
+    world.store_all((1..=3).map(of_project)).await?;
+    for sequence in 1..=4 {
+        let events = world.claim_events("a", 100).await?;
+        let mut claimed: Vec<_> = events.iter().map(|it| (it.resource, it.sequence)).collect();
+        claimed.sort_unstable();
+        let expected = ids(1..=3).into_iter().map(|id| (id, sequence)).collect();
+        same("claimed was", &claimed, &expected)?;
+        same("a second claim gets", &world.claim_events("b", 100).await?, &vec![])?;
+        for event in &events {
+            world.acknowledge(event).await?;
+        }
     }
-    let mut claimed: Vec<_> = world
-        .claim_events("a", 100)
-        .await?
-        .into_iter()
-        .map(|event| (event.resource, event.sequence))
-        .collect();
-    claimed.sort_unstable();
-    same("claimed was", &claimed, &[(id(1), 1), (id(2), 1), (id(3), 1)].to_vec())?;
-    same("a second claim gets", &world.claim_events("b", 100).await?, &vec![])
-}
-
-async fn events_of_a_resource_arrive_in_order_without_a_gap(world: &dyn StoreUnderTest) -> Outcome {
-    for number in 1..=3 {
-        let builder = resource().numbered(number).in_project(project(number));
-        world.stored(&builder.deleted()).await?;
-    }
-    let mut arrived: BTreeMap<ProvisionedResourceId, Vec<u64>> = BTreeMap::new();
-    for event in world.deliver_all().await? {
-        arrived.entry(event.resource).or_default().push(event.sequence);
-    }
-    let expected = (1..=3).map(|number| (id(number), vec![1, 2, 3, 4])).collect();
-    same("they arrived", &arrived, &expected)
+    // In order, without a gap, and nothing more.
+    same("there is left", &world.deliver_all().await?, &vec![])
 }
 
 async fn of_16_claims_on_one_event_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
     world.stored(&resource()).await?;
-    let requests: Vec<_> = (0..16)
-        .map(|number| ClaimEvents::new(worker(&format!("relay-{number}")), rows(10), HOUR))
-        .collect();
-    let answers =
-        try_join_all(requests.iter().map(|request| world.outbox().claim_events(request))).await?;
+    let names: Vec<_> = (0..16).map(|number| format!("relay-{number}")).collect();
+    let answers = try_join_all(names.iter().map(|name| world.claim_events(name, 10))).await?;
     same("so many got it", &answers.iter().flatten().count(), &1)
 }
 
@@ -111,23 +92,19 @@ async fn an_acknowledged_event_makes_room_for_the_next(world: &dyn StoreUnderTes
 }
 
 async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource().ready()).await?;
+    world.stored(&resource().ready()).await?;
     for successor in ["a", "b"] {
         let lost = world.claim_event("a").await?;
         world.advance(HOUR * 2).await?;
         world.claim_event(successor).await?;
-        let before = world.facts(stored.id()).await?;
-        let answer = world.outbox().acknowledge_event(&lost.claim).await?;
-        same("it is answered", &answer, &Acknowledged::ClaimLost)?;
-        let delayed = world.outbox().delay_event(&lost.claim, HOUR, DeliveryFailure::Rejected);
-        same("it is answered", &delayed.await?, &Acknowledged::ClaimLost)?;
-        let answer = world.outbox().set_aside_event(&lost.claim, "late").await?;
-        same("it is answered", &answer, &Acknowledged::ClaimLost)?;
-        world.require_untouched(stored.id(), &before).await?;
+        world.claim_is_lost(&lost).await?;
         same("the next event is held up", &world.claim_events("c", 10).await?, &vec![])?;
         world.advance(HOUR * 2).await?;
     }
-    Ok(())
+    // And an event is acknowledged once.
+    let event = world.claim_event("relay").await?;
+    world.acknowledge(&event).await?;
+    world.claim_is_lost(&event).await
 }
 
 async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
@@ -140,20 +117,8 @@ async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
     same("there is left", &world.claim_events("relay", 10).await?, &vec![])
 }
 
-async fn an_event_is_acknowledged_once(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource().ready()).await?;
-    let event = world.claim_event("relay").await?;
-    world.acknowledge(&event).await?;
-    let before = world.facts(stored.id()).await?;
-    let answer = world.outbox().acknowledge_event(&event.claim).await?;
-    same("a second time is answered", &answer, &Acknowledged::ClaimLost)?;
-    world.require_untouched(stored.id(), &before).await
-}
-
 async fn no_more_events_are_claimed_than_were_asked_for(world: &dyn StoreUnderTest) -> Outcome {
-    for number in 1..=5 {
-        world.stored(&resource().numbered(number)).await?;
-    }
+    world.store_all((1..=5).map(numbered)).await?;
     let mut claimed = Vec::new();
     for expected in [2, 2, 1, 0] {
         let events = world.claim_events("relay", 2).await?;
@@ -178,51 +143,31 @@ async fn a_write_that_lost_its_race_leaves_no_event(world: &dyn StoreUnderTest) 
     same("there are events", &ids.len(), &2)
 }
 
-async fn only_events_that_were_acknowledged_for_long_are_purged(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
-    world.stored(&resource().ready()).await?;
+async fn only_events_that_were_settled_for_long_are_purged(world: &dyn StoreUnderTest) -> Outcome {
+    let purged = async |limit| world.outbox().purge_events(HOUR, rows(limit)).await;
+    let stored = world.stored(&resource().deregistering()).await?;
     let first = world.claim_event("relay").await?;
     world.acknowledge(&first).await?;
-    same("at once it purged", &world.outbox().purge_events(HOUR, rows(10)).await?, &0)?;
+    same("at once it purged", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
     let second = world.claim_event("relay").await?;
     world.acknowledge(&second).await?;
-    world.stored(&resource().numbered(2)).await?;
-    same("later it purged", &world.outbox().purge_events(HOUR, rows(10)).await?, &1)?;
-    same("a second time it purged", &world.outbox().purge_events(HOUR, rows(10)).await?, &0)?;
+    world.set_aside("HTTP 410").await?;
+    same("later it purged", &purged(10).await?, &1)?;
+    same("a second time it purged", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
-    same("in the end it purged", &world.outbox().purge_events(HOUR, rows(10)).await?, &1)?;
-    same("there is left", &world.outbox().backlog().await?.depth, &1)
-}
-
-async fn a_purge_of_events_takes_no_more_than_it_was_told(world: &dyn StoreUnderTest) -> Outcome {
-    for number in 1..=5 {
-        world.stored(&resource().numbered(number)).await?;
-    }
+    same("of what was set aside, it purged only the other", &purged(10).await?, &1)?;
+    world.resume(stored.id(), Resume::Skip).await?;
+    same("of what was just skipped it purged", &purged(10).await?, &0)?;
+    world.store_all((2..=5).map(numbered)).await?;
     world.deliver_all().await?;
+    world.stored(&numbered(6)).await?;
     world.advance(LONG).await?;
+    // Five by now, and no more at once than it was told.
     for expected in [2, 2, 1, 0] {
-        let purged = world.outbox().purge_events(HOUR, rows(2)).await?;
-        same("so many were purged", &purged, &expected)?;
+        same("so many were purged", &purged(2).await?, &expected)?;
     }
-    Ok(())
-}
-
-async fn a_skipped_event_is_purged_like_any_other(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource()).await?;
-    let event = world.claim_event("relay").await?;
-    let taken = world.outbox().set_aside_event(&event.claim, "HTTP 410").await?;
-    same("setting aside is answered", &taken, &Acknowledged::Done)?;
-    world.advance(LONG).await?;
-    let purge = world.outbox().purge_events(HOUR, rows(10));
-    same("of what was set aside it purged", &purge.await?, &0)?;
-    world.outbox().resume_events(stored.id(), Resume::Skip, &attribution()).await?;
-    let purge = world.outbox().purge_events(HOUR, rows(10));
-    same("of what was just skipped it purged", &purge.await?, &0)?;
-    world.advance(LONG).await?;
-    let purge = world.outbox().purge_events(HOUR, rows(10));
-    same("of what was skipped long ago it purged", &purge.await?, &1)
+    same("there is left", &world.backlog().await?.0, &1)
 }
 
 async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {
@@ -230,17 +175,17 @@ async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {
     same("at first there is", &(empty.depth, empty.set_aside, empty.oldest), &(0, 0, None))?;
     let early = world.stored(&resource()).await?;
     world.advance(HOUR).await?;
-    world.stored(&resource().numbered(2).ready()).await?;
-    let backlog = world.outbox().backlog().await?;
-    same("then there are", &(backlog.depth, backlog.set_aside), &(3, 0))?;
+    world.stored(&numbered(2).ready()).await?;
+    same("then there are", &world.backlog().await?, &(3, 0))?;
     let created = world.repository().history(early.id()).await?.first().map(|line| line.at);
-    same("the oldest was committed", &backlog.oldest, &created)?;
+    let oldest = world.outbox().backlog().await?.oldest;
+    same("the oldest was committed", &oldest, &created)?;
     let events = world.claim_events("relay", 10).await?;
-    same("a claim leaves", &world.outbox().backlog().await?.depth, &3)?;
+    same("a claim leaves", &world.backlog().await?.0, &3)?;
     for event in &events {
         world.acknowledge(event).await?;
     }
-    let backlog = world.outbox().backlog().await?;
-    same("in the end there is", &(backlog.depth, backlog.set_aside), &(1, 0))?;
-    require(backlog.oldest > created, "the oldest is one that was acknowledged")
+    same("in the end there is", &world.backlog().await?, &(1, 0))?;
+    let oldest = world.outbox().backlog().await?.oldest;
+    require(oldest > created, "the oldest is one that was acknowledged")
 }

@@ -7,17 +7,19 @@ pub(super) use broker_domain::{
     Change, EventType, Phase, ProvisionedResource, ProvisionedResourceId, RequestId, Stamp, Version,
 };
 pub(super) use broker_ports::{
-    Acknowledged, Allowance, AuditAction, AuditEntry, Brake, BrakeRelease, ClaimEvents,
-    ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeliveryFailure, Due, EventsOf, Lane, Lease,
-    LeaseEpoch, ListQuery, Lost, PageSize, PassOutcome, PermitRequest, PurgeRequest, Released,
-    Replacement, Resume, SweepQuery, Watermark, Write, WriteKind, Written, wire,
+    Acknowledged, Allowance, AuditAction, AuditEntry, AuditRecord, Brake, BrakeRelease,
+    ClaimEvents, ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeliveryFailure, Due, EventsOf,
+    Lane, Lease, LeaseEpoch, ListQuery, Lost, PageSize, PassOutcome, PermitRequest, PurgeRequest,
+    Released, Replacement, Resume, ScheduleEntry, SetAside, SweepQuery, Watermark, Write,
+    WriteKind, Written, wire,
 };
 pub(super) use futures_util::future::try_join_all;
 
 pub(super) use super::StoreUnderTest;
 pub(super) use super::bench::{
-    HOUR, LONG, asked_to_wait, deletion, fresh_stamp, is_due, require_refused, same, same_resource,
-    to, wait, went_well, went_wrong,
+    AFTER_AN_HOUR, Facts, HOUR, LONG, asked_to_wait, deletion, due_in, fresh_stamp, ids, in_order,
+    is_due, numbered, require_refused, same, same_line, same_resource, sequences, to, wait,
+    went_well, went_wrong,
 };
 pub(super) use crate::builders::{
     ResourceBuilder, admitted_as, attribution, cluster, declaration, id, project, resource, rows,

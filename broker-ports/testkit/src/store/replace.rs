@@ -5,24 +5,21 @@ use broker_ports::Replaced;
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![
+    let mut cases = suite_of![
         replacement_commits_deletion_and_creation,
         replacement_from_an_older_version_stores_nothing,
         repeated_replacement_is_answered_with_the_first,
-        replacement_under_a_used_request_id_is_a_conflict,
         refused_replacement_leaves_the_old_one_as_it_was,
         replacement_of_a_leaving_resource_only_declares,
         of_16_replacements_with_one_request_id_one_stores,
-        dropped_replacement_is_whole_or_nothing,
-    ]
+    ];
+    cases.extend(dropping_suite_of![dropped_replacement_is_whole_or_nothing]);
+    cases
 }
 
-/// The request id that the replacements of these cases come under.
-const REQUEST: &str = "replace-1";
-
-/// What takes the place of the old one.
-fn new() -> ResourceBuilder {
-    resource().numbered(2).declared_as(declaration().requested_as(REQUEST))
+/// What takes the place of the old one, under the request id that the replacements of these cases come under.
+fn new(number: u128) -> ResourceBuilder {
+    numbered(number).declared_as(declaration().requested_as("replace-1"))
 }
 
 /// A replacement of what was read, with an event id of its own.
@@ -37,21 +34,13 @@ fn replacement(
 impl dyn StoreUnderTest + '_ {
     /// Both halves are there, each with its audit lines and due at once.
     async fn require_both(&self, old: &ProvisionedResource, new: &ResourceBuilder) -> Outcome {
-        let expected = old.request_deletion(fresh_stamp(1));
-        let expected = expected.ok_or(Violation::new("it is leaving already"))?;
-        same("the old one is in", &self.get(old.id()).await?.phase(), &Phase::Deregistering)?;
-        same(
-            "its version is",
-            &self.get(old.id()).await?.version(),
-            &expected.resource().version(),
-        )?;
+        let left = self.get(old.id()).await?;
+        same("the old one is in", &left.phase(), &Phase::Deregistering)?;
+        same("its version is", &left.version(), &deletion(old, 1)?.resource().version())?;
         let actions = self.actions(old.id()).await?;
-        let last_two = &actions[actions.len().saturating_sub(2)..];
-        same(
-            "the audit of the old one ends with",
-            &last_two.to_vec(),
-            &vec![AuditAction::DeletionRequested, AuditAction::Replaced],
-        )?;
+        let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
+        let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
+        same("the audit of the old one ends with", &last_two, &expected)?;
         let line = self.last_line(old.id()).await?.entry;
         same("the line names the new one", &line.event_data, &Some(new.id().to_string()))?;
         same("the line came by", &line.attribution, &attribution())?;
@@ -65,10 +54,16 @@ impl dyn StoreUnderTest + '_ {
         }
         Ok(())
     }
+
+    /// The new one is not there, and the old one is as it was.
+    async fn require_neither(&self, old: &Facts, id: ProvisionedResourceId) -> Outcome {
+        self.require_untouched(numbered(1).id(), old).await?;
+        same("the new one is", &self.repository().get_by_id(id).await?, &None)
+    }
 }
 
 async fn replacement_commits_deletion_and_creation(world: &dyn StoreUnderTest) -> Outcome {
-    let (old, new) = (world.stored(&resource().ready()).await?, new());
+    let (old, new) = (world.stored(&resource().ready()).await?, new(2));
     world.deliver_all().await?;
     world.pass(&old, &asked_to_wait(HOUR)).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
@@ -82,13 +77,12 @@ async fn replacement_commits_deletion_and_creation(world: &dyn StoreUnderTest) -
 }
 
 async fn replacement_from_an_older_version_stores_nothing(world: &dyn StoreUnderTest) -> Outcome {
-    let (old, new) = (world.stored(&resource()).await?, new());
+    let (old, new) = (world.stored(&resource()).await?, new(2));
     world.commit(WriteKind::Phase, &to(&old, Phase::Provisioning, 1)?).await?;
     let before = world.facts(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 2)?).await?;
     same("an old version is answered", &replaced, &Replaced::Stale)?;
-    world.require_untouched(old.id(), &before).await?;
-    same("the new one is", &world.repository().get_by_id(new.id()).await?, &None)?;
+    world.require_neither(&before, new.id()).await?;
     // The request id is still free.
     let read = world.get(old.id()).await?;
     let replaced = world.repository().replace(&replacement(&read, &new, 3)?).await?;
@@ -96,45 +90,40 @@ async fn replacement_from_an_older_version_stores_nothing(world: &dyn StoreUnder
 }
 
 async fn repeated_replacement_is_answered_with_the_first(world: &dyn StoreUnderTest) -> Outcome {
-    let (old, new) = (world.stored(&resource().enrolling().with_token()).await?, new());
-    let _ = world.repository().replace(&replacement(&old, &new, 1)?).await?;
+    let old = world.stored(&resource().enrolling().with_token()).await?;
+    let _ = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
     let before = world.facts(old.id()).await?;
-    let again = resource().numbered(3).declared_as(declaration().requested_as(REQUEST));
     // Once from the version that is stale by now, once from what is in teardown.
     for read in [old.clone(), world.get(old.id()).await?] {
-        let replaced = world.repository().replace(&replacement(&read, &again, 2)?).await?;
+        let replaced = world.repository().replace(&replacement(&read, &new(3), 2)?).await?;
         let Replaced::Created(Created::Replayed(first)) = replaced else {
             return Err(Violation::new(format!("a repeated replacement is answered {replaced:?}")));
         };
-        same_resource(&first, &new.build())?;
-        world.require_untouched(old.id(), &before).await?;
+        same_resource(&first, &new(2).build())?;
+        world.require_neither(&before, id(3)).await?;
     }
-    same("the second one is", &world.repository().get_by_id(again.id()).await?, &None)
+    Ok(())
 }
 
-async fn replacement_under_a_used_request_id_is_a_conflict(world: &dyn StoreUnderTest) -> Outcome {
-    let old = world.stored(&resource().ready()).await?;
-    let other = declaration().requested_as(REQUEST).with_parameters(r#"{"a":1}"#);
-    world.stored(&resource().numbered(3).declared_as(other)).await?;
-    let before = world.facts(old.id()).await?;
-    let replaced = world.repository().replace(&replacement(&old, &new(), 1)?).await?;
-    same("another declaration is answered", &replaced, &Replaced::Created(Created::Conflict))?;
-    world.require_untouched(old.id(), &before).await?;
-    same("the new one is", &world.repository().get_by_id(id(2)).await?, &None)
-}
-
+/// It is refused because of what it refers to, or conflicts because another declaration used its request id.
 async fn refused_replacement_leaves_the_old_one_as_it_was(world: &dyn StoreUnderTest) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let before = world.facts(old.id()).await?;
-    let absent = new().declared_as(declaration().with_credential(99).requested_as(REQUEST));
+    let absent = declaration().with_credential(99).requested_as("replace-1");
+    let absent = numbered(2).declared_as(absent);
     let replaced = world.repository().replace(&replacement(&old, &absent, 1)?).await;
     require_refused(replaced, "credential_not_found", "")?;
-    world.require_untouched(old.id(), &before).await?;
-    same("the new one is", &world.repository().get_by_id(absent.id()).await?, &None)
+    world.require_neither(&before, absent.id()).await?;
+    let other = declaration().requested_as("replace-1").with_parameters(r#"{"a":1}"#);
+    world.stored(&numbered(3).declared_as(other)).await?;
+    let before = world.facts(old.id()).await?;
+    let replaced = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
+    same("another declaration is answered", &replaced, &Replaced::Created(Created::Conflict))?;
+    world.require_neither(&before, id(2)).await
 }
 
 async fn replacement_of_a_leaving_resource_only_declares(world: &dyn StoreUnderTest) -> Outcome {
-    let (old, new) = (world.stored(&resource().deregistering()).await?, new());
+    let (old, new) = (world.stored(&resource().deregistering()).await?, new(2));
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
@@ -147,10 +136,7 @@ async fn replacement_of_a_leaving_resource_only_declares(world: &dyn StoreUnderT
 async fn of_16_replacements_with_one_request_id_one_stores(world: &dyn StoreUnderTest) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let replacements = (2..=17)
-        .map(|number| {
-            let shared = declaration().requested_as(REQUEST);
-            replacement(&old, &resource().numbered(number).declared_as(shared), number)
-        })
+        .map(|number| replacement(&old, &new(number), number))
         .collect::<Result<Vec<_>, _>>()?;
     let calls = replacements.iter().map(|replacement| world.repository().replace(replacement));
     let mut stored = Vec::new();
@@ -174,30 +160,28 @@ async fn of_16_replacements_with_one_request_id_one_stores(world: &dyn StoreUnde
     same("the new one is in", &world.get(winner).await?.phase(), &Phase::Pending)
 }
 
-async fn dropped_replacement_is_whole_or_nothing(world: &dyn StoreUnderTest) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let number = u128::from(polls) * 2;
-        let old = world.stored(&resource().numbered(number).ready()).await?;
-        let shared = declaration().requested_as(&format!("replace-{polls}"));
-        let new = resource().numbered(number + 1).declared_as(shared);
-        world.know(&new.declaration()).await?;
-        world.deliver_all().await?;
-        let replacement = replacement(&old, &new, number)?;
-        let answer = dropped_after(polls, world.repository().replace(&replacement)).await;
-        match world.repository().replace(&replacement).await? {
-            Replaced::Created(Created::Stored) => {
-                require(answer.is_none(), "what was stored is stored again")?;
-            }
-            Replaced::Created(Created::Replayed(first)) => same_resource(&first, &new.build())?,
-            other @ (Replaced::Created(Created::Conflict) | Replaced::Stale) => {
-                return Err(Violation::new(format!("the same replacement is answered {other:?}")));
-            }
+async fn dropped_replacement_is_whole_or_nothing(
+    world: &dyn StoreUnderTest,
+    polls: u32,
+) -> Dropped {
+    let number = u128::from(polls) * 2;
+    let old = world.stored(&numbered(number).ready()).await?;
+    let shared = declaration().requested_as(&format!("replace-{polls}"));
+    let new = numbered(number + 1).declared_as(shared);
+    world.know(&new.declaration()).await?;
+    world.deliver_all().await?;
+    let replacement = replacement(&old, &new, number)?;
+    let answer = dropped_after(polls, world.repository().replace(&replacement)).await;
+    match world.repository().replace(&replacement).await? {
+        Replaced::Created(Created::Stored) => {
+            require(answer.is_none(), "what was stored is stored again")?;
         }
-        world.require_both(&old, &new).await?;
-        same("there are events", &world.deliver_all().await?.len(), &2)?;
-        if answer.is_some() {
-            return Ok(());
+        Replaced::Created(Created::Replayed(first)) => same_resource(&first, &new.build())?,
+        other @ (Replaced::Created(Created::Conflict) | Replaced::Stale) => {
+            return Err(Violation::new(format!("the same replacement is answered {other:?}")));
         }
     }
-    Err(never_answered())
+    world.require_both(&old, &new).await?;
+    same("there are events", &world.deliver_all().await?.len(), &2)?;
+    Ok(answer.is_some())
 }

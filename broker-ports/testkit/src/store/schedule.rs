@@ -8,9 +8,7 @@ use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
-        what_is_set_due_is_due,
-        setting_due_puts_nothing_off,
-        setting_due_leaves_attempts_and_audit_as_they_are,
+        what_is_set_due_is_due_and_no_later,
         what_is_not_there_has_no_schedule,
         pause_and_resume_are_audited_once_each,
         a_resumed_resource_is_due_at_once,
@@ -18,29 +16,19 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-async fn what_is_set_due_is_due(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource()).await?;
-    world.pass(&stored, &went_well()).await?;
-    require(world.schedule().schedule(stored.id(), Due::After(HOUR)).await?, "it is not there")?;
-    let left = wait(&world.entry(stored.id()).await?)?;
-    require(left <= HOUR && left > HOUR / 2, &format!("it is due in {left:?}, not in an hour"))?;
-    require(world.schedule().schedule(stored.id(), Due::Now).await?, "it is not there")?;
-    same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
-}
-
-async fn setting_due_puts_nothing_off(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_set_due_is_due_and_no_later(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::After(HOUR)).await?;
-    require(is_due(&world.entry(stored.id()).await?), "what was due was put off")
-}
-
-async fn setting_due_leaves_attempts_and_audit_as_they_are(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource()).await?;
+    require(is_due(&world.entry(stored.id()).await?), "what was due was put off")?;
+    world.pass(&stored, &went_well()).await?;
+    require(world.schedule().schedule(stored.id(), Due::After(HOUR)).await?, "it is not there")?;
+    due_in(&world.entry(stored.id()).await?, HOUR)?;
     world.pass(&stored, &went_wrong()).await?;
     let before = world.audit_trail().await?;
-    world.schedule().schedule(stored.id(), Due::Now).await?;
+    require(world.schedule().schedule(stored.id(), Due::Now).await?, "it is not there")?;
     same("failed attempts are", &world.entry(stored.id()).await?.attempts, &1)?;
-    same("the audit is", &world.audit_trail().await?, &before)
+    same("the audit is", &world.audit_trail().await?, &before)?;
+    same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
 }
 
 async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcome {
@@ -54,7 +42,7 @@ async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcom
 async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     for paused in [false, true, true, false, false] {
-        let there = world.schedule().set_paused(stored.id(), paused, &attribution()).await?;
+        let there = world.pause(stored.id(), paused).await?;
         require(there, "the resource is said not to be there")?;
         same("it is paused", &world.entry(stored.id()).await?.paused, &paused)?;
     }
@@ -68,9 +56,9 @@ async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> O
 async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
-    world.schedule().set_paused(stored.id(), true, &attribution()).await?;
+    world.pause(stored.id(), true).await?;
     require(!is_due(&world.entry(stored.id()).await?), "a pause set it due")?;
-    world.schedule().set_paused(stored.id(), false, &attribution()).await?;
+    world.pause(stored.id(), false).await?;
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
 }
 
@@ -94,21 +82,21 @@ async fn hears(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> O
 async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
     // One resource for each reason, all but one of them declared before anybody listens: a hint that somebody
     // hears then has one reason only.
-    let due = world.stored(&resource().numbered(2)).await?;
-    let paused = world.stored(&resource().numbered(3)).await?;
-    let unwanted = world.stored(&resource().numbered(4)).await?;
-    world.schedule().set_paused(paused.id(), true, &attribution()).await?;
+    let due = world.stored(&numbered(2)).await?;
+    let paused = world.stored(&numbered(3)).await?;
+    let unwanted = world.stored(&numbered(4)).await?;
+    world.pause(paused.id(), true).await?;
     let mut first = world.schedule().wakeups().await?;
     let mut second = world.schedule().wakeups().await?;
 
-    let declared = world.stored(&resource().numbered(1)).await?;
+    let declared = world.stored(&numbered(1)).await?;
     hears(&mut first, declared.id(), "a resource is declared").await?;
     world.schedule().schedule(due.id(), Due::Now).await?;
     for listener in [&mut first, &mut second] {
         hears(listener, due.id(), "a resource is set due").await?;
     }
     drop(first);
-    world.schedule().set_paused(paused.id(), false, &attribution()).await?;
+    world.pause(paused.id(), false).await?;
     hears(&mut second, paused.id(), "a resource is resumed").await?;
     world.commit(WriteKind::DeletionIntent, &deletion(&unwanted, 1)?).await?;
     hears(&mut second, unwanted.id(), "a deletion is asked for").await

@@ -7,13 +7,11 @@ use super::{Bench, TokenIssuerUnderTest};
 use crate::prelude::*;
 
 pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of!(Bench {
+    let mut cases = suite_of!(Bench {
         issue_by_a_worker_that_lost_its_lease_is_rejected,
         consumption_between_observation_and_reissue_is_answered,
         issue_whose_answer_was_lost_is_replaced_by_the_next,
         issue_whose_answer_was_lost_and_was_consumed_is_answered,
-        issue_that_was_dropped_half_way_leaves_one_token_at_most,
-        close_that_was_dropped_is_finished_by_the_next,
         close_before_issue_rejects_it,
         close_after_issue_invalidates_it,
         close_against_issue_leaves_nothing_live,
@@ -21,7 +19,12 @@ pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
         record_lost_after_issue_leaves_one_live_token,
         late_shell_gets_no_token,
         late_arm_carries_a_dead_token,
-    })
+    });
+    cases.extend(dropping_suite_of!(Bench {
+        issue_that_was_dropped_half_way_leaves_one_token_at_most,
+        close_that_was_dropped_is_finished_by_the_next
+    }));
+    cases
 }
 
 async fn issue_by_a_worker_that_lost_its_lease_is_rejected(bench: &Bench<'_>) -> Outcome {
@@ -57,37 +60,30 @@ async fn issue_whose_answer_was_lost_and_was_consumed_is_answered(bench: &Bench<
     require(told == lost.id, "the consumed token that was named is another one")
 }
 
-async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(bench: &Bench<'_>) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let bench = Bench::new(bench.world).await?;
-        let standing = bench.issued(1, 1).await?;
-        let request = bench.request(1, 1)?;
-        // As at a deadline: it may have happened, or may still happen.
-        let early = dropped_after(polls, bench.issuer().issue(&request)).await;
-        let token = bench.issued(1, 2).await?;
-        bench.is_invalidated(&standing).await?;
-        bench.is_live(&token).await?;
-        // What was under way belongs to an older epoch, so it is dead whenever it lands.
-        if let Some(Ok(Issue::Issued(early))) = early {
-            return bench.is_invalidated(&early).await;
-        }
-    }
-    Err(never_answered())
+async fn issue_that_was_dropped_half_way_leaves_one_token_at_most(
+    bench: &Bench<'_>,
+    polls: u32,
+) -> Dropped {
+    let standing = bench.issued(1, 1).await?;
+    let request = bench.request(1, 1)?;
+    // As at a deadline: it may have happened, or may still happen.
+    let early = dropped_after(polls, bench.issuer().issue(&request)).await;
+    let token = bench.issued(1, 2).await?;
+    bench.is_invalidated(&standing).await?;
+    bench.is_live(&token).await?;
+    // What was under way belongs to an older epoch, so it is dead whenever it lands.
+    let Some(Ok(Issue::Issued(early))) = early else { return Ok(false) };
+    bench.is_invalidated(&early).await?;
+    Ok(true)
 }
 
-async fn close_that_was_dropped_is_finished_by_the_next(bench: &Bench<'_>) -> Outcome {
-    for polls in 1..=MOST_POLLS {
-        let bench = Bench::new(bench.world).await?;
-        let token = bench.issued(1, 1).await?;
-        let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
-        bench.issuer().close(bench.resource).await?;
-        bench.is_invalidated(&token).await?;
-        bench.rejected(1, 1).await?;
-        if answer.is_some() {
-            return Ok(());
-        }
-    }
-    Err(never_answered())
+async fn close_that_was_dropped_is_finished_by_the_next(bench: &Bench<'_>, polls: u32) -> Dropped {
+    let token = bench.issued(1, 1).await?;
+    let answer = dropped_after(polls, bench.issuer().close(bench.resource)).await;
+    bench.issuer().close(bench.resource).await?;
+    bench.is_invalidated(&token).await?;
+    bench.rejected(1, 1).await?;
+    Ok(answer.is_some())
 }
 
 async fn close_before_issue_rejects_it(bench: &Bench<'_>) -> Outcome {

@@ -1,0 +1,294 @@
+//! Calls of the four ports as the cases make them, which have to work.
+
+use time::OffsetDateTime;
+
+use super::prelude::*;
+
+impl dyn StoreUnderTest + '_ {
+    /// Stores a resource with everything that led it to where it stands, and reads it back.
+    pub(super) async fn stored(
+        &self,
+        builder: &ResourceBuilder,
+    ) -> Result<ProvisionedResource, Violation> {
+        self.know(&builder.declaration()).await?;
+        let created = self.repository().create(&builder.admitted()).await?;
+        same("a new declaration is answered", &created, &Created::Stored)?;
+        for (kind, change) in &builder.life().then {
+            self.commit(*kind, change).await?;
+        }
+        self.get(builder.id()).await
+    }
+
+    /// Stores several, one after another.
+    pub(super) async fn store_all(
+        &self,
+        builders: impl IntoIterator<Item = ResourceBuilder>,
+    ) -> Result<Vec<ProvisionedResource>, Violation> {
+        let builders: Vec<_> = builders.into_iter().collect();
+        let mut stored = Vec::with_capacity(builders.len());
+        for builder in &builders {
+            stored.push(self.stored(builder).await?);
+        }
+        Ok(stored)
+    }
+
+    /// Stores several that were Deleted long ago, and of which every event was delivered.
+    pub(super) async fn gone_for_long(
+        &self,
+        builders: impl IntoIterator<Item = ResourceBuilder>,
+    ) -> Result<Vec<ProvisionedResource>, Violation> {
+        let builders: Vec<_> = builders.into_iter().collect();
+        let stored = self.store_all(builders.into_iter().map(ResourceBuilder::deleted)).await?;
+        self.deliver_all().await?;
+        self.advance(LONG).await?;
+        Ok(stored)
+    }
+
+    pub(super) async fn get(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<ProvisionedResource, Violation> {
+        let found = self.repository().get_by_id(id).await?;
+        found.ok_or_else(|| Violation::new(format!("{id} is not there")))
+    }
+
+    /// A write of that kind: a worker's under an epoch, a caller's without.
+    pub(super) async fn attempt(
+        &self,
+        kind: WriteKind,
+        change: &Change,
+        epoch: Option<LeaseEpoch>,
+    ) -> Result<Written, PortError> {
+        let by = attribution();
+        let mut write = Write::by_caller(change, &by);
+        write.epoch = epoch;
+        self.repository().write(kind, &write).await
+    }
+
+    /// A caller's write, which has to go through.
+    pub(super) async fn commit(&self, kind: WriteKind, change: &Change) -> Outcome {
+        let written = self.attempt(kind, change, None).await?;
+        same("a write from the stored version is answered", &written, &Written::Committed)
+    }
+
+    /// A write that is answered like this and changes nothing.
+    pub(super) async fn loses(
+        &self,
+        kind: WriteKind,
+        change: &Change,
+        epoch: Option<LeaseEpoch>,
+        expected: Written,
+    ) -> Outcome {
+        let before = self.facts(change.resource().id()).await?;
+        let written = self.attempt(kind, change, epoch).await?;
+        same("a write that lost its race is answered", &written, &expected)?;
+        self.require_untouched(change.resource().id(), &before).await
+    }
+
+    /// A change of phase by the holder of a lease, which has to go through.
+    pub(super) async fn commit_as(&self, lease: &Lease, change: &Change) -> Outcome {
+        let written = self.attempt(WriteKind::Phase, change, Some(lease.epoch)).await?;
+        same("the holder's write is answered", &written, &Written::Committed)
+    }
+
+    pub(super) async fn entry(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<ScheduleEntry, Violation> {
+        let found = self.schedule().entry(id).await?;
+        found.ok_or_else(|| Violation::new(format!("{id} has no place in the schedule")))
+    }
+
+    /// Claims for an hour.
+    pub(super) async fn claim(
+        &self,
+        name: &str,
+        target: ClaimTarget,
+    ) -> Result<Vec<Lease>, Violation> {
+        Ok(self.schedule().claim(&ClaimRequest::new(worker(name), target, HOUR)).await?)
+    }
+
+    /// Claims one resource for an hour, if it can be had.
+    pub(super) async fn claim_one(
+        &self,
+        name: &str,
+        id: ProvisionedResourceId,
+    ) -> Result<Option<Lease>, Violation> {
+        let mut leases = self.claim(name, ClaimTarget::One(id)).await?;
+        require(leases.len() <= 1, "one resource was asked for, and more were claimed")?;
+        Ok(leases.pop())
+    }
+
+    /// Claims one resource for an hour, which has to work.
+    pub(super) async fn hold(
+        &self,
+        name: &str,
+        id: ProvisionedResourceId,
+    ) -> Result<Lease, Violation> {
+        let lease = self.claim_one(name, id).await?;
+        lease.ok_or_else(|| Violation::new(format!("{id} cannot be claimed")))
+    }
+
+    /// Claims what is due in a lane, for an hour.
+    pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Result<Vec<Lease>, Violation> {
+        self.claim("due", ClaimTarget::Due { lane, limit: rows(limit) }).await
+    }
+
+    /// The ids of what is due in a lane.
+    pub(super) async fn due_in(&self, lane: Lane) -> Result<Vec<ProvisionedResourceId>, Violation> {
+        let mut ids: Vec<_> =
+            self.claim_due(lane, 100).await?.into_iter().map(|lease| lease.resource).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Gives a lease back, which has to work.
+    pub(super) async fn give_back(
+        &self,
+        lease: &Lease,
+        seen: Version,
+        outcome: &PassOutcome,
+    ) -> Outcome {
+        let released = self.schedule().release(lease, seen, outcome).await?;
+        same("a lease that is held is given back", &released, &Released::Done)
+    }
+
+    /// One pass over a resource, from claim to release.
+    pub(super) async fn pass(
+        &self,
+        resource: &ProvisionedResource,
+        outcome: &PassOutcome,
+    ) -> Outcome {
+        let lease = self.hold("pass", resource.id()).await?;
+        self.give_back(&lease, resource.version(), outcome).await
+    }
+
+    /// Pauses or resumes a resource: whether it is there.
+    pub(super) async fn pause(
+        &self,
+        id: ProvisionedResourceId,
+        paused: bool,
+    ) -> Result<bool, Violation> {
+        Ok(self.schedule().set_paused(id, paused, &attribution()).await?)
+    }
+
+    /// Purges what was Deleted for more than an hour.
+    pub(super) async fn purge(&self) -> Result<Vec<ProvisionedResourceId>, Violation> {
+        Ok(self.repository().purge_deleted(&AFTER_AN_HOUR).await?)
+    }
+
+    /// Claims events for an hour.
+    pub(super) async fn claim_events(
+        &self,
+        name: &str,
+        limit: u16,
+    ) -> Result<Vec<ClaimedEvent>, Violation> {
+        let request = ClaimEvents::new(worker(name), rows(limit), HOUR);
+        Ok(self.outbox().claim_events(&request).await?)
+    }
+
+    /// Claims the one event that can be claimed.
+    pub(super) async fn claim_event(&self, name: &str) -> Result<ClaimedEvent, Violation> {
+        let mut events = self.claim_events(name, 100).await?;
+        let event = events.pop().ok_or(Violation::new("no event can be claimed"))?;
+        require(events.is_empty(), "more events can be claimed than should be")?;
+        Ok(event)
+    }
+
+    pub(super) async fn acknowledge(&self, event: &ClaimedEvent) -> Outcome {
+        let taken = self.outbox().acknowledge_event(&event.claim).await?;
+        same("an acknowledgement under a claim is answered", &taken, &Acknowledged::Done)
+    }
+
+    /// Claims the one event that can be claimed, and sets it aside.
+    pub(super) async fn set_aside(&self, reason: &str) -> Result<ClaimedEvent, Violation> {
+        let event = self.claim_event("relay").await?;
+        let answer = self.outbox().set_aside_event(&event.claim, reason).await?;
+        same("setting aside is answered", &answer, &Acknowledged::Done)?;
+        Ok(event)
+    }
+
+    /// Takes up the events of a resource.
+    pub(super) async fn resume(
+        &self,
+        id: ProvisionedResourceId,
+        how: Resume,
+    ) -> Result<Option<SetAside>, Violation> {
+        Ok(self.outbox().resume_events(id, how, &attribution()).await?)
+    }
+
+    /// Whatever is done under its claim is answered that the claim is lost, and changes nothing.
+    pub(super) async fn claim_is_lost(&self, event: &ClaimedEvent) -> Outcome {
+        let before = self.facts(event.resource).await?;
+        for answer in [
+            self.outbox().acknowledge_event(&event.claim).await?,
+            self.outbox().delay_event(&event.claim, HOUR * 9, DeliveryFailure::Rejected).await?,
+            self.outbox().set_aside_event(&event.claim, "again").await?,
+        ] {
+            same("a claim from before is answered", &answer, &Acknowledged::ClaimLost)?;
+        }
+        self.require_untouched(event.resource, &before).await
+    }
+
+    /// How many events wait, and how many of them were set aside.
+    pub(super) async fn backlog(&self) -> Result<(u64, u64), Violation> {
+        let backlog = self.outbox().backlog().await?;
+        Ok((backlog.depth, backlog.set_aside))
+    }
+
+    /// Delivers everything that can be delivered, and answers it in the order of delivery.
+    pub(super) async fn deliver_all(&self) -> Result<Vec<ClaimedEvent>, Violation> {
+        let mut delivered = Vec::new();
+        loop {
+            let events = self.claim_events("relay", 100).await?;
+            if events.is_empty() {
+                return Ok(delivered);
+            }
+            for event in events {
+                self.acknowledge(&event).await?;
+                delivered.push(event);
+            }
+        }
+    }
+
+    /// What the audit says was done with a resource, oldest first.
+    pub(super) async fn actions(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<Vec<AuditAction>, Violation> {
+        let history = self.repository().history(id).await?;
+        Ok(history.into_iter().map(|line| line.entry.action).collect())
+    }
+
+    /// The newest audit line of a resource.
+    pub(super) async fn last_line(
+        &self,
+        id: ProvisionedResourceId,
+    ) -> Result<AuditRecord, Violation> {
+        let line = self.repository().history(id).await?.pop();
+        line.ok_or_else(|| Violation::new(format!("nothing was audited of {id}")))
+    }
+
+    /// Everything that a refused write could have left behind.
+    pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Result<Facts, Violation> {
+        let schedule = self.schedule().entry(id).await?;
+        Ok(Facts {
+            resource: self.repository().get_by_id(id).await?,
+            schedule: schedule.map(|mut entry| {
+                entry.now = OffsetDateTime::UNIX_EPOCH;
+                entry
+            }),
+            audit: self.audit_trail().await?,
+            backlog: self.outbox().backlog().await?,
+        })
+    }
+
+    /// Nothing is other than it was.
+    pub(super) async fn require_untouched(
+        &self,
+        id: ProvisionedResourceId,
+        before: &Facts,
+    ) -> Outcome {
+        same("nothing was to change, and there is", &self.facts(id).await?, before)
+    }
+}
