@@ -1,11 +1,12 @@
 //! Writes stay at home: whatever is not ours is refused before anybody is asked.
 
+use super::deleting::NOBODYS;
 use super::prelude::*;
+use super::refusing::refusal;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
         an_apply_for_another_project_is_refused,
-        a_dry_run_for_another_project_is_refused,
         a_deletion_in_another_namespace_is_refused,
         a_deletion_of_a_foreign_name_is_refused,
         a_composed_object_is_never_deleted,
@@ -25,18 +26,14 @@ async fn an_apply_for_another_project_is_refused(scene: &Scene<'_>) -> Outcome {
     let neighbour = neighbour(scene).await?;
     for manifest in [neighbour.shell(1)?, neighbour.provider_config()?] {
         let target = manifest.reference().clone();
-        let answer = scene.apply(manifest, Precondition::Absent).await;
+        let request = ApplyRequest::open(scene.project, manifest, Precondition::Absent);
+        let answer = scene.cluster.dry_run(&request).await;
+        require_rejected(answer, "a dry run in the namespace of another Project")?;
+        let answer = scene.cluster.apply(&request).await;
         require_rejected(answer, "an apply into the namespace of another Project")?;
         require(scene.world.object(&target).await?.is_none(), "an apply left its Project")?;
     }
     Ok(())
-}
-
-async fn a_dry_run_for_another_project_is_refused(scene: &Scene<'_>) -> Outcome {
-    let manifest = neighbour(scene).await?.shell(1)?;
-    let request = ApplyRequest::open(scene.project, manifest, Precondition::Absent);
-    let answer = scene.cluster.dry_run(&request).await;
-    require_rejected(answer, "a dry run in the namespace of another Project")
 }
 
 async fn a_deletion_in_another_namespace_is_refused(scene: &Scene<'_>) -> Outcome {
@@ -82,8 +79,9 @@ async fn a_namespace_is_never_created(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?.in_project(project);
     for manifest in [subject.shell(1)?, subject.provider_config()?] {
         let request = ApplyRequest::open(project, manifest, Precondition::Absent);
-        let answer = scene.cluster.apply(&request).await;
-        require_rejected(answer, "an apply into an absent namespace")?;
+        let error = refusal(scene.cluster.apply(&request).await.map(drop))?;
+        let named = error.contains("namespace");
+        require(named, "a refusal does not say that the namespace is missing")?;
     }
     let exists = scene.world.namespace_exists(namespace(project).as_str()).await?;
     require(!exists, "an apply created a namespace")
@@ -92,7 +90,7 @@ async fn a_namespace_is_never_created(scene: &Scene<'_>) -> Outcome {
 async fn a_namespace_is_never_deleted(scene: &Scene<'_>) -> Outcome {
     let home = namespace(scene.project);
     let target = ObjectReference::new("v1", "Namespace", home.as_str(), None)?;
-    let answer = scene.delete(&target, "00000000-0000-4000-8000-000000000000").await;
+    let answer = scene.delete(&target, NOBODYS).await;
     require_rejected(answer, "the deletion of a namespace")?;
     let (subject, version) = scene.standing().await?;
     let _ = scene.delete(&subject.reference()?, &version.uid).await?;
@@ -105,7 +103,5 @@ async fn a_namespace_is_never_deleted(scene: &Scene<'_>) -> Outcome {
 
 /// The object stands and is not being deleted.
 async fn stands(scene: &Scene<'_>, target: &ObjectReference) -> Outcome {
-    let object = scene.object(target).await?;
-    let deleting = at(&object, &["metadata", "deletionTimestamp"]).is_some();
-    require(!deleting, "a refused deletion happened")
+    require(!scene.is_going(target).await?, "a refused deletion happened")
 }

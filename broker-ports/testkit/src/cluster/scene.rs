@@ -182,6 +182,11 @@ impl<'w> Scene<'w> {
         object.ok_or_else(|| Violation::new(format!("{target} is gone")))
     }
 
+    /// Whether an object is being deleted that has to stand.
+    pub(super) async fn is_going(&self, target: &ObjectReference) -> Result<bool, Violation> {
+        Ok(self.object(target).await?["metadata"].get("deletionTimestamp").is_some())
+    }
+
     /// Waits until an object is gone.
     pub(super) async fn until_gone(&self, target: &ObjectReference) -> Outcome {
         for _ in 0..ROUNDS {
@@ -193,11 +198,18 @@ impl<'w> Scene<'w> {
         Err(Violation::new(format!("{target} never goes")))
     }
 
+    /// A resource of a kind that nothing serves any more.
+    pub(super) async fn of_an_absent_kind(&self) -> Result<Subject, Violation> {
+        let subject = self.resource(Blueprint::Fleeting)?;
+        self.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
+        self.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
+        Ok(subject)
+    }
+
     /// Waits until an object is being deleted.
     pub(super) async fn until_deleting(&self, target: &ObjectReference) -> Outcome {
         for _ in 0..ROUNDS {
-            let object = self.object(target).await?;
-            if object["metadata"].get("deletionTimestamp").is_some() {
+            if self.is_going(target).await? {
                 return Ok(());
             }
             self.world.settle().await;
