@@ -34,11 +34,9 @@ pub use others::{Activity, KindScope};
 pub use state::{Standing, StoredVersion, Verb};
 pub use watch::HintDelivery;
 
-use broker_ports::Clock;
-use broker_ports::PortError;
 use broker_ports::{
-    Applied, ApplyRequest, CachedXr, Cluster, DeleteRequest, Deleted, DryRun, Hints, Inspection,
-    OwnedPage, OwnedQuery, Reading, Target, XrTarget, refuse_foreign_write,
+    Applied, ApplyRequest, CachedXr, Clock, Cluster, DeleteRequest, Deleted, DryRun, Hints,
+    Inspection, OwnedPage, OwnedQuery, PortError, Reading, Target, XrTarget, refuse_foreign_write,
 };
 use state::{Caller, State};
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 
-use broker_ports::{Envelope, EventSink};
-use broker_ports::{FailureClass, PortError};
+use broker_ports::{Envelope, EventSink, FailureClass, PortError};
 
 /// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
 /// on the same record.

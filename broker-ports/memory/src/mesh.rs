@@ -11,10 +11,9 @@ use broker_domain::BootstrapTokenId;
 pub(super) use state::{DEFAULT_WINDOW, State};
 
 use super::tokens::MemoryTokens;
-use broker_ports::Clock;
-use broker_ports::PortError;
 use broker_ports::{
-    Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, Retired, TokenReader,
+    Clock, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, PortError,
+    Retired, TokenReader,
 };
 
 /// The mesh that the tokens of a [`MemoryTokens`] open: its Nodes and their Peers.

@@ -15,8 +15,7 @@ use super::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
     MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
 };
-use broker_ports::ServicePorts;
-use broker_ports::{CloudView, CredentialView, NamespaceObservation};
+use broker_ports::{CloudView, CredentialView, NamespaceObservation, ServicePorts};
 
 /// When its clock begins to run: at some time after 1970, which a resource has to be declared after.
 const BEGINNING: Duration = Duration::from_hours(24 * 365);

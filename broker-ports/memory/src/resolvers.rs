@@ -11,10 +11,10 @@ use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde_json::json;
 
-use broker_ports::PortError;
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
-    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, ResourceView,
+    CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortError,
+    ResourceView,
 };
 
 /// The neighbours of the broker in one: catalog, inventory, assignments and labels. It implements all five

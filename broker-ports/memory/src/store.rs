@@ -17,10 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use self::state::{References, State};
-use broker_ports::AuditRecord;
-use broker_ports::Backoff;
-use broker_ports::Clock;
-use broker_ports::PortError;
+use broker_ports::{AuditRecord, Backoff, Clock, PortError};
 
 /// A store in this process. Clones are handles on the same store, as connections are on a database.
 ///

@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, ProvisionedResourceId};
 
 use super::mesh::{DEFAULT_WINDOW, State};
-use broker_ports::Clock;
-use broker_ports::PortError;
-use broker_ports::{Issue, IssueRequest, TokenIssuer, TokenState, TtlWindow};
+use broker_ports::{Clock, Issue, IssueRequest, PortError, TokenIssuer, TokenState, TtlWindow};
 
 /// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the
 /// same issuer.

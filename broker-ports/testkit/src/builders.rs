@@ -25,10 +25,7 @@ use uuid::Uuid;
 
 pub use life::Life;
 
-use broker_ports::Admitted;
-use broker_ports::PageSize;
-use broker_ports::WorkerId;
-use broker_ports::{Actor, Attribution, CorrelationId};
+use broker_ports::{Actor, Admitted, Attribution, CorrelationId, PageSize, WorkerId};
 
 /// The moment that [`second`] counts from lies well in the past, so that the clock of a real store is
 /// always ahead of it.

@@ -7,9 +7,7 @@ use serde_json::{Map, Value};
 use super::object::Object;
 use super::ownership::{Manager, Operation};
 use super::state::{Caller, Kind, Namespace, State, Verb};
-use broker_ports::PortError;
-use broker_ports::Refusal;
-use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion};
+use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, Refusal};
 
 /// Fields of a `spec` that Crossplane adds to every schema; an XRD does not declare them.
 const CROSSPLANE_FIELDS: [&str; 4] =

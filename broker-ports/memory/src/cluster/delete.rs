@@ -6,8 +6,7 @@ use broker_domain::ObjectReference;
 
 use super::object::Object;
 use super::state::{Caller, Namespace, State, Verb};
-use broker_ports::PortError;
-use broker_ports::{DeleteRequest, Deleted, FOREGROUND};
+use broker_ports::{DeleteRequest, Deleted, FOREGROUND, PortError};
 
 /// What happens to the dependents of an object that is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::read::NAMESPACE_KIND;
 use super::state::{Caller, Lookup, Namespace, State, Verb};
-use broker_ports::PortError;
-use broker_ports::{ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, Target};
+use broker_ports::{
+    ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, PortError, Target,
+};
 
 impl State {
     pub(super) fn inspect(

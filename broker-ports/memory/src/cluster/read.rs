@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use super::crossplane::COMPOSITE_LABEL;
 use super::state::{Caller, Lookup, State, Verb};
-use broker_ports::PortError;
-use broker_ports::Refusal;
 use broker_ports::{
     CachedXr, ConfigPresence, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage,
-    OwnedQuery, OwnedRole, Reading, Standing, Target, XrReading, XrTarget,
+    OwnedQuery, OwnedRole, PortError, Reading, Refusal, Standing, Target, XrReading, XrTarget,
 };
 
 pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");

@@ -13,10 +13,7 @@ use super::crossplane::Crossplane;
 use super::object::{Object, timestamp};
 use super::ownership::{Operation, Ownership};
 use super::watch::Watch;
-use broker_ports::Clock;
-use broker_ports::ClusterEvent;
-use broker_ports::PortError;
-use broker_ports::Refusal;
+use broker_ports::{Clock, ClusterEvent, PortError, Refusal};
 
 /// What is asked of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,10 +13,10 @@ use time::OffsetDateTime;
 
 use super::{EnrolError, JoinError};
 use crate::SequentialIds;
-use broker_ports::LeaseEpoch;
-use broker_ports::PortError;
-use broker_ports::{BootstrapToken, Issue, IssueRequest, IssuedToken, TokenState, TtlWindow};
-use broker_ports::{Consumer, NodeId, PeerId, Retired};
+use broker_ports::{
+    BootstrapToken, Consumer, Issue, IssueRequest, IssuedToken, LeaseEpoch, NodeId, PeerId,
+    PortError, Retired, TokenState, TtlWindow,
+};
 
 /// 40 letters and digits: about 238 bits.
 const PLAINTEXT_CHARS: usize = 40;

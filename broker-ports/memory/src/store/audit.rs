@@ -5,10 +5,7 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::State;
-use broker_ports::Attribution;
-use broker_ports::AuditRecord;
-use broker_ports::PortError;
-use broker_ports::{AuditAction, AuditEntry, AuditSink};
+use broker_ports::{Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, PortError};
 
 impl State {
     pub(super) fn history(&self, id: ProvisionedResourceId) -> Vec<AuditRecord> {

@@ -6,9 +6,10 @@ use broker_domain::{ClusterId, ProjectId, ProvisionedResource};
 use time::OffsetDateTime;
 
 use super::state::State;
-use broker_ports::Attribution;
-use broker_ports::{Allowance, Brake, BrakeRelease, Loss, Permit, PermitRequest};
-use broker_ports::{AuditAction, AuditEntry};
+use broker_ports::{
+    Allowance, Attribution, AuditAction, AuditEntry, Brake, BrakeRelease, Loss, Permit,
+    PermitRequest,
+};
 
 /// A permit that was handed out, or a loss that an operator accepted.
 pub(super) struct Taken {

@@ -7,14 +7,11 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::{EventKey, State, Waiting};
-use broker_ports::Attribution;
-use broker_ports::PageSize;
-use broker_ports::PortError;
 use broker_ports::{
-    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
-    Outbox, Resume, SetAside, SetAsideOf,
+    Acknowledged, Attribution, AuditAction, AuditEntry, Backlog, ClaimEvents, ClaimedEvent,
+    DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, PortError, Resume, SetAside,
+    SetAsideOf,
 };
-use broker_ports::{AuditAction, AuditEntry};
 
 impl State {
     fn claim_events(&mut self, request: &ClaimEvents) -> Vec<ClaimedEvent> {

@@ -3,10 +3,9 @@
 use broker_domain::{Phase, ProvisionedResourceId};
 
 use super::state::{Row, State};
-use broker_ports::PortError;
-use broker_ports::PurgeRequest;
-use broker_ports::{Actor, Attribution, CorrelationId};
-use broker_ports::{AuditAction, AuditEntry};
+use broker_ports::{
+    Actor, Attribution, AuditAction, AuditEntry, CorrelationId, PortError, PurgeRequest,
+};
 
 impl State {
     pub(super) fn purge(

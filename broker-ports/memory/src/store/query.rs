@@ -5,10 +5,9 @@ use std::ops::Bound;
 use broker_domain::ProvisionedResourceId;
 
 use super::state::{Row, State};
-use broker_ports::PortError;
 use broker_ports::{
-    CompactRow, ListPage, ListQuery, PageBytes, PageSize, SweepPage, SweepQuery, UnreadableRow,
-    Watermark,
+    CompactRow, ListPage, ListQuery, PageBytes, PageSize, PortError, SweepPage, SweepQuery,
+    UnreadableRow, Watermark,
 };
 
 impl State {

@@ -9,12 +9,10 @@ use broker_domain::{
 
 use super::MemoryStore;
 use super::state::{Row, Slot, State};
-use broker_ports::Admitted;
-use broker_ports::Attribution;
-use broker_ports::PortError;
 use broker_ports::{
-    AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced, Replacement, Repository,
-    StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
+    Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PortError, PurgeRequest,
+    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind,
+    Written,
 };
 
 /// A write that nothing refuses any more.

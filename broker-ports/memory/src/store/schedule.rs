@@ -13,15 +13,11 @@ use tokio::sync::mpsc;
 
 use super::MemoryStore;
 use super::state::{Row, State};
-use broker_ports::Attribution;
-use broker_ports::PageSize;
-use broker_ports::PortError;
-use broker_ports::{AuditAction, AuditEntry};
 use broker_ports::{
-    Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, PassOutcome, Permit,
-    PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
+    Attribution, AuditAction, AuditEntry, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget,
+    Due, Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, PortError, Released,
+    Schedule, ScheduleEntry, Wakeups,
 };
-use broker_ports::{Lane, Lease};
 
 impl State {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {

@@ -16,13 +16,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::brake::Taken;
-use broker_ports::AuditEntry;
-use broker_ports::AuditRecord;
-use broker_ports::PortError;
-use broker_ports::RequestHash;
-use broker_ports::wire;
-use broker_ports::{Backoff, Brake, Loss};
-use broker_ports::{Lane, LeaseEpoch, WorkerId};
+use broker_ports::{
+    AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
+    WorkerId, wire,
+};
 
 pub(super) struct State {
     pub(super) reachable: bool,

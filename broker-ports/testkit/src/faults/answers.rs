@@ -2,11 +2,10 @@
 
 use broker_domain::{Change, ObjectReference, ProjectId};
 
-use broker_ports::Attribution;
-use broker_ports::LeaseEpoch;
-use broker_ports::{DeleteRequest, LiveObject, LiveXr, Reading, XrReading};
-use broker_ports::{FailureClass, PortError};
-use broker_ports::{ListPage, SweepPage, UnreadableRow, Write};
+use broker_ports::{
+    Attribution, DeleteRequest, FailureClass, LeaseEpoch, ListPage, LiveObject, LiveXr, PortError,
+    Reading, SweepPage, UnreadableRow, Write, XrReading,
+};
 
 /// [`Write`], owned.
 pub(super) struct KeptWrite {

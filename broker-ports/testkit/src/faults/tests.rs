@@ -12,11 +12,10 @@ use tokio::time::timeout;
 
 use super::{Answered, Fault, FaultPlan, Faults, Late, Odds};
 use broker_memory::{ManualClock, MemoryTokens, RecordingEventSink, SequentialIds};
-use broker_ports::EventSink;
-use broker_ports::LeaseEpoch;
-use broker_ports::{Clock, IdSource};
-use broker_ports::{FailureClass, PortName};
-use broker_ports::{Issue, IssueRequest, TokenIssuer, TokenState};
+use broker_ports::{
+    Clock, EventSink, FailureClass, IdSource, Issue, IssueRequest, LeaseEpoch, PortName,
+    TokenIssuer, TokenState,
+};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -68,24 +67,20 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn before_effect_nothing_happened() {
-    let bench = Bench::first("close", Fault::BeforeEffect);
-    let token = bench.issue().await;
-    let error = bench.issuer.close(bench.resource).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::Transient);
-    assert_eq!(bench.live(), Some(token), "the token lives on");
-    assert_eq!(bench.log(), "token_issuer.close call 1: before effect\n");
-    bench.issuer.close(bench.resource).await.unwrap();
-    assert_eq!(bench.live(), None, "the second call goes through");
-}
-
-#[tokio::test]
-async fn after_effect_it_happened() {
-    let bench = Bench::first("issue", Fault::AfterEffect);
-    let error = bench.issuer.issue(&bench.request()).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::Unknown);
-    assert!(bench.live().is_some(), "a token that nobody holds");
-    assert_eq!(bench.log(), "token_issuer.issue call 1: after effect\n");
+async fn a_failed_write_happened_or_not_as_its_fault_says() {
+    for (fault, class, lives) in [
+        (Fault::BeforeEffect, FailureClass::Transient, true),
+        (Fault::AfterEffect, FailureClass::Unknown, false),
+    ] {
+        let bench = Bench::first("close", fault);
+        let token = bench.issue().await;
+        let error = bench.issuer.close(bench.resource).await.unwrap_err();
+        assert_eq!(error.class(), class);
+        assert_eq!(bench.live(), Some(token).filter(|_| lives), "{fault}");
+        assert_eq!(bench.log(), format!("token_issuer.close call 1: {fault}\n"));
+        bench.issuer.close(bench.resource).await.unwrap();
+        assert_eq!(bench.live(), None, "the second call goes through");
+    }
 }
 
 #[tokio::test]
@@ -115,8 +110,9 @@ async fn a_delayed_request_never_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_request_lands_late() {
-    let bench = Bench::first("close", Fault::Delay { by: DELAY, late: Late::Lands });
+async fn a_delayed_request_lands_late_or_waits_for_a_patient_caller() {
+    let late = Fault::Delay { by: DELAY, late: Late::Lands };
+    let bench = Bench::first("close", late);
     let token = bench.issue().await;
     timeout(DEADLINE, bench.issuer.close(bench.resource)).await.unwrap_err();
     assert_eq!((bench.faults.adrift(), bench.live()), (1, Some(token)), "not yet");
@@ -124,11 +120,8 @@ async fn a_delayed_request_lands_late() {
     assert_eq!((landed.method, landed.nth), ("close", 1));
     assert_eq!((bench.faults.adrift(), bench.live()), (0, None), "now");
     assert!(bench.faults.land_next().await.is_none());
-}
 
-#[tokio::test(start_paused = true)]
-async fn a_patient_caller_gets_the_late_answer() {
-    let bench = Bench::first("issue", Fault::Delay { by: DELAY, late: Late::Lands });
+    let bench = Bench::first("issue", late);
     let request = bench.request();
     let issue = timeout(2 * DELAY, bench.issuer.issue(&request)).await.unwrap().unwrap();
     let Issue::Issued(token) = issue else { panic!("{issue:?}") };
@@ -181,28 +174,23 @@ async fn a_stale_read_answers_what_was_true_before() {
 
 #[tokio::test]
 async fn a_stale_read_needs_a_change() {
-    let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
-    let bench = Bench::with(plan);
-    let token = bench.issue().await;
-    for _ in 0..2 {
-        assert!(bench.issuer.state(token).await.unwrap().is_some(), "the truth, for want of a lie");
+    let stale = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
+    for (plan, fires) in [(stale, true), (FaultPlan::none().remembering(), false)] {
+        let bench = Bench::with(plan);
+        let token = bench.issue().await;
+        for _ in 0..2 {
+            let state = bench.issuer.state(token).await.unwrap();
+            assert!(matches!(state, Some(TokenState::Live { .. })), "{state:?}");
+        }
+        assert!(bench.faults.stale_calls().is_empty(), "nothing has changed");
+        assert_eq!(bench.log(), "", "it did not fire");
+        bench.truth.close(bench.resource).await.unwrap();
+        let state = bench.issuer.state(token).await.unwrap();
+        assert_eq!(state == Some(TokenState::Invalidated), !fires, "{state:?}");
+        let third = (PortName::TokenIssuer, "state", 3);
+        assert_eq!(bench.faults.stale_calls().into_iter().collect::<Vec<_>>(), [third]);
+        assert_eq!(!bench.log().is_empty(), fires);
     }
-    assert_eq!(bench.log(), "", "it did not fire");
-}
-
-#[tokio::test]
-async fn it_is_known_which_calls_could_be_stale() {
-    let bench = Bench::with(FaultPlan::none().remembering());
-    let token = bench.issue().await;
-    for _ in 0..2 {
-        bench.issuer.state(token).await.unwrap();
-    }
-    assert!(bench.faults.stale_calls().is_empty(), "nothing has changed");
-    bench.truth.close(bench.resource).await.unwrap();
-    assert_eq!(bench.issuer.state(token).await.unwrap(), Some(TokenState::Invalidated));
-    let third = (PortName::TokenIssuer, "state", 3);
-    assert_eq!(bench.faults.stale_calls().into_iter().collect::<Vec<_>>(), [third]);
-    assert_eq!(bench.log(), "", "and nothing went wrong");
 }
 
 #[tokio::test]
@@ -289,13 +277,9 @@ fn a_script_of_a_stale_write_is_refused() {
 }
 
 #[test]
-fn odds_of_a_thousand_are_certainty() {
-    let _ = FaultPlan::seeded(7, Odds::evenly(200));
-}
-
-#[test]
 #[should_panic(expected = "the odds come to 1005 of 1,000 calls; use 1,000 at the most")]
 fn odds_beyond_a_thousand_are_refused() {
+    let _ = FaultPlan::seeded(7, Odds::evenly(200));
     let _ = FaultPlan::seeded(7, Odds::evenly(201));
 }
 

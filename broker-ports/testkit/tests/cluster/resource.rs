@@ -242,9 +242,4 @@ impl Resource {
         let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
         (text("status"), text("reason"), text("message"))
     }
-
-    pub(crate) fn finalizers(&self, of: &ObjectReference) -> Vec<String> {
-        let object = self.cluster.object(of).unwrap();
-        serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
-    }
 }

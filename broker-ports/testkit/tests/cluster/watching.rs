@@ -11,11 +11,7 @@ use crate::resource::Resource;
 
 /// The hints that have arrived.
 fn arrived(hints: &mut Hints) -> Vec<ProvisionedResourceId> {
-    let mut arrived = Vec::new();
-    while let Some(Some(hint)) = hints.next().now_or_never() {
-        arrived.push(hint);
-    }
-    arrived
+    std::iter::from_fn(|| hints.next().now_or_never().flatten()).collect()
 }
 
 #[tokio::test]
@@ -36,6 +32,8 @@ async fn hints_travel_as_they_are_told() {
         resource.cluster.release_hints();
         let total = first.len() + arrived(&mut hints).len();
         assert_eq!(total, in_the_end, "{delivery:?}");
+        resource.cluster.end_hints();
+        assert_eq!(hints.next().await, None, "hints end with their watch");
     }
 }
 
@@ -55,8 +53,13 @@ async fn a_seed_repeats_its_luck() {
     assert_ne!(runs[0], runs[2]);
 }
 
+async fn observed(resource: &Resource) -> CachedXr {
+    let mut seen = resource.cluster.observe_many(&[resource.xr_target()]).await.unwrap();
+    seen.remove(0).unwrap()
+}
+
 #[tokio::test]
-async fn a_change_past_our_label_gives_no_hint() {
+async fn what_lost_our_label_gives_no_hint_and_is_not_in_the_cache() {
     let resource = Resource::standalone(Behaviour::ready_after(0));
     resource.shell().await;
     let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
@@ -65,19 +68,8 @@ async fn a_change_past_our_label_gives_no_hint() {
     resource.cluster.pause(&resource.reference());
     resource.cluster.hold(&resource.reference(), "held");
     assert!(arrived(&mut hints).is_empty());
-}
-
-#[tokio::test]
-async fn hints_end_with_their_watch() {
-    let resource = Resource::standalone(Behaviour::ready_after(0));
-    let mut hints = resource.cluster.hints().await.unwrap();
-    resource.cluster.end_hints();
-    assert_eq!(hints.next().await, None);
-}
-
-async fn observed(resource: &Resource) -> CachedXr {
-    let mut seen = resource.cluster.observe_many(&[resource.xr_target()]).await.unwrap();
-    seen.remove(0).unwrap()
+    assert_eq!(observed(&resource).await, CachedXr::Absent);
+    resource.live().await;
 }
 
 #[tokio::test]
@@ -86,49 +78,32 @@ async fn a_cache_lags_until_it_catches_up() {
     let shell = resource.shell().await;
     resource.cluster.freeze_cache();
     let armed = resource.arm(&shell).await;
-    let CachedXr::Seen { version, .. } = observed(&resource).await else { panic!("it was seen") };
-    assert_eq!(version, shell);
-    assert_eq!(resource.live().await.object.version(), &armed, "a read is live");
-    resource.cluster.catch_up_cache();
-    let CachedXr::Seen { version, .. } = observed(&resource).await else { panic!("it was seen") };
-    assert_eq!(version, armed);
+    for expected in [&shell, &armed] {
+        let seen = observed(&resource).await;
+        assert!(matches!(&seen, CachedXr::Seen { version, .. } if version == expected), "{seen:?}");
+        assert_eq!(resource.live().await.object.version(), &armed, "a read is live");
+        resource.cluster.catch_up_cache();
+    }
     resource.cluster.miss_in_cache(&resource.reference());
     assert_eq!(observed(&resource).await, CachedXr::Absent);
     resource.live().await;
 }
 
 #[tokio::test]
-async fn what_lost_our_label_is_not_in_the_cache() {
+async fn what_is_down_or_forbidden_changes_nothing() {
     let resource = Resource::standalone(Behaviour::ready_after(0));
     resource.shell().await;
-    let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}});
-    resource.cluster.patch_as("kubectl", &resource.reference(), &strip);
-    assert_eq!(observed(&resource).await, CachedXr::Absent);
-    resource.live().await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_down_changes_nothing() {
-    let resource = Resource::standalone(Behaviour::ready_after(0));
-    resource.shell().await;
-    resource.cluster.take_down();
-    let error = resource.cluster.read(&resource.target()).await.unwrap_err();
+    let cluster = &resource.cluster;
+    cluster.take_down();
+    let error = cluster.read(&resource.target()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient);
-    assert!(resource.cluster.inspect(&resource.target()).await.is_err());
-    assert!(resource.cluster.hints().await.is_err());
-    resource.cluster.bring_back();
+    cluster.bring_back();
     resource.live().await;
-}
-
-#[tokio::test]
-async fn a_verb_is_forbidden_by_kind() {
-    let resource = Resource::standalone(Behaviour::ready_after(0));
-    resource.shell().await;
-    resource.cluster.forbid(Verb::List, "NopResource");
-    let error = resource.cluster.read(&resource.target()).await.unwrap_err();
+    cluster.forbid(Verb::List, "NopResource");
+    let error = cluster.read(&resource.target()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Rejected);
     assert!(error.to_string().starts_with("list NopResource"), "{error}");
-    resource.cluster.allow_everything();
+    cluster.allow_everything();
     resource.live().await;
 }
 

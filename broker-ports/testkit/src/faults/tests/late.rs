@@ -10,8 +10,7 @@ use super::{DEADLINE, DELAY};
 use crate::builders::{attribution, resource, second, stamp};
 use crate::faults::{Fault, FaultPlan, Faults, Late};
 use broker_memory::{ManualClock, MemoryStore};
-use broker_ports::PortName;
-use broker_ports::{Repository, Write, WriteKind};
+use broker_ports::{PortName, Repository, Write, WriteKind};
 
 #[tokio::test(start_paused = true)]
 async fn a_write_to_the_store_lands_late() {
