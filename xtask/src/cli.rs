@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::error::TaskError;
 use crate::workspace::{Workspace, run as run_command};
 use crate::{bench, docs, lint, prove, simulate, test, tidy};
 use broker_app::one_line;
 use broker_test_servers::progress::to_stderr;
 use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
-use broker_test_servers::up::{Checkout, UpError, down, keeper};
+use broker_test_servers::up::{Checkout, down, keeper};
 
 /// The workspace's tasks.
 ///
@@ -133,6 +133,10 @@ pub(crate) struct TestArguments {
     /// --nightly`, which runs them optimised.
     #[arg(long)]
     pub(crate) nightly: bool,
+    /// Run only what an edit is tried with first: the libraries' unit tests without the documentation's examples, the
+    /// contract suites on adapters in memory, and the simulation. Nothing else is built, and no server is needed.
+    #[arg(long, conflicts_with_all = ["nightly", "tier"])]
+    pub(crate) quick: bool,
 }
 
 /// What the servers should be.
@@ -212,29 +216,33 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match perform(&task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", one_line(&error));
+            eprintln!("error: {}", one_line(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
-fn perform(task: &Task) -> Result<(), TaskError> {
+fn perform(task: &Task) -> Result<()> {
     match task {
         Task::Setup(arguments) => setup(arguments),
         Task::Test(arguments) => test::run(arguments),
         Task::Up(arguments) => up(arguments),
-        Task::Down => Ok(down(Workspace::load()?.target())?),
-        Task::Keep(arguments) => Ok(keeper::run(arguments.crossplane)?),
+        Task::Down => down(Workspace::load()?.target()),
+        Task::Keep(arguments) => keeper::run(arguments.crossplane),
         Task::Simulate(arguments) => simulate::run(arguments),
         Task::Prove(arguments) => prove::run(arguments),
         Task::Lint => lint::run(),
-        Task::Tidy => tidy::run(),
+        Task::Tidy => {
+            let findings = tidy::run()?;
+            ensure!(findings == 0, "tidy found problems: {findings}");
+            Ok(())
+        }
         Task::Bench(arguments) => bench::run(&arguments.names, arguments.check),
         Task::Docs => docs::write(),
     }
 }
 
-fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<(), TaskError> {
+fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<()> {
     let tools = Tools::find_or_build(&to_stderr)?;
     let Tools { postgres_bin, postgres_env: _, etcd, kube_apiserver, kube_controller_manager } =
         &tools;
@@ -256,23 +264,20 @@ fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<(), TaskError
 }
 
 /// Brings servers up with the broker of this checkout.
-fn up(UpArguments { crossplane }: &UpArguments) -> Result<(), TaskError> {
+fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
     let workspace = Workspace::load()?;
     let what = "building the broker";
     let build = || {
         let mut command = workspace.cargo(&["build", "--quiet", "--bin", "provisioning-broker"]);
-        let how = match run_command(what, &mut command) {
-            Ok(status) if status.success() => return Ok(()),
-            Ok(status) => status.to_string(),
-            Err(error) => one_line(&error),
-        };
-        Err(UpError::Command { what: what.to_owned(), how })
+        let status = run_command(what, &mut command)?;
+        ensure!(status.success(), "{what} failed ({status})");
+        Ok(())
     };
     let program = || workspace.cargo(&["run", "--quiet", "--bin", "provisioning-broker", "--"]);
     let catalog = workspace.root().join("examples/catalog");
     let target = workspace.target();
     let checkout = Checkout { target, catalog: &catalog, build: &build, program: &program };
-    Ok(broker_test_servers::up::up(&checkout, *crossplane)?)
+    broker_test_servers::up::up(&checkout, *crossplane)
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@ mod state_machine;
 
 use std::fs;
 
+use anyhow::{Context as _, Result};
+use broker_test_servers::failure::cannot;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::error::TaskError;
 use crate::workspace::Workspace;
 
 /// Wide enough for the longest sentence between two breaks, and the same on every terminal.
@@ -26,7 +27,7 @@ pub(crate) struct Generated {
 }
 
 /// Every generated file.
-pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> {
+pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>> {
     let mut all = broker::pages(workspace)?;
     let sabotage = sabotage::page(workspace.root())?;
     all.extend([commands(), metrics::page(), sabotage, state_machine::page()]);
@@ -34,18 +35,13 @@ pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>, TaskErr
 }
 
 /// Writes the files that are not as they should be.
-pub(crate) fn write() -> Result<(), TaskError> {
+pub(crate) fn write() -> Result<()> {
     let workspace = Workspace::load()?;
     for Generated { path, content } in generated(&workspace)? {
         let file = workspace.root().join(path);
         let is_current = fs::read_to_string(&file).is_ok_and(|text| text == content);
         if !is_current {
-            let refused =
-                |doing| move |source| TaskError::File { doing, path: path.into(), source };
-            if let Some(directory) = file.parent() {
-                fs::create_dir_all(directory).map_err(refused("create the directory of"))?;
-            }
-            fs::write(&file, content).map_err(refused("write"))?;
+            fs::write(&file, content).with_context(cannot("write", path))?;
         }
         println!("{path}: {}", if is_current { "unchanged" } else { "written" });
     }

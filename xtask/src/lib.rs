@@ -6,7 +6,6 @@
 )]
 
 mod cli;
-mod error;
 mod workspace;
 
 mod bench;

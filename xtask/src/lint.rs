@@ -3,13 +3,13 @@
 
 use std::process::Command;
 
+use anyhow::{Result, ensure};
 use cargo_metadata::{Package, TargetKind};
 
-use crate::error::TaskError;
 use crate::tidy;
 use crate::workspace::{Workspace, is_published, run as run_command};
 
-pub(crate) fn run() -> Result<(), TaskError> {
+pub(crate) fn run() -> Result<()> {
     let workspace = Workspace::load()?;
     let mut failed = Vec::new();
     for (name, mut command) in steps(&workspace) {
@@ -20,12 +20,11 @@ pub(crate) fn run() -> Result<(), TaskError> {
         }
     }
     eprintln!("xtask: tidy");
-    match tidy::run() {
-        Ok(()) => {}
-        Err(TaskError::Untidy { .. }) => failed.push("tidy"),
-        Err(error) => return Err(error),
+    if tidy::run()? > 0 {
+        failed.push("tidy");
     }
-    if failed.is_empty() { Ok(()) } else { Err(TaskError::Lint { steps: failed }) }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
 }
 
 /// The commands in their order: the quickest to fail first.
@@ -98,36 +97,21 @@ fn package(workspace: &Workspace) -> Command {
 mod tests {
     use super::*;
 
-    fn words(command: &Command) -> String {
-        command.get_args().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
-    }
-
     #[test]
-    fn each_published_library_is_checked_alone_and_with_each_feature() {
-        let workspace = Workspace::load().unwrap();
-        let alone: Vec<String> = steps(&workspace)
-            .iter()
-            .filter(|(name, _)| *name == "alone")
-            .map(|(_, command)| words(command))
-            .collect();
-        for crate_and_features in
-            ["broker-domain --", "broker-domain --features serde --", "broker-app --"]
-        {
-            assert!(
-                alone.iter().any(|line| line.contains(crate_and_features)),
-                "{crate_and_features}: {alone:#?}"
-            );
+    fn published_library_is_checked_alone_with_each_feature_and_packaged() {
+        let steps = steps(&Workspace::load().unwrap());
+        let words = |(name, command): &(&str, Command)| {
+            let words: Vec<_> = command.get_args().map(|part| part.to_string_lossy()).collect();
+            format!("{name}: {}", words.join(" "))
+        };
+        let lines: Vec<_> = steps.iter().map(words).collect();
+        let has = |name: &str, part: &str| {
+            lines.iter().any(|line| line.starts_with(name) && line.contains(part))
+        };
+        for alone in ["broker-domain --", "broker-domain --features serde --", "broker-app --"] {
+            assert!(has("alone", alone), "{alone}: {lines:#?}");
         }
-        assert!(!alone.iter().any(|line| line.contains("xtask")), "{alone:#?}");
-    }
-
-    #[test]
-    fn only_what_is_published_is_packaged() {
-        let workspace = Workspace::load().unwrap();
-        let package = words(&package(&workspace));
-        for excluded in ["xtask", "broker-tests"] {
-            assert!(package.contains(&format!("--exclude {excluded}")), "{package}");
-        }
-        assert!(!package.contains("broker-app"), "{package}");
+        assert!(has("package", "--exclude xtask") && has("package", "--exclude broker-tests"));
+        assert!(!has("alone", "xtask") && !has("package", "broker-app"), "{lines:#?}");
     }
 }

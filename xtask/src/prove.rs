@@ -6,7 +6,6 @@
 
 mod lab;
 pub(crate) mod page;
-mod record;
 mod sabotage;
 mod scratch;
 pub(crate) mod variant;
@@ -15,63 +14,48 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::{ProveArguments, What};
-use crate::error::TaskError;
-use crate::test::{Build, NIGHTLY, Outcome, TestBinary, binaries};
-use crate::tidy;
-use crate::workspace::{Workspace, spawn_error};
+use anyhow::{Context as _, Result, ensure};
+use broker_test_servers::failure::cannot_run;
 use broker_test_servers::progress::{elapsed, step, to_stderr};
-use broker_test_servers::servers::{SharedServers, start_shared};
+use broker_test_servers::servers::SharedServers;
 use broker_test_servers::tools::{Tools, provide_documents};
 
+use crate::cli::{ProveArguments, What};
+use crate::test::{NIGHTLY, Outcome, Suite, binaries, start};
+use crate::tidy;
+use crate::workspace::Workspace;
 use page::{Row, Table};
 
 /// What a check says when it is done.
 const MARK: &str = "proof: ";
 
-impl What {
-    /// Every way, in the order in which they are told.
-    const ALL: [Self; 6] =
-        [Self::Model, Self::Simulation, Self::Matrix, Self::Oracle, Self::Canaries, Self::Sabotage];
+/// A way, what it is called, and its tests: the target, and a part of their names.
+type Way = (What, &'static str, &'static [(&'static str, &'static str)]);
 
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Model => "model check",
-            Self::Simulation => "simulation",
-            Self::Matrix => "fault matrix",
-            Self::Oracle => "differential oracle",
-            Self::Canaries => "canaries",
-            Self::Sabotage => "sabotage",
-        }
-    }
+/// Every way, in the order in which they are told.
+const WAYS: [Way; 6] = [
+    (What::Model, "model check", &[("proof", "model::")]),
+    (What::Simulation, "simulation", &[("proof", "simulation::")]),
+    (What::Matrix, "fault matrix", &[("proof", "matrix::")]),
+    (What::Oracle, "differential oracle", &[("servers", "servers::oracle::")]),
+    (What::Canaries, "canaries", &[("proof", "canaries::"), ("servers", "::canary::")]),
+    (What::Sabotage, "sabotage", &[]),
+];
 
-    /// The test target and a part of the names of its tests.
-    const fn tests(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Model => &[("proof", "model::")],
-            Self::Simulation => &[("proof", "simulation::")],
-            Self::Matrix => &[("proof", "matrix::")],
-            Self::Oracle => &[("servers", "servers::oracle::")],
-            Self::Canaries => &[("proof", "canaries::"), ("servers", "::canary::")],
-            Self::Sabotage => &[],
-        }
-    }
-
-    fn need(self, target: &str) -> bool {
-        self.tests().iter().any(|(name, _)| *name == target)
-    }
+fn needs((_, _, tests): &Way, target: &str) -> bool {
+    tests.iter().any(|(name, _)| *name == target)
 }
 
 /// What each way is called.
 pub(crate) fn titles() -> impl Iterator<Item = &'static str> {
-    What::ALL.into_iter().map(What::title)
+    WAYS.into_iter().map(|(_, title, _)| title)
 }
 
 /// Runs what is wanted, prints a table and writes it down: by day what a share of each way came to, by night all of it.
-pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
+pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     let ProveArguments { what, nightly, variants, .. } = arguments;
     let wanted: Vec<_> =
-        What::ALL.into_iter().filter(|it| what.is_empty() || what.contains(it)).collect();
+        WAYS.into_iter().filter(|(it, ..)| what.is_empty() || what.contains(it)).collect();
     let workspace = Workspace::load()?;
     let servers = servers(&wanted, arguments)?;
     let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
@@ -85,17 +69,18 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     let table = if *nightly { Table::InFull } else { Table::Share };
     for it in wanted {
         let started = Instant::now();
-        let (cases, found) = if it == What::Sabotage {
+        let (what, title, _) = it;
+        let (cases, found) = if what == What::Sabotage {
             let (cases, survived) = break_it(&workspace, arguments, &environment)?;
             let found = survived.len();
             complaints.extend(survived);
             (cases, found)
         } else {
-            check(it, &tests, &environment)?
+            check(&it, &tests, &environment)?
         };
-        let row = Row::new(it.title(), cases, found);
+        let row = Row::new(title, cases, found);
         if found > 0 {
-            complaints.push(format!("{}: {found} found", it.title()));
+            complaints.push(format!("{title}: {found} found"));
         } else if variants.is_empty() {
             // At once: the next way may take all night, and may be interrupted.
             page::update(workspace.root(), table, row.clone())?;
@@ -104,7 +89,8 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), TaskError> {
     }
     drop(servers);
     print_table(&rows);
-    if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
+    ensure!(complaints.is_empty(), "the tests failed: {}", complaints.join("; "));
+    Ok(())
 }
 
 /// Whether broken variants are built; otherwise they are only looked at.
@@ -117,7 +103,7 @@ fn break_it(
     workspace: &Workspace,
     arguments: &ProveArguments,
     environment: &[(String, String)],
-) -> Result<(String, Vec<String>), TaskError> {
+) -> Result<(String, Vec<String>)> {
     if !builds_variants(arguments) {
         let (variants, unfit) = tidy::variants_fit(workspace.root())?;
         return Ok((format!("{variants} broken variants, of which each fits"), unfit));
@@ -125,90 +111,75 @@ fn break_it(
     // A variant is caught by what the normal test run tries.
     let environment: Vec<_> =
         environment.iter().filter(|(name, _)| name != NIGHTLY).cloned().collect();
-    let caught = sabotage::run(workspace, arguments, &environment)?;
-    Ok((format!("{} broken variants, each caught", caught.variants.len()), caught.survived))
+    let (tried, survived) = sabotage::run(workspace, arguments, &environment)?;
+    Ok((format!("{tried} broken variants, each caught"), survived))
 }
 
 /// The tests of what is wanted. What runs in memory and for long is optimised.
-fn tests_of(
-    workspace: &Workspace,
-    wanted: &[What],
-    nightly: bool,
-) -> Result<Vec<TestBinary>, TaskError> {
+fn tests_of(workspace: &Workspace, wanted: &[Way], nightly: bool) -> Result<Vec<Suite>> {
     let mut tests = Vec::new();
-    if nightly && wanted.iter().any(|it| it.need("proof")) {
-        tests.extend(binaries(workspace, Build::Proof)?);
+    if nightly && wanted.iter().any(|it| needs(it, "proof")) {
+        tests.extend(binaries(workspace, &["--profile", "proof", "--test", "proof"])?);
     }
-    if wanted.iter().any(|it| it.need("servers") || (!nightly && it.need("proof"))) {
-        tests.extend(binaries(workspace, Build::Everything)?);
+    if wanted.iter().any(|it| needs(it, "servers") || (!nightly && needs(it, "proof"))) {
+        tests.extend(binaries(workspace, &[])?);
     }
     Ok(tests)
 }
 
 /// The servers, if something needs them.
-fn servers(
-    wanted: &[What],
-    arguments: &ProveArguments,
-) -> Result<Option<SharedServers>, TaskError> {
+fn servers(wanted: &[Way], arguments: &ProveArguments) -> Result<Option<SharedServers>> {
     let needed =
-        |it: &What| it.need("servers") || (*it == What::Sabotage && builds_variants(arguments));
+        |it: &Way| needs(it, "servers") || (it.0 == What::Sabotage && builds_variants(arguments));
     if !wanted.iter().any(needed) {
         return Ok(None);
     }
     let tools = Tools::find_or_build(&to_stderr)?;
     provide_documents(&to_stderr)?;
-    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
-    Ok(Some(step(&to_stderr, what, || start_shared(&tools, &|_| {}))?))
+    start(&tools).map(Some)
 }
 
 /// Runs the tests of one way: what they tried, and how many of them found something.
 fn check(
-    it: What,
-    tests: &[TestBinary],
+    (_, title, checks): &Way,
+    tests: &[Suite],
     environment: &[(String, String)],
-) -> Result<(String, usize), TaskError> {
+) -> Result<(String, usize)> {
     let (mut cases, mut found) = (Vec::new(), 0);
-    for (target, part) in it.tests() {
-        let Some(binary) = tests.iter().find(|binary| binary.target == *target) else {
-            let what = format!("looking for the tests of {target}");
-            return Err(TaskError::Command { what, how: "there are none".to_owned() });
-        };
-        let mut command = binary.command();
+    for (target, part) in *checks {
+        let suite = tests.iter().find(|suite| suite.tier.name == *target);
+        let mut command = suite.with_context(|| format!("there are no tests {target}"))?.command();
         command.args([part, "--nocapture"]).envs(environment.iter().cloned());
-        let what = format!("{}: {target} {part}", it.title());
+        let what = format!("{title}: {target} {part}");
         let (outcome, said) = step(&to_stderr, &what, || listen(&mut command))?;
         cases.extend(said);
-        if outcome.passed == 0 && outcome.failed == 0 {
-            return Err(TaskError::Command { what, how: "no test was run".to_owned() });
-        }
+        ensure!(outcome.passed + outcome.failed > 0, "{what}: no test was run");
         found += outcome.failed.max(usize::from(!outcome.exited_well));
     }
-    tally(it, &cases, found)
+    tally(title, &cases, found)
 }
 
 /// What was tried, in a line. Tests that pass and do not say how much they tried may have tried nothing.
-fn tally(it: What, cases: &[String], found: usize) -> Result<(String, usize), TaskError> {
-    if cases.is_empty() && found == 0 {
-        let how = format!("no test said how much it tried, in a line with `{MARK}`");
-        return Err(TaskError::Command { what: it.title().to_owned(), how });
-    }
+fn tally(what: &str, cases: &[String], found: usize) -> Result<(String, usize)> {
+    let said = !cases.is_empty() || found > 0;
+    ensure!(said, "{what}: no test said how much it tried, in a line with `{MARK}`");
     Ok((cases.join(", "), found))
 }
 
 /// Shows what a test says, and keeps what it says of itself.
-fn listen(command: &mut Command) -> Result<(Outcome, Vec<String>), TaskError> {
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(spawn_error(command))?;
+fn listen(command: &mut Command) -> Result<(Outcome, Vec<String>)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(cannot_run(command))?;
     let (mut text, mut said) = (String::new(), Vec::new());
     for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufReader::lines) {
-        let line = line.map_err(spawn_error(command))?;
+        let line = line?;
         println!("{line}");
         // The harness may have begun a line of its own.
         said.extend(line.split_once(MARK).map(|(_, cases)| cases.to_owned()));
         text.push_str(&line);
         text.push('\n');
     }
-    let status = child.wait().map_err(spawn_error(command))?;
+    let status = child.wait()?;
     said.sort();
     Ok((Outcome::of(&text, status), said))
 }
@@ -227,9 +198,9 @@ mod tests {
     #[test]
     fn tests_that_do_not_say_what_they_tried_prove_nothing() {
         let said = ["3 worlds".to_owned(), "2 cells".to_owned()];
-        assert_eq!(tally(What::Matrix, &said, 0).unwrap(), ("3 worlds, 2 cells".to_owned(), 0));
-        assert_eq!(tally(What::Matrix, &[], 1).unwrap(), (String::new(), 1));
-        let error = tally(What::Matrix, &[], 0).unwrap_err().to_string();
+        assert_eq!(tally("fault matrix", &said, 0).unwrap(), ("3 worlds, 2 cells".to_owned(), 0));
+        assert_eq!(tally("fault matrix", &[], 1).unwrap(), (String::new(), 1));
+        let error = tally("fault matrix", &[], 0).unwrap_err().to_string();
         assert!(error.contains("fault matrix") && error.contains("proof: "), "{error}");
     }
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask simulate`: any number of seeds through the simulation of the proof tier.
 
+use anyhow::{Result, ensure};
+
 use crate::cli::SimulateArguments;
-use crate::error::TaskError;
 use crate::workspace::{Workspace, run as run_command};
 
-pub(crate) fn run(arguments: &SimulateArguments) -> Result<(), TaskError> {
+pub(crate) fn run(arguments: &SimulateArguments) -> Result<()> {
     let SimulateArguments { seeds, seed } = arguments;
     let (first, many) = seed.map_or((0, *seeds), |seed| (seed, 1));
     // Built as `cargo xtask test` builds it, so that nothing is compiled a second time.
@@ -21,8 +22,6 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<(), TaskError> {
     ]);
     command.env("BROKER_SEED", first.to_string()).env("BROKER_SEEDS", many.to_string());
     let status = run_command("simulating", &mut command)?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(TaskError::Command { what: "the simulation".to_owned(), how: status.to_string() })
+    ensure!(status.success(), "the simulation failed ({status})");
+    Ok(())
 }

@@ -2,12 +2,10 @@
 //!
 //! ```text
 //! plan ─ which tiers there are, and which are wanted          (pure)
-//! build ─ one cargo call compiles every test binary           (cargo)
-//! suite ─ one binary or all examples: list, then run          (child processes)
+//! suite ─ one binary or all examples: build, list, run        (child processes)
 //! report ─ what was promised against what was done            (pure)
 //! ```
 
-mod build;
 mod plan;
 mod report;
 mod suite;
@@ -15,29 +13,27 @@ mod suite;
 use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::process::Command;
 use std::thread;
 
-use crate::cli::TestArguments;
-use crate::error::TaskError;
-use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail, ensure};
 use broker_test_servers::progress::{step, to_stderr};
-use broker_test_servers::servers::{ServersError, SharedServers, start_shared};
+use broker_test_servers::servers::{SharedServers, start_shared};
 use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
+use cargo_metadata::TargetKind;
 
-pub(crate) use build::Build;
+use crate::cli::TestArguments;
+use crate::workspace::Workspace;
 use plan::Plan;
 use report::{Report, Row};
-pub(crate) use suite::Outcome;
-use suite::{Suite, Tests};
+pub(crate) use suite::{Outcome, Suite};
 
 /// Tells tests that they have all night.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
 
-pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
-    let TestArguments { filters, tier, nightly } = arguments;
+pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
+    let TestArguments { filters, tier, nightly, quick } = arguments;
     let workspace = Workspace::load()?;
-    let plan = Plan::new(workspace.packages(), tier.as_deref())?;
+    let plan = Plan::new(workspace.packages(), tier.as_deref(), *quick)?;
     // Before the long build: a missing server is better learnt at once.
     let tools = plan.needs_servers().then(|| Tools::find_or_build(&to_stderr)).transpose()?;
     if tools.is_some() {
@@ -47,16 +43,15 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
         CrossplaneTools::find_or_build(&to_stderr)?;
     }
 
-    let suites = build::suites(&workspace, &plan, Build::Everything)?;
     let mut listed = Vec::new();
-    for suite in suites {
+    for suite in suite::build(&workspace, &plan, &plan.targets())? {
         let promised = suite.list(filters)?;
         listed.push((suite, promised));
     }
-    if !filters.is_empty() && listed.iter().all(|(_, promised)| *promised == 0) {
-        return Err(TaskError::NothingMatches { filters: filters.clone() });
-    }
     listed.retain(|(_, promised)| *promised > 0);
+    if !filters.is_empty() && listed.is_empty() {
+        bail!("no test's name contains {}", filters.join(" or "));
+    }
 
     let (waiting, busy): (Vec<_>, Vec<_>) =
         listed.iter().partition(|(suite, _)| suite.tier.needs_crossplane);
@@ -67,38 +62,28 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<(), TaskError> {
 
     print!("\n{report}");
     let complaints = report.complaints();
-    if complaints.is_empty() { Ok(()) } else { Err(TaskError::Tests { complaints }) }
+    ensure!(complaints.is_empty(), "the tests failed: {}", complaints.join("; "));
+    Ok(())
 }
 
-/// A test binary, and the target that it was built from.
-pub(crate) struct TestBinary {
-    pub(crate) target: String,
-    suite: Suite,
+/// Every test binary of a build with these arguments.
+pub(crate) fn binaries(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<Suite>> {
+    let plan = Plan::new(workspace.packages(), None, false)?;
+    let arguments: Vec<_> = arguments.iter().copied().map(str::to_owned).collect();
+    suite::build(workspace, &plan, &arguments)
 }
 
-impl TestBinary {
-    /// Runs it, as cargo would.
-    pub(crate) fn command(&self) -> Command {
-        self.suite.command()
-    }
-}
-
-/// Every test binary of a build.
-pub(crate) fn binaries(workspace: &Workspace, build: Build) -> Result<Vec<TestBinary>, TaskError> {
-    let plan = Plan::new(workspace.packages(), None)?;
-    let suites = build::suites(workspace, &plan, build)?.into_iter();
-    let suites = suites.filter(|suite| matches!(suite.tests, Tests::Binary { .. }));
-    Ok(suites.map(|suite| TestBinary { target: suite.tier.name.clone(), suite }).collect())
-}
-
-/// A program of the workspace, built as the tests are.
-pub(crate) fn program(workspace: &Workspace, name: &str) -> Result<PathBuf, TaskError> {
-    build::program(workspace, name)
-}
-
-fn start(tools: &Tools) -> Result<SharedServers, ServersError> {
-    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
-    step(&to_stderr, what, || start_shared(tools, &|_| {}))
+/// A program of the workspace, as a test target of its package runs it: built with the same features as the tests are,
+/// so that no crate is compiled a second time for it.
+pub(crate) fn program(workspace: &Workspace, name: &str, tested_by: &str) -> Result<PathBuf> {
+    let artifacts = suite::compile(workspace, &["--test".to_owned(), tested_by.to_owned()])?;
+    // The same target is built once more as a test of its own.
+    let mut built = artifacts.into_iter().filter(|artifact| {
+        let target = &artifact.target;
+        target.name == name && target.is_kind(TargetKind::Bin) && !artifact.profile.test
+    });
+    let program = built.find_map(|artifact| artifact.executable);
+    program.map(Into::into).with_context(|| format!("no program {name} came out of the build"))
 }
 
 /// Suites that run one after the other, on servers of their own if they need any: what Crossplane installs for a whole
@@ -111,11 +96,7 @@ struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    fn new(
-        suites: Vec<&'a (Suite, usize)>,
-        tools: Option<&Tools>,
-        nightly: bool,
-    ) -> Result<Self, TaskError> {
+    fn new(suites: Vec<&'a (Suite, usize)>, tools: Option<&Tools>, nightly: bool) -> Result<Self> {
         let servers_are_used = suites.iter().any(|(suite, _)| suite.tier.needs_servers);
         let servers = tools.filter(|_| servers_are_used).map(start).transpose()?;
         let mut environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
@@ -126,11 +107,17 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// Starts the servers that tests share.
+pub(crate) fn start(tools: &Tools) -> Result<SharedServers> {
+    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
+    step(&to_stderr, what, || start_shared(tools, &|_| {}))
+}
+
 /// Runs them all: a failure in one is no reason to hide one in the next.
 ///
 /// What runs on Crossplane mostly waits for it, whatever else the machine does. So it runs beside the others, and says
 /// what it has to say when they are done.
-fn perform(busy: &Lane<'_>, waiting: &Lane<'_>, filters: &[String]) -> Result<Report, TaskError> {
+fn perform(busy: &Lane<'_>, waiting: &Lane<'_>, filters: &[String]) -> Result<Report> {
     if busy.suites.is_empty() {
         return in_turn(waiting, filters, &mut io::stdout());
     }
@@ -140,9 +127,9 @@ fn perform(busy: &Lane<'_>, waiting: &Lane<'_>, filters: &[String]) -> Result<Re
         let report = in_turn(busy, filters, &mut io::stdout());
         (report, beside.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
-    io::stdout().write_all(&said_beside).map_err(TaskError::Screen)?;
+    io::stdout().write_all(&said_beside)?;
     let mut report = report?;
-    report.extend(beside?);
+    report.rows.extend(beside?.rows);
     Ok(report)
 }
 
@@ -151,23 +138,18 @@ fn in_turn(
     lane: &Lane<'_>,
     filters: &[String],
     screen: &mut (impl Write + Send),
-) -> Result<Report, TaskError> {
+) -> Result<Report> {
     let mut report = Report::default();
     for (suite, promised) in &lane.suites {
         let (tier, title) = (&suite.tier.name, &suite.title);
         let noun = if *promised == 1 { "test" } else { "tests" };
-        writeln!(screen, "\n{tier}: {title} ({promised} {noun})").map_err(TaskError::Screen)?;
+        writeln!(screen, "\n{tier}: {title} ({promised} {noun})")?;
         let mut environment = lane.environment.clone();
         // What tries millions of histories does so optimised, in `prove --nightly`.
         environment.retain(|(name, _)| name != NIGHTLY || !suite.tier.is_proof());
         let (outcome, time) = suite.run(filters, &environment, screen)?;
-        report.add(Row {
-            tier: tier.clone(),
-            suite: title.clone(),
-            promised: *promised,
-            outcome,
-            time,
-        });
+        let (tier, suite) = (tier.clone(), title.clone());
+        report.rows.push(Row { tier, suite, promised: *promised, outcome, time });
     }
     Ok(report)
 }

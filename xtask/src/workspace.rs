@@ -1,13 +1,14 @@
 //! The workspace as cargo knows it, and calls of cargo itself.
 
 use std::ffi::{OsStr, OsString};
+use std::io::BufReader;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
-use cargo_metadata::{Metadata, MetadataCommand, Package};
-
-use crate::error::TaskError;
+use anyhow::{Context as _, Result};
+use broker_test_servers::failure::{cannot, cannot_run};
 use broker_test_servers::progress::{step, to_stderr};
+use cargo_metadata::{Artifact, Message, Metadata, MetadataCommand, Package};
 
 /// The workspace around the current directory.
 pub(crate) struct Workspace {
@@ -15,18 +16,14 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    pub(crate) fn load() -> Result<Self, TaskError> {
+    pub(crate) fn load() -> Result<Self> {
         Self::load_from(&MetadataCommand::new())
     }
 
     /// Only the members: what they depend on is not resolved, so this needs no network and no lock.
-    pub(crate) fn load_from(command: &MetadataCommand) -> Result<Self, TaskError> {
-        let metadata = command
-            .clone()
-            .no_deps()
-            .exec()
-            .map_err(|error| TaskError::Metadata(Box::new(error)))?;
-        Ok(Self { metadata })
+    pub(crate) fn load_from(command: &MetadataCommand) -> Result<Self> {
+        let metadata = command.clone().no_deps().exec();
+        Ok(Self { metadata: metadata.context("cannot read the workspace's metadata")? })
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -68,20 +65,56 @@ fn tells_of_a_package(name: &OsStr) -> bool {
     one.contains(&&*name) || ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it))
 }
 
+/// Hidden directories are somebody's tools, except these.
+const OWN_HIDDEN_DIRECTORIES: [&str; 3] = [".cargo", ".ci", ".github"];
+
+/// Every file below a root but those that cargo and others make: from the root, with slashes, sorted.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    let mut unread = vec![String::new()];
+    while let Some(directory) = unread.pop() {
+        let path = root.join(&directory);
+        for entry in path.read_dir().with_context(cannot("read", &path))? {
+            let entry = entry.with_context(cannot("read", &path))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_own = !name.starts_with('.') || OWN_HIDDEN_DIRECTORIES.contains(&name.as_str());
+            let within = format!("{directory}{name}");
+            match entry.file_type().with_context(cannot("read", &path))? {
+                kind if kind.is_dir() && is_own && within != "target" => {
+                    unread.push(format!("{within}/"));
+                }
+                kind if kind.is_file() && name != ".git" => files.push(within),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Whether it is ever published.
 pub(crate) fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
 
 /// Runs a command whose output is the person's to read.
-pub(crate) fn run(what: &str, command: &mut Command) -> Result<ExitStatus, TaskError> {
-    step(&to_stderr, what, || command.status()).map_err(spawn_error(command))
+pub(crate) fn run(what: &str, command: &mut Command) -> Result<ExitStatus> {
+    step(&to_stderr, what, || command.status()).with_context(cannot_run(command))
 }
 
-/// Turns a failed start into an error that names the program.
-pub(crate) fn spawn_error(command: &Command) -> impl FnOnce(std::io::Error) -> TaskError {
-    let program = command.get_program().to_string_lossy().into_owned();
-    move |source| TaskError::Spawn { program, source }
+/// Everything that a command of cargo's builds, and how the command ended.
+pub(crate) fn artifacts(command: &mut Command) -> Result<(Vec<Artifact>, ExitStatus)> {
+    command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+    let mut cargo = command.spawn().with_context(cannot_run(command))?;
+    let mut artifacts = Vec::new();
+    for message in
+        cargo.stdout.take().map(BufReader::new).into_iter().flat_map(Message::parse_stream)
+    {
+        if let Message::CompilerArtifact(artifact) = message? {
+            artifacts.push(artifact);
+        }
+    }
+    Ok((artifacts, cargo.wait()?))
 }
 
 #[cfg(test)]

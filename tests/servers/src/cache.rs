@@ -9,10 +9,12 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result};
 use rustix::process::geteuid;
 
+use crate::failure::cannot;
 use crate::progress::step;
-use crate::tools::{SetupError, others_can_run};
+use crate::tools::check_others_can_run;
 
 /// Anybody may read and run what is in here: root starts its servers as another user.
 const OPEN: u32 = 0o755;
@@ -25,12 +27,13 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// `BROKER_CACHE_DIR`, or the place where caches of this user belong.
-    pub(crate) fn from_environment() -> Result<Self, SetupError> {
+    pub(crate) fn from_environment() -> Result<Self> {
         let variable =
             |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let root = place(geteuid().is_root(), variable).ok_or(SetupError::NoCacheDir)?;
+        let root = place(geteuid().is_root(), variable)
+            .context("no place for the cache: set BROKER_CACHE_DIR, XDG_CACHE_HOME or HOME")?;
         // A child process may stand in another directory.
-        let root = std::path::absolute(&root).map_err(io("resolve", &root))?;
+        let root = std::path::absolute(&root).with_context(cannot("resolve", &root))?;
         Ok(Self::at(root))
     }
 
@@ -44,11 +47,11 @@ impl Cache {
     }
 
     /// An empty file for the output of the commands that make the artifact.
-    pub(crate) fn log(&self, key: &str) -> Result<PathBuf, SetupError> {
+    pub(crate) fn log(&self, key: &str) -> Result<PathBuf> {
         let logs = self.root.join("logs");
         create_open_directory(&logs)?;
         let log = logs.join(format!("{key}.log"));
-        File::create(&log).map_err(io("create", &log))?;
+        File::create(&log).with_context(cannot("create", &log))?;
         Ok(log)
     }
 
@@ -61,17 +64,15 @@ impl Cache {
         key: &str,
         progress: &dyn Fn(&str),
         is_complete: impl Fn(&Path) -> bool,
-        make: impl FnOnce(&Path) -> Result<(), SetupError>,
-    ) -> Result<PathBuf, SetupError> {
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
         let artifact = self.artifact(key);
         if is_complete(&artifact) {
             return Ok(artifact);
         }
         create_open_directory(&self.root)?;
-        if geteuid().is_root() && !others_can_run(&self.root) {
-            // Learnt now rather than after minutes of building.
-            return Err(SetupError::OutOfReach { path: self.root.clone() });
-        }
+        // Learnt now rather than after minutes of building.
+        check_others_can_run(&self.root)?;
         let _lock = self.lock(key, progress)?;
         if is_complete(&artifact) {
             return Ok(artifact);
@@ -83,33 +84,33 @@ impl Cache {
         make(&partial).inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
         flush(&partial)?;
         if artifact.exists() {
-            fs::remove_dir_all(&artifact).map_err(io("remove", &artifact))?;
+            fs::remove_dir_all(&artifact).with_context(cannot("remove", &artifact))?;
         }
-        fs::rename(&partial, &artifact).map_err(io("rename", &partial))?;
+        fs::rename(&partial, &artifact).with_context(cannot("rename", &partial))?;
         Ok(artifact)
     }
 
     /// Holds until the file is dropped. The file itself stays: removing it would let a third run
     /// lock a name that a second one still waits on.
-    fn lock(&self, key: &str, progress: &dyn Fn(&str)) -> Result<File, SetupError> {
+    fn lock(&self, key: &str, progress: &dyn Fn(&str)) -> Result<File> {
         let path = self.root.join(format!("{key}.lock"));
-        let file = File::create(&path).map_err(io("create", &path))?;
+        let file = File::create(&path).with_context(cannot("create", &path))?;
         step(progress, &format!("waiting for another run that makes {key}"), || file.lock())
-            .map_err(io("lock", &path))?;
+            .with_context(cannot("lock", &path))?;
         Ok(file)
     }
 
     /// Only under the lock: what is there now was left by a run that was killed.
-    fn remove_leftovers(&self, key: &str) -> Result<(), SetupError> {
+    fn remove_leftovers(&self, key: &str) -> Result<()> {
         let prefix = partial_prefix(key);
-        for entry in fs::read_dir(&self.root).map_err(io("read", &self.root))? {
-            let path = entry.map_err(io("read", &self.root))?.path();
+        for entry in fs::read_dir(&self.root).with_context(cannot("read", &self.root))? {
+            let path = entry.with_context(cannot("read", &self.root))?.path();
             let is_leftover = path
                 .file_name()
                 .and_then(OsStr::to_str)
                 .is_some_and(|name| name.starts_with(&prefix));
             if is_leftover {
-                fs::remove_dir_all(&path).map_err(io("remove", &path))?;
+                fs::remove_dir_all(&path).with_context(cannot("remove", &path))?;
             }
         }
         Ok(())
@@ -131,44 +132,40 @@ fn place(is_root: bool, variable: impl Fn(&'static str) -> Option<PathBuf>) -> O
 }
 
 /// Creates the directory with the mode that the umask may have taken away.
-pub(crate) fn create_open_directory(path: &Path) -> Result<(), SetupError> {
+pub(crate) fn create_open_directory(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(path).map_err(io("create", path))?;
+    fs::create_dir_all(path).with_context(cannot("create", path))?;
     open_to_all(path)
 }
 
 /// Lets every user read and run the file, or enter the directory.
-pub(crate) fn open_to_all(path: &Path) -> Result<(), SetupError> {
-    fs::set_permissions(path, Permissions::from_mode(OPEN)).map_err(io("open to all users", path))
+pub(crate) fn open_to_all(path: &Path) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(OPEN))
+        .with_context(cannot("open to all users", path))
 }
 
 /// Brings the files to the disk before the rename does, so that a power cut leaves no empty ones.
-fn flush(directory: &Path) -> Result<(), SetupError> {
-    for entry in fs::read_dir(directory).map_err(io("read", directory))? {
-        let entry = entry.map_err(io("read", directory))?;
+fn flush(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).with_context(cannot("read", directory))? {
+        let entry = entry.with_context(cannot("read", directory))?;
         let path = entry.path();
-        let kind = entry.file_type().map_err(io("read", &path))?;
+        let kind = entry.file_type().with_context(cannot("read", &path))?;
         if kind.is_dir() {
             flush(&path)?;
         } else if kind.is_file() {
-            File::open(&path).and_then(|file| file.sync_all()).map_err(io("flush", &path))?;
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .with_context(cannot("flush", &path))?;
         }
     }
     Ok(())
 }
 
-/// Turns a failed system call into an error that names its object.
-pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> SetupError {
-    let path = path.to_owned();
-    move |source| SetupError::Io { doing, path, source }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
@@ -178,133 +175,73 @@ mod tests {
         artifact.join("thing").is_file()
     }
 
-    fn make(directory: &Path) -> Result<(), SetupError> {
-        let thing = directory.join("thing");
-        fs::write(&thing, "made").map_err(io("write", &thing))
-    }
-
-    fn silent(_: &str) {}
-
     /// Temporary directories are closed to others, and root's cache may not be.
-    fn open_directory() -> tempfile::TempDir {
+    fn cache() -> (tempfile::TempDir, Cache) {
         let directory = tempfile::tempdir().unwrap();
         open_to_all(directory.path()).unwrap();
-        directory
+        let cache = Cache::at(directory.path().join("cache"));
+        (directory, cache)
     }
 
     #[test]
-    fn the_place_of_the_cache() {
-        let set = |names: &'static [&'static str]| {
-            move |name: &'static str| {
-                names.contains(&name).then(|| PathBuf::from(format!("/{name}")))
-            }
-        };
-        let table: [(&str, bool, &'static [&'static str], Option<&str>); 5] = [
-            (
-                "what was asked for wins",
-                true,
-                &["BROKER_CACHE_DIR", "HOME"],
-                Some("/BROKER_CACHE_DIR"),
-            ),
-            (
-                "root's home is closed",
-                true,
-                &["XDG_CACHE_HOME"],
-                Some("/var/cache/provisioning-broker"),
-            ),
-            (
-                "the convention",
-                false,
-                &["XDG_CACHE_HOME", "HOME"],
-                Some("/XDG_CACHE_HOME/provisioning-broker"),
-            ),
-            ("its default", false, &["HOME"], Some("/HOME/.cache/provisioning-broker")),
+    fn place_follows_the_environment_and_the_user() {
+        let table: [(&str, bool, &[&str], Option<&str>); 5] = [
+            ("a request wins", true, &["BROKER_CACHE_DIR", "HOME"], Some("/BROKER_CACHE_DIR")),
+            ("root's home is closed", true, &["XDG_CACHE_HOME"], Some("/var/cache/")),
+            ("the convention", false, &["XDG_CACHE_HOME", "HOME"], Some("/XDG_CACHE_HOME/")),
+            ("its default", false, &["HOME"], Some("/HOME/.cache/")),
             ("nowhere", false, &[], None),
         ];
-        for (why, is_root, variables, expected) in table {
-            assert_eq!(place(is_root, set(variables)), expected.map(PathBuf::from), "{why}");
+        for (why, is_root, set, expected) in table {
+            let variable = |name| set.contains(&name).then(|| PathBuf::from(format!("/{name}")));
+            let named = |place: &str| match place.strip_suffix('/') {
+                Some(parent) => Path::new(parent).join("provisioning-broker"),
+                None => PathBuf::from(place),
+            };
+            assert_eq!(place(is_root, variable), expected.map(named), "{why}");
         }
     }
 
     #[test]
-    fn what_is_complete_is_not_made_again() {
-        let directory = open_directory();
-        let cache = Cache::at(directory.path().join("cache"));
-        let made = Cell::new(0);
-        for _ in 0..2 {
-            let artifact = cache
-                .provide(KEY, &silent, complete, |partial| {
-                    made.set(made.get() + 1);
-                    make(partial)
-                })
-                .unwrap();
-            assert_eq!(fs::read_to_string(artifact.join("thing")).unwrap(), "made");
-        }
-        assert_eq!(made.get(), 1);
-    }
-
-    #[test]
-    fn a_failed_build_leaves_no_artifact() {
-        let directory = open_directory();
-        let cache = Cache::at(directory.path().to_owned());
-        let failed = cache.provide(KEY, &silent, complete, |partial| {
-            make(partial)?;
-            Err(SetupError::NoCacheDir)
-        });
-        assert!(matches!(failed, Err(SetupError::NoCacheDir)));
-        let names: Vec<_> = fs::read_dir(directory.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(names, [OsStr::new("thing-1.0.lock")]);
-    }
-
-    #[test]
-    fn what_a_killed_run_left_is_removed() {
-        let directory = open_directory();
-        let cache = Cache::at(directory.path().to_owned());
-        let leftover = directory.path().join("thing-1.0.partial-1");
-        fs::create_dir(&leftover).unwrap();
-        fs::write(leftover.join("thing"), "half").unwrap();
-        let incomplete = cache.artifact(KEY);
-        fs::create_dir(&incomplete).unwrap();
-        fs::write(incomplete.join("stale"), "").unwrap();
-
-        let artifact = cache.provide(KEY, &silent, complete, make).unwrap();
-
-        assert!(!leftover.exists());
-        assert!(!artifact.join("stale").exists());
-        assert_eq!(fs::read_to_string(artifact.join("thing")).unwrap(), "made");
-    }
-
-    #[test]
-    fn runs_at_once_make_it_once() {
-        let directory = open_directory();
-        let cache = Cache::at(directory.path().to_owned());
-        let made = AtomicUsize::new(0);
+    fn artifact_is_made_once_by_concurrent_runs_and_open_to_all_users() {
+        let (_directory, cache) = cache();
+        let count = AtomicUsize::new(0);
+        let make = |partial: &Path| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(fs::write(partial.join("thing"), "made")?)
+        };
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let artifact = cache
-                        .provide(KEY, &silent, complete, |partial| {
-                            made.fetch_add(1, Ordering::SeqCst);
-                            make(partial)
-                        })
-                        .unwrap();
-                    assert!(complete(&artifact));
+                    assert!(complete(&cache.provide(KEY, &|_| {}, complete, make).unwrap()));
                 });
             }
         });
-        assert_eq!(made.load(Ordering::SeqCst), 1);
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        for path in [cache.artifact(""), cache.artifact(KEY)] {
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, OPEN);
+        }
     }
 
     #[test]
-    fn everybody_may_enter_and_run() {
-        let directory = open_directory();
-        let cache = Cache::at(directory.path().join("cache"));
-        let artifact = cache.provide(KEY, &silent, complete, make).unwrap();
-        for path in [cache.artifact(""), artifact] {
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, OPEN);
+    fn failed_or_killed_build_leaves_nothing_to_the_next() {
+        let (_directory, cache) = cache();
+        let failed = cache.provide(KEY, &|_| {}, complete, |partial| {
+            fs::write(partial.join("thing"), "half")?;
+            anyhow::bail!("no compiler")
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "no compiler");
+        let names = fs::read_dir(cache.artifact("")).unwrap().map(|it| it.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["thing-1.0.lock"]);
+
+        let leftover = cache.artifact("thing-1.0.partial-1");
+        for (directory, file) in [(&leftover, "thing"), (&cache.artifact(KEY), "stale")] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join(file), "half").unwrap();
         }
+        let make = |partial: &Path| Ok(fs::write(partial.join("thing"), "made")?);
+        let artifact = cache.provide(KEY, &|_| {}, complete, make).unwrap();
+        assert!(!leftover.exists() && !artifact.join("stale").exists());
+        assert_eq!(fs::read_to_string(artifact.join("thing")).unwrap(), "made");
     }
 }

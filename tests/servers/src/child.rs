@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
+use anyhow::{Result, bail};
+
 use crate::progress::step;
-use crate::tools::SetupError;
 
 /// As many lines as fit on a screen beside the error.
 const TAIL_LINES: usize = 20;
@@ -17,13 +18,13 @@ pub(crate) fn run_logged(
     what: &str,
     command: &mut Command,
     log: &Path,
-) -> Result<(), SetupError> {
+) -> Result<()> {
     let how = match step(progress, what, || append_output(command, log)) {
         Ok(status) if status.success() => return Ok(()),
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     };
-    Err(SetupError::StepFailed { what: what.to_owned(), how, log: log.to_owned() })
+    bail!("{what} failed ({how}); the whole output is in {}", log.display())
 }
 
 /// Shows the end of a log, where a compiler says what it did not like.
@@ -58,35 +59,22 @@ mod tests {
     use std::cell::RefCell;
 
     #[test]
-    fn a_failure_shows_the_last_lines_and_names_the_log() {
+    fn output_goes_to_the_log_and_a_failure_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("counting.log");
         let lines = RefCell::new(Vec::new());
-        let mut command = Command::new("sh");
-        command.args(["-c", "seq 100; exit 3"]);
+        let run = |script: &str| {
+            let mut command = Command::new("sh");
+            run_logged(&|line| panic!("{line}"), "counting", command.args(["-c", script]), &log)
+        };
+        run("echo out; echo err >&2").unwrap();
+        assert!(std::fs::read_to_string(&log).unwrap().ends_with("out\nerr\n"));
 
-        let error = run_logged(&|_| {}, "counting", &mut command, &log).unwrap_err();
+        let error = run("seq 100; exit 3").unwrap_err().to_string();
+        let expected = "counting failed (exit status: 3); the whole output is in ";
+        assert_eq!(error, format!("{expected}{}", log.display()));
         show_tail(&|line| lines.borrow_mut().push(line.to_owned()), &log);
-
-        assert_eq!(
-            error.to_string(),
-            format!("counting failed (exit status: 3); the whole output is in {}", log.display())
-        );
-        let lines = lines.into_inner();
-        assert_eq!(lines.len(), TAIL_LINES);
-        assert_eq!(lines.last().map(String::as_str), Some("  100"));
-    }
-
-    #[test]
-    fn a_success_keeps_its_output_to_itself() {
-        let directory = tempfile::tempdir().unwrap();
-        let log = directory.path().join("counting.log");
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo out; echo err >&2"]);
-
-        run_logged(&|line| panic!("{line}"), "counting", &mut command, &log).unwrap();
-
-        let text = std::fs::read_to_string(&log).unwrap();
-        assert!(text.ends_with("out\nerr\n"), "{text}");
+        assert_eq!(lines.borrow().len(), TAIL_LINES);
+        assert_eq!(lines.borrow().last().map(String::as_str), Some("  100"));
     }
 }

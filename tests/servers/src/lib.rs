@@ -11,6 +11,7 @@ pub mod tools;
 pub mod servers;
 pub mod up;
 
+pub mod failure;
 pub mod progress;
 mod cache;
 mod child;

@@ -63,32 +63,24 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn a_quick_step_says_nothing_and_hands_its_result_on() {
-        let lines = RefCell::new(Vec::new());
-        let result = step(&|line| lines.borrow_mut().push(line.to_owned()), "adding", || 1 + 1);
-        assert_eq!(result, 2);
-        assert_eq!(*lines.borrow(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_slow_step_says_that_it_goes_on_and_that_it_ended() {
-        // The worker waits for the first line, so that the test takes as long as it must and no
-        // longer.
+    fn slow_step_says_that_it_goes_on_and_ends_and_a_quick_one_says_nothing() {
         let (said, heard) = channel();
         let lines = RefCell::new(Vec::new());
         let progress = |line: &str| {
             lines.borrow_mut().push(line.to_owned());
             let _ = said.send(());
         };
+        assert_eq!(step(&progress, "adding", || 1 + 1), 2);
+        assert_eq!(*lines.borrow(), Vec::<String>::new());
+        // The worker waits for the first line, so that the test takes no longer than it must.
         step(&progress, "waiting", move || heard.recv()).unwrap();
         let lines = lines.into_inner();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("waiting … ("), "{lines:?}");
-        assert!(lines[1].starts_with("waiting: done ("), "{lines:?}");
+        assert!(lines[0].starts_with("waiting … (") && lines[1].starts_with("waiting: done ("));
     }
 
     #[test]
-    fn a_panic_in_the_work_reaches_the_caller() {
+    fn panic_in_the_work_reaches_the_caller() {
         let caught = catch_unwind(AssertUnwindSafe(|| step(&|_| {}, "falling", || panic!("over"))));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"over"));
     }

@@ -20,7 +20,6 @@ mod control_plane;
 pub mod crd;
 mod crossplane;
 mod description;
-mod error;
 mod ports;
 mod postgres;
 mod probe;
@@ -32,14 +31,17 @@ mod user;
 
 use std::sync::Arc;
 
+use anyhow::Result;
+
 use crate::tools::Tools;
 
+/// Why a server, or the directory that it runs in, could not be had.
+pub use anyhow::Error as ServersError;
 pub use api::Api;
 pub use certificates::{Authority, Credentials};
 pub use control_plane::{ControlPlane, ControlPlaneAccess, MASTERS, kubeconfig};
 pub use crossplane::Crossplane;
 pub use description::{Description, SERVERS_VARIABLE};
-pub use error::ServersError;
 pub use postgres::{Durability, Postgres, PostgresAccess};
 pub use process::Process;
 pub use run::Run;
@@ -87,7 +89,7 @@ impl SharedServers {
 ///
 /// When a server does not get ready; the error holds the end of its log, and nothing is left
 /// running.
-pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServers, ServersError> {
+pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServers> {
     progress("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
     let run = Arc::new(Run::start()?);
     let (postgres, control_plane) = std::thread::scope(|scope| {

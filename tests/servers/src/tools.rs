@@ -5,25 +5,42 @@
 
 mod apt;
 mod cloud_init;
-mod control_plane;
 mod crossplane;
-mod debian;
 mod go;
 mod postgres;
 mod valgrind;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, bail, ensure};
 use rustix::process::geteuid;
 
 use crate::cache::Cache;
+use go::{Binary, Module};
 
 pub use cloud_init::cloud_init_schema;
 pub use crossplane::CrossplaneTools;
 pub use valgrind::Valgrind;
+
+const CONTROL_PLANE: Module = Module {
+    go_mod: include_str!("../modules/control-plane/go.mod"),
+    go_sum: include_str!("../modules/control-plane/go.sum"),
+};
+
+/// What a person may do who has no Go.
+const OTHERWISE: &str = ", or set KUBEBUILDER_ASSETS to a directory that holds them";
+
+const ETCD: Binary = Binary::new("etcd", "go.etcd.io/etcd/server/v3", "", CONTROL_PLANE);
+const KUBE_APISERVER: Binary = kubernetes("kube-apiserver", "/cmd/kube-apiserver");
+const KUBE_CONTROLLER_MANAGER: Binary =
+    kubernetes("kube-controller-manager", "/cmd/kube-controller-manager");
+
+const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
+    let version_variables = Some("k8s.io/component-base/version");
+    Binary { version_variables, ..Binary::new(name, "k8s.io/kubernetes", package, CONTROL_PLANE) }
+}
 
 /// Where the binaries of the real servers are.
 #[derive(Clone, Debug)]
@@ -46,7 +63,7 @@ pub struct Tools {
 /// # Errors
 ///
 /// As [`cloud_init_schema`].
-pub fn provide_documents(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError> {
+pub fn provide_documents(progress: &dyn Fn(&str)) -> Result<PathBuf> {
     cloud_init_schema(progress)
 }
 
@@ -58,13 +75,8 @@ impl Tools {
     /// # Errors
     ///
     /// When something is missing and cannot be provided; the message says what would provide it.
-    pub fn find_or_build(progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
-        let lookup = Lookup::from_environment()?;
-        // The cheap question first: a stranger without Go learns so before anything is downloaded.
-        control_plane::check(&lookup)?;
-        let postgres = postgres::find_or_unpack(&lookup, progress)?;
-        let control_plane = control_plane::find_or_build(&lookup, progress)?;
-        Self::assemble(postgres, control_plane)
+    pub fn find_or_build(progress: &dyn Fn(&str)) -> Result<Self> {
+        Self::provide(Some(progress))
     }
 
     /// Finds every binary without building or unpacking any.
@@ -72,148 +84,23 @@ impl Tools {
     /// # Errors
     ///
     /// When something is missing.
-    pub fn find() -> Result<Self, SetupError> {
+    pub fn find() -> Result<Self> {
+        Self::provide(None)
+    }
+
+    fn provide(progress: Option<&dyn Fn(&str)>) -> Result<Self> {
         let lookup = Lookup::from_environment()?;
-        let postgres =
-            postgres::find(&lookup)?.ok_or(SetupError::NotSetUp { what: "Postgres".to_owned() })?;
-        let control_plane = control_plane::find(&lookup)?;
-        Self::assemble(postgres, control_plane)
-    }
-
-    fn assemble(
-        postgres: postgres::Postgres,
-        control_plane: control_plane::ControlPlane,
-    ) -> Result<Self, SetupError> {
-        let tools = Self {
-            postgres_bin: postgres.bin,
-            postgres_env: postgres.env,
-            etcd: control_plane.etcd,
-            kube_apiserver: control_plane.kube_apiserver,
-            kube_controller_manager: control_plane.kube_controller_manager,
-        };
-        if geteuid().is_root() {
-            tools.check_others_can_run()?;
+        let binaries = [&ETCD, &KUBE_APISERVER, &KUBE_CONTROLLER_MANAGER];
+        // The cheap question first: a stranger without Go learns so before anything is downloaded.
+        if progress.is_some() {
+            go::check(&lookup, binaries, OTHERWISE)?;
         }
-        Ok(tools)
+        let (postgres_bin, postgres_env) = postgres::provide(&lookup, progress)?;
+        let [etcd, kube_apiserver, kube_controller_manager] =
+            go::provide(&lookup, binaries, OTHERWISE, progress)?;
+        check_others_can_run(&postgres_bin.join("postgres"))?;
+        Ok(Self { postgres_bin, postgres_env, etcd, kube_apiserver, kube_controller_manager })
     }
-
-    /// Servers that root starts run as another user, who must be able to get at them.
-    fn check_others_can_run(&self) -> Result<(), SetupError> {
-        let postgres = self.postgres_bin.join("postgres");
-        let binaries = [&postgres, &self.etcd, &self.kube_apiserver, &self.kube_controller_manager];
-        match binaries.into_iter().find(|binary| !others_can_run(binary)) {
-            Some(binary) => Err(SetupError::OutOfReach { path: binary.clone() }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Why the servers' binaries could not be provided.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// A variable has a value that means nothing.
-    #[error("{variable} is {value:?}: {allowed}")]
-    Variable {
-        /// The variable's name.
-        variable: &'static str,
-        /// What it was set to.
-        value: String,
-        /// What it may be.
-        allowed: &'static str,
-    },
-    /// There is no home directory to derive the cache from.
-    #[error("no place for the cache: set BROKER_CACHE_DIR, XDG_CACHE_HOME or HOME")]
-    NoCacheDir,
-    /// A file or directory of the cache refused.
-    #[error("cannot {doing} {}", path.display())]
-    Io {
-        /// The verb.
-        doing: &'static str,
-        /// What it was done to.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// [`Tools::find`] does not build, and something has not been built yet.
-    #[error("{what} is missing: run `cargo xtask setup`")]
-    NotSetUp {
-        /// What is missing.
-        what: String,
-    },
-    /// There are no binaries and no Go to build them with.
-    #[error("missing {what}: install Go {go} or newer to have them built{otherwise}")]
-    NoGo {
-        /// The binaries that are missing, with their versions.
-        what: String,
-        /// The Go version that builds them.
-        go: &'static str,
-        /// What else would do.
-        otherwise: &'static str,
-    },
-    /// There is a Go, but it is too old to build what is missing.
-    #[error(
-        "missing {what}, and {found} is too old to build them: install Go {go} or newer{otherwise}"
-    )]
-    OldGo {
-        /// The binaries that are missing, with their versions.
-        what: String,
-        /// The version that was found.
-        found: String,
-        /// The Go version that builds them.
-        go: &'static str,
-        /// What else would do.
-        otherwise: &'static str,
-    },
-    /// There is no Postgres and no package to unpack.
-    #[error(
-        "no Postgres 15 or newer on PATH or under {}, and Debian's package is out of reach ({why}): \
-         install Postgres 15 or newer, or make `apt-get` work",
-        system.display()
-    )]
-    NoPostgres {
-        /// Where an installed one would be.
-        system: PathBuf,
-        /// Why the package could not be fetched or unpacked.
-        why: String,
-    },
-    /// Something is neither installed nor can its package be unpacked.
-    #[error(
-        "no {package}, and Debian's package is out of reach ({why}): \
-         install {package}, or make `apt-get` work"
-    )]
-    NoPackage {
-        /// The package.
-        package: &'static str,
-        /// Why it could not be fetched or unpacked.
-        why: String,
-    },
-    /// The unpacked Postgres needs libraries that the machine does not have.
-    #[error("the unpacked Postgres needs shared libraries that are not installed: {}", libraries.join(", "))]
-    MissingLibraries {
-        /// Their names, as the linker knows them.
-        libraries: Vec<String>,
-    },
-    /// A build ended with an error; its last lines were shown.
-    #[error("{what} failed ({how}); the whole output is in {}", log.display())]
-    StepFailed {
-        /// The step.
-        what: String,
-        /// How the command ended.
-        how: String,
-        /// Where its output is.
-        log: PathBuf,
-    },
-    /// Root found a binary, or has its cache, where only root gets at it.
-    #[error(
-        "{} is closed to other users, and root starts servers as another user: \
-         open it and the directories above it, or move it", path.display()
-    )]
-    OutOfReach {
-        /// The file or directory.
-        path: PathBuf,
-    },
 }
 
 /// Everything that the search depends on, so that a test can search a machine of its own making.
@@ -230,17 +117,15 @@ struct Lookup {
 }
 
 impl Lookup {
-    fn from_environment() -> Result<Self, SetupError> {
+    fn from_environment() -> Result<Self> {
         let postgres_from_package = match std::env::var_os("BROKER_POSTGRES") {
             None => false,
             Some(value) if value == "package" => true,
-            Some(value) => {
-                return Err(SetupError::Variable {
-                    variable: "BROKER_POSTGRES",
-                    value: value.to_string_lossy().into_owned(),
-                    allowed: "leave it unset, or set it to `package` to ignore an installed Postgres",
-                });
-            }
+            Some(value) => bail!(
+                "BROKER_POSTGRES is \"{}\": leave it unset, or set it to `package` to ignore an \
+                 installed Postgres",
+                value.display()
+            ),
         };
         // Absolute, because who uses a binary may stand in another directory.
         let kubebuilder_assets = std::env::var_os("KUBEBUILDER_ASSETS")
@@ -268,9 +153,21 @@ fn is_executable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
 }
 
+/// Servers that root starts run as another user, who must be able to get at a program, or at the
+/// directory that it is in.
+pub(crate) fn check_others_can_run(path: &Path) -> Result<()> {
+    ensure!(
+        !geteuid().is_root() || others_can_run(path),
+        "{} is closed to other users, and root starts servers as another user: open it and the \
+         directories above it, or move it",
+        path.display()
+    );
+    Ok(())
+}
+
 /// Whether a user who is neither owner nor in the group gets at the file and may run it, or at the
 /// directory and may enter it.
-pub(crate) fn others_can_run(path: &Path) -> bool {
+fn others_can_run(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
 
     let Ok(real) = path.canonicalize() else { return false };

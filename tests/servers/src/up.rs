@@ -15,7 +15,6 @@
 mod agents;
 mod broker;
 mod down;
-mod error;
 pub mod keeper;
 mod place;
 mod platform;
@@ -25,13 +24,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context as _, Result};
+
+use crate::failure::cannot;
 use crate::progress::{step, to_stderr};
 use crate::servers::{Description, MASTERS};
 use crate::tools::{CrossplaneTools, Tools};
 
-use broker::Broker;
 pub use down::down;
-pub use error::UpError;
 use keeper::Keeper;
 use place::{Place, Standing};
 
@@ -49,7 +49,7 @@ pub struct Checkout<'a> {
     /// The sample blueprints.
     pub catalog: &'a Path,
     /// Builds the broker's binary.
-    pub build: &'a dyn Fn() -> Result<(), UpError>,
+    pub build: &'a (dyn Fn() -> Result<()> + Sync),
     /// Makes a command that runs it.
     pub program: &'a (dyn Fn() -> Command + Sync),
 }
@@ -59,7 +59,7 @@ pub struct Checkout<'a> {
 /// # Errors
 ///
 /// A tool is missing, a server does not start, or it refuses what it is furnished with. Then nothing is left running.
-pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<(), UpError> {
+pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     let place = Place::of(checkout.target);
     let _one_at_a_time = place.lock()?;
     if let Some(standing) = place.standing()? {
@@ -76,9 +76,8 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<(), UpError> {
         CrossplaneTools::find_or_build(&to_stderr)?;
     }
     (checkout.build)()?;
-    let broker = Broker::new(checkout.program, checkout.catalog);
     let keeper = step(&to_stderr, "starting the servers", || Keeper::start(crossplane))?;
-    let furnish = || furnish(&broker, &keeper, crossplane);
+    let furnish = || furnish(checkout, &keeper, crossplane);
     let exports = step(&to_stderr, "furnishing the servers", furnish)?;
     let standing =
         Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
@@ -91,18 +90,18 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<(), UpError> {
 
 /// Everything that a declared resource needs to get as far as Crossplane. Answers what a shell has to know.
 fn furnish(
-    broker: &Broker,
+    checkout: &Checkout<'_>,
     keeper: &Keeper,
     crossplane: bool,
-) -> Result<Vec<(String, String)>, UpError> {
+) -> Result<Vec<(String, String)>> {
     let Description { postgres, control_plane } = Description::read(keeper.directory())?;
     let authority = control_plane.authority()?;
     let kubeconfig = |user: &str, group: Option<&str>| {
         let identity = authority.identity(user, group)?;
         let path = keeper.directory().join(format!("{user}.kubeconfig"));
         fs::write(&path, control_plane.kubeconfig(&authority, &identity))
-            .map_err(|source| UpError::File { doing: "write", path: path.clone(), source })?;
-        Ok::<_, UpError>(path.display().to_string())
+            .with_context(cannot("write", &path))?;
+        Ok::<_, anyhow::Error>(path.display().to_string())
     };
 
     let dsn = platform::database(&postgres)?;
@@ -113,16 +112,16 @@ fn furnish(
         ("PLEXSPHERE_PROVISIONING_BROKER_API_URL".to_owned(), API_URL.to_owned()),
         ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
     ];
-    broker.migrate(&exports)?;
+    checkout.migrate(&exports)?;
     platform::project(&postgres)?;
     if crossplane {
-        platform::blueprints(&control_plane, broker.catalog())?;
+        platform::blueprints(&control_plane, checkout.catalog)?;
     } else {
-        platform::kinds(&control_plane, broker.catalog())?;
+        platform::kinds(&control_plane, checkout.catalog)?;
     }
     platform::namespace(&control_plane)?;
-    platform::roles(&control_plane, &broker.roles()?, BROKER)?;
-    let published = broker.publish(&exports)?;
+    platform::roles(&control_plane, &checkout.roles()?, BROKER)?;
+    let published = checkout.publish(&exports)?;
     exports.extend(platform::ids());
     exports.extend(published);
     Ok(exports)

@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use super::bar::Judged;
-use super::page::{between_marks, grouped};
-use crate::error::TaskError;
-use crate::workspace::spawn_error;
+use anyhow::{Context as _, Result, ensure};
+use broker_test_servers::failure::cannot_run;
 use broker_test_servers::progress::{step, to_stderr};
 use broker_test_servers::tools::Valgrind;
+
+use super::bar::Bar;
+use super::page::{grouped, rows};
 
 /// How often a case is run: often enough that a table which doubles once does not show.
 const TIMES: u64 = 100;
@@ -37,14 +38,6 @@ impl Unit {
             Self::Bytes => "bytes",
         }
     }
-
-    /// What comes and goes with the servers is not compared with before.
-    pub(super) const fn needs_servers(self) -> bool {
-        match self {
-            Self::Instructions | Self::BytesPerResource => false,
-            Self::Bytes => true,
-        }
-    }
 }
 
 /// A figure per case, in the order in which the program names its cases.
@@ -52,116 +45,58 @@ pub(super) fn measure(
     unit: Unit,
     program: &Path,
     environment: &[(String, String)],
-) -> Result<Vec<(String, u64)>, TaskError> {
+) -> Result<Vec<(String, u64)>> {
     let cases = cases(program)?;
-    let valgrind = match unit {
-        Unit::Instructions => Some(Valgrind::find_or_unpack(&to_stderr)?),
-        Unit::BytesPerResource | Unit::Bytes => None,
-    };
-    let figure = |case: &str| {
-        let figure = step(&to_stderr, &format!("measuring `{case}`"), || match &valgrind {
-            Some(valgrind) => instructions(valgrind, program, case),
-            None => printed(program, case, environment),
+    let valgrind = (unit == Unit::Instructions).then(|| Valgrind::find_or_unpack(&to_stderr));
+    let valgrind = valgrind.transpose()?;
+    let figure = |case: String| {
+        let what = format!("measuring `{case}`");
+        let figure = step(&to_stderr, &what, || {
+            if let Some(valgrind) = &valgrind {
+                // The difference between many times and none, which leaves out the preparation.
+                let count = |times| instructions(valgrind, program, &case, times);
+                return Ok((count(TIMES)?.saturating_sub(count(0)?)) / TIMES);
+            }
+            let mut command = Command::new(program);
+            command.arg(&case).envs(environment.iter().cloned());
+            let output = output(&mut command)?;
+            let figure = String::from_utf8_lossy(&output.stdout);
+            figure.trim().parse().with_context(|| format!("{figure:?} is no figure"))
         });
-        figure.map(|figure| (case.to_owned(), figure))
+        Ok((case, figure.with_context(|| format!("{what} failed"))?))
     };
-    cases.iter().map(|case| figure(case)).collect()
+    cases.into_iter().map(figure).collect()
 }
 
 /// The cases that a program names. One that names none would agree with any figures.
-fn cases(program: &Path) -> Result<Vec<String>, TaskError> {
-    let mut list = Command::new(program);
-    let output = list.arg("--list").output().map_err(spawn_error(&list))?;
-    let failed = |how: String| TaskError::Command {
-        what: format!("listing the cases of {}", program.display()),
-        how,
-    };
-    if !output.status.success() {
-        let how = last_line(&output.stderr);
-        return Err(failed(how.unwrap_or_else(|| output.status.to_string())));
-    }
+fn cases(program: &Path) -> Result<Vec<String>> {
+    let what = || format!("listing the cases of {} failed", program.display());
+    let output = output(Command::new(program).arg("--list")).with_context(what)?;
     let cases = String::from_utf8_lossy(&output.stdout);
     let cases: Vec<_> = cases.lines().filter(|case| !case.is_empty()).map(str::to_owned).collect();
-    if cases.is_empty() { Err(failed("it names none".to_owned())) } else { Ok(cases) }
+    ensure!(!cases.is_empty(), "{} names no cases", program.display());
+    Ok(cases)
 }
 
-/// The figures as the page shows them, and below them whether they are what they are held to.
-pub(super) fn text(unit: Unit, figures: &[(String, u64)], judged: Option<&Judged>) -> String {
-    let bar = judged.map(|judged| format!("\n{}", judged.line()));
-    table(unit, figures) + &bar.unwrap_or_default()
+/// What a program says that ends well; otherwise the last line of its complaints.
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(cannot_run(command))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        errors.lines().last().unwrap_or_default()
+    );
+    Ok(output)
 }
 
-fn table(unit: Unit, figures: &[(String, u64)]) -> String {
-    let rows = figures.iter().fold(String::new(), |rows, (case, figure)| {
-        rows + &format!("| {case} | {} |\n", grouped(*figure))
-    });
-    format!("| case | {} |\n|---|---:|\n{rows}", unit.as_str())
-}
-
-/// The cases that take too much more than the page says, that it does not know, or that only it knows.
-pub(super) fn steps_back(page: &str, name: &str, figures: &[(String, u64)]) -> Vec<String> {
-    let known = committed(page, name);
-    let judge = |(case, figure): &(String, u64)| {
-        let Some(before) = known.iter().find_map(|(known, it)| (known == case).then_some(*it))
-        else {
-            return Some(format!("{name}: `{case}` has no committed figure"));
-        };
-        let bound = before + before * WORSE_BY_PERCENT / 100;
-        let (now, before) = (grouped(*figure), grouped(before));
-        (*figure > bound).then(|| format!("{name}: `{case}` was {before} and is {now}"))
-    };
-    let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
-    let gone = gone
-        .map(|(case, _)| format!("{name}: `{case}` is on the page and is not measured any more"));
-    figures.iter().filter_map(judge).chain(gone).collect()
-}
-
-/// The figures of a benchmark as they stand on the page.
-fn committed(page: &str, name: &str) -> Vec<(String, u64)> {
-    let Some((start, stop)) = between_marks(page, name) else { return Vec::new() };
-    let row = |line: &str| {
-        // What stands below the table is no row of it.
-        let line = line.strip_prefix('|')?;
-        let mut columns = line.split('|').map(str::trim).filter(|column| !column.is_empty());
-        let (case, figure) = (columns.next()?, columns.next()?);
-        Some((case.to_owned(), figure.replace(',', "").parse().ok()?))
-    };
-    page[start..stop].lines().filter_map(row).collect()
-}
-
-/// The difference between many times and none, which leaves out the preparation.
-fn instructions(valgrind: &Valgrind, program: &Path, case: &str) -> Result<u64, TaskError> {
-    let (before, after) =
-        (count(valgrind, program, case, 0)?, count(valgrind, program, case, TIMES)?);
-    Ok(after.saturating_sub(before) / TIMES)
-}
-
-fn printed(program: &Path, case: &str, environment: &[(String, String)]) -> Result<u64, TaskError> {
-    let mut command = Command::new(program);
-    command.arg(case).envs(environment.iter().cloned());
-    let output = command.output().map_err(spawn_error(&command))?;
-    let figure = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
-    figure.filter(|_| output.status.success()).ok_or_else(|| TaskError::Command {
-        what: format!("measuring `{case}`"),
-        how: last_line(&output.stderr).unwrap_or_else(|| output.status.to_string()),
-    })
-}
-
-fn count(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> Result<u64, TaskError> {
-    let file =
-        |source| TaskError::File { doing: "create", path: "a temporary file".into(), source };
-    let counts = tempfile::NamedTempFile::new().map_err(file)?;
+fn instructions(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> Result<u64> {
+    let counts = tempfile::NamedTempFile::new()?;
     let mut command = valgrind.command("callgrind");
-    command
-        .arg(format!("--callgrind-out-file={}", counts.path().display()))
-        .arg(program)
-        .args([case, &times.to_string()]);
-    let output = command.output().map_err(spawn_error(&command))?;
-    let text = fs::read_to_string(counts.path()).unwrap_or_default();
-    total(&text).filter(|_| output.status.success()).ok_or_else(|| TaskError::Command {
-        what: format!("measuring `{case}`"),
-        how: last_line(&output.stderr).unwrap_or_else(|| output.status.to_string()),
-    })
+    command.arg(format!("--callgrind-out-file={}", counts.path().display()));
+    output(command.arg(program).args([case, &times.to_string()]))?;
+    total(&fs::read_to_string(counts.path())?).context("callgrind counted nothing")
 }
 
 /// The sum in a file of callgrind's.
@@ -172,70 +107,104 @@ fn total(counts: &str) -> Option<u64> {
     summary?.split_whitespace().next()?.parse().ok()
 }
 
-fn last_line(output: &[u8]) -> Option<String> {
-    String::from_utf8_lossy(output).lines().last().map(str::to_owned)
+/// The figures as the page shows them, and below them whether they are what they are held to.
+pub(super) fn text(unit: Unit, figures: &[(String, u64)], bars: &[Bar]) -> String {
+    let row = |(case, figure): &(String, u64)| format!("| {case} | {} |\n", grouped(*figure));
+    let rows: String = figures.iter().map(row).collect();
+    let bars: String =
+        bars.iter().flat_map(|bar| ["\n".to_owned(), bar.of_counted(figures)]).collect();
+    format!("| case | {} |\n|---|---:|\n{rows}{bars}", unit.as_str())
+}
+
+/// What is wrong with some figures: bars that are missed, and the cases that take too much more than the page says, that
+/// it does not know, or that only it knows.
+pub(super) fn worse(
+    page: &str,
+    name: &str,
+    figures: &[(String, u64)],
+    bars: &[Bar],
+) -> Vec<String> {
+    let known: Vec<(&str, u64)> = rows(page, name)
+        .filter_map(|row| Some((*row.first()?, row.get(1)?.replace(',', "").parse().ok()?)))
+        .collect();
+    let mut worse = Vec::new();
+    for (case, figure) in figures {
+        let before = known.iter().find(|(known, _)| known == case).map(|(_, before)| *before);
+        let Some(before) = before else {
+            worse.push(format!("{name}: `{case}` has no committed figure"));
+            continue;
+        };
+        if *figure > before + before * WORSE_BY_PERCENT / 100 {
+            let (now, before) = (grouped(*figure), grouped(before));
+            worse.push(format!("{name}: `{case}` was {before} and is {now}"));
+        }
+    }
+    let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
+    worse.extend(
+        gone.map(|(case, _)| {
+            format!("{name}: `{case}` is on the page and is not measured any more")
+        }),
+    );
+    let bars = bars.iter().map(|bar| bar.of_counted(figures)).filter(|line| line.contains("**"));
+    worse.extend(bars.map(|line| format!("{name}: {}", line.trim_start_matches("- ").trim_end())));
+    worse
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::bar::Bar;
+    use super::super::BENCHMARKS;
     use super::*;
 
     #[test]
-    fn the_sum_is_read_from_what_callgrind_writes() {
+    fn sum_is_read_from_what_callgrind_writes() {
         assert_eq!(total("version: 1\nevents: Ir\nsummary: 1234\n\nfn=x\n1 2\n"), Some(1234));
         assert_eq!(total("fn=x\n1 2\n\ntotals: 77\n"), Some(77));
         assert_eq!(total("fn=x\n"), None);
     }
 
     #[test]
-    fn a_table_names_what_is_counted() {
-        let figures = [("case".to_owned(), 1_234_567)];
-        assert_eq!(
-            table(Unit::Instructions, &figures),
-            "| case | instructions |\n|---|---:|\n| case | 1,234,567 |\n"
-        );
+    fn figure_is_worse_by_more_than_a_twentieth_or_beyond_its_bar() {
+        type Case<'a> = (&'a [(&'a str, u64)], &'a [&'a str]);
+        let page = |rows: &str| format!("<!-- bench x -->\n{rows}\n- a | 7 |\n<!-- /bench x -->\n");
+        let two = page("| case | instructions |\n|---|---:|\n| one | 1,000 |\n| two | 40 |\n");
+        let owned = |(case, figure): &(&str, u64)| ((*case).to_owned(), *figure);
+        let worse = |page: &str, bars: &[Bar], figures: &[(&str, u64)]| {
+            worse(page, "x", &figures.iter().map(owned).collect::<Vec<_>>(), bars)
+        };
+        let gone = "x: `two` is on the page and is not measured any more";
+        let rows: [Case<'_>; 3] = [
+            (&[("one", 1_050), ("two", 10)], &[]),
+            (
+                &[("one", 1_051), ("two", 43)],
+                &["x: `one` was 1,000 and is 1,051", "x: `two` was 40 and is 43"],
+            ),
+            (&[("three", 1), ("one", 1)], &["x: `three` has no committed figure", gone]),
+        ];
+        for (figures, expected) in rows {
+            assert_eq!(worse(&two, &[], figures), expected, "{figures:?}");
+        }
+        // A bar is missed even by what the page says.
+        for (benchmark, case, most) in [
+            ("next", "Ready, 48 decisions", 4_800),
+            ("cache", "1,000 resources", 1_024),
+            ("memory", "heap per resource, of 9", 1_024),
+        ] {
+            let bars = BENCHMARKS.iter().find(|it| it.name == benchmark).unwrap().bars;
+            let missed = |figure| {
+                let text = text(Unit::Bytes, &[owned(&(case, figure))], bars);
+                worse(&page(&text), bars, &[(case, figure)])
+            };
+            assert_eq!(missed(most), Vec::<String>::new(), "{benchmark}");
+            let over = missed(most + 1);
+            assert!(over.len() == 1 && over[0].contains(": **missed**, "), "{over:?}");
+        }
     }
 
     #[test]
-    fn a_step_back_is_more_than_a_twentieth() {
-        let page = "<!-- bench x -->\n| case | instructions |\n|---|---:|\n| one | 1,000 |\n\
-                    | two | 40 |\n<!-- /bench x -->\n";
-        let figures = |one, two| [("one".to_owned(), one), ("two".to_owned(), two)];
-        assert_eq!(steps_back(page, "x", &figures(1_050, 10)), Vec::<String>::new());
-        assert_eq!(
-            steps_back(page, "x", &figures(1_051, 43)),
-            ["x: `one` was 1,000 and is 1,051", "x: `two` was 40 and is 43"]
-        );
-        let new = [("three".to_owned(), 1), ("one".to_owned(), 1), ("two".to_owned(), 1)];
-        assert_eq!(steps_back(page, "x", &new), ["x: `three` has no committed figure"]);
-        assert_eq!(
-            steps_back(page, "x", &new[..2]),
-            [
-                "x: `three` has no committed figure",
-                "x: `two` is on the page and is not measured any more"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_program_that_fails_or_names_no_case_is_no_benchmark() {
-        let listed = |program: &str| cases(Path::new(program));
-        let error = |program| listed(program).unwrap_err().to_string();
-        assert_eq!(error("false"), "listing the cases of false failed (exit status: 1)");
-        assert_eq!(error("true"), "listing the cases of true failed (it names none)");
-        assert_eq!(listed("echo").unwrap(), ["--list"], "it says what it is asked");
-    }
-
-    #[test]
-    fn what_stands_below_a_table_is_not_read_as_a_figure() {
-        let figures = [("one".to_owned(), 1_000)];
-        let judged = Bar::Resource(1_024, "").judge(&figures);
-        let text = text(Unit::BytesPerResource, &figures, Some(&judged));
-        assert!(
-            text.ends_with("| one | 1,000 |\n\n- at most 1,024 bytes per resource: met, 1,000\n")
-        );
-        let page = format!("<!-- bench x -->\n{text}- a | 7 |\n<!-- /bench x -->\n");
-        assert_eq!(committed(&page, "x"), figures);
+    fn program_that_fails_or_names_no_case_is_no_benchmark() {
+        let error = |program: &str| format!("{:#}", cases(Path::new(program)).unwrap_err());
+        assert_eq!(error("false"), "listing the cases of false failed: exit status: 1: ");
+        assert_eq!(error("true"), "true names no cases");
+        assert_eq!(cases(Path::new("echo")).unwrap(), ["--list"], "it says what it is asked");
     }
 }

@@ -9,14 +9,16 @@ mod picture;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context as _, Result, ensure};
+use broker_test_servers::failure::cannot_run;
+
 use super::Generated;
-use crate::error::TaskError;
 use crate::test;
-use crate::workspace::{Workspace, spawn_error};
+use crate::workspace::Workspace;
 
 /// All of it; builds the binary if need be.
-pub(super) fn pages(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> {
-    let binary = test::program(workspace, "provisioning-broker")?;
+pub(super) fn pages(workspace: &Workspace) -> Result<Vec<Generated>> {
+    let binary = test::program(workspace, "provisioning-broker", "demo")?;
     let ask = |words: &[&str]| ask(workspace, &binary, words);
     let demo = ask(&["demo", "--json", "--speed", "max"])?;
     Ok(vec![
@@ -29,15 +31,12 @@ pub(super) fn pages(workspace: &Workspace) -> Result<Vec<Generated>, TaskError> 
     ])
 }
 
-fn ask(workspace: &Workspace, binary: &Path, words: &[&str]) -> Result<String, TaskError> {
+fn ask(workspace: &Workspace, binary: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new(binary);
     let command = command.args(words).current_dir(workspace.root());
-    let output = command.output().map_err(spawn_error(command))?;
-    let what = format!("`provisioning-broker {}`", words.join(" "));
-    let failed = |how| TaskError::Command { what, how };
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(format!("{}: {}", output.status, errors.trim())));
-    }
-    String::from_utf8(output.stdout).map_err(|error| failed(error.to_string()))
+    let output = command.output().with_context(cannot_run(command))?;
+    let (words, errors) = (words.join(" "), String::from_utf8_lossy(&output.stderr));
+    let (status, why) = (output.status, errors.trim());
+    ensure!(status.success(), "`provisioning-broker {words}` failed ({status}: {why})");
+    Ok(String::from_utf8(output.stdout)?)
 }

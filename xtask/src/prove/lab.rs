@@ -3,21 +3,22 @@
 //! A variant that does not build is no catch, and neither is a test that crashes or never ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use cargo_metadata::{Message, TargetKind};
+use anyhow::{Context as _, Result};
+use broker_test_servers::failure::cannot_run;
+use broker_test_servers::progress::{elapsed, step, to_stderr};
+use cargo_metadata::TargetKind;
 
 use super::scratch::Scratch;
 use super::variant::{Catch, Variant};
-use crate::error::TaskError;
 use crate::test::Outcome;
-use crate::workspace::{cargo_in, spawn_error};
-use broker_test_servers::progress::{elapsed, step, to_stderr};
+use crate::workspace::{artifacts, cargo_in};
 
 /// Longer than any of these tests takes on a slow machine.
 const MOST_TIME: Duration = Duration::from_mins(15);
@@ -39,7 +40,7 @@ pub(super) struct Lab<'a> {
 
 impl Lab<'_> {
     /// Breaks it, asks the tests, and puts everything back.
-    pub(super) fn try_out(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
+    pub(super) fn try_out(&self, variant: &Variant) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         for edit in &variant.edits {
             match edit.apply(&self.scratch.original(&edit.path)?) {
@@ -56,7 +57,7 @@ impl Lab<'_> {
         Ok(problems)
     }
 
-    fn ask(&self, variant: &Variant) -> Result<Vec<String>, TaskError> {
+    fn ask(&self, variant: &Variant) -> Result<Vec<String>> {
         let suites = variant.catches.iter().map(|catch| catch.suite.as_str());
         let Some(built) = self.build(suites)? else {
             return Ok(vec![format!("{} does not build", variant.name)]);
@@ -72,43 +73,42 @@ impl Lab<'_> {
     }
 
     /// The test binaries of suites; `None` when something does not compile.
-    pub(super) fn build<'s>(
-        &self,
-        suites: impl Iterator<Item = &'s str>,
-    ) -> Result<Option<Built>, TaskError> {
+    pub(super) fn build<'s>(&self, suites: impl Iterator<Item = &'s str>) -> Result<Option<Built>> {
+        // Crates are named after the product, targets of the tests are not.
         let suites: BTreeSet<_> = suites.collect();
-        let mut built = Built::new();
-        let (targets, crates): (Vec<_>, Vec<_>) =
-            suites.into_iter().partition(|suite| is_target(suite));
+        let (crates, targets): (Vec<_>, Vec<_>) =
+            suites.into_iter().partition(|suite| suite.starts_with("broker-"));
         // All targets in one call; the whole workspace each time, so that features stay what they are.
-        let mut calls = Vec::new();
-        if !targets.is_empty() {
-            let mut arguments = vec!["--workspace"];
-            arguments.extend(targets.iter().flat_map(|target| ["--test", *target]));
-            calls.push(arguments);
-        }
+        let tests = targets.iter().flat_map(|target| ["--test", *target]);
+        let mut calls = vec![["--workspace"].into_iter().chain(tests).collect::<Vec<_>>()];
+        calls.retain(|call| call.len() > 1);
         calls.extend(crates.iter().map(|name| vec!["--package", *name, "--lib"]));
-        for arguments in calls {
-            match self.build_some(&arguments)? {
-                Some(some) => built.extend(some),
-                None => return Ok(None),
+        let mut built = Built::new();
+        for selection in calls {
+            let arguments = ["test", "--all-features", "--no-run", "--quiet"];
+            let mut command = cargo_in(&self.scratch.tree, &arguments);
+            command.args(&selection).env("CARGO_TARGET_DIR", &self.scratch.target);
+            // Nobody debugs these.
+            command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+            let what = format!("building {}", selection.join(" "));
+            let (artifacts, status) = step(&to_stderr, &what, || artifacts(&mut command))?;
+            if !status.success() {
+                return Ok(None);
+            }
+            for artifact in artifacts.into_iter().filter(|artifact| artifact.profile.test) {
+                let Some(program) = artifact.executable else { continue };
+                let directory = artifact.manifest_path.parent().map(Into::into).unwrap_or_default();
+                let name = artifact.target.name.clone();
+                // A library's own tests go by the name of its package.
+                let is_test = artifact.target.is_kind(TargetKind::Test);
+                let suite = if is_test { name } else { name.replace('_', "-") };
+                built.insert(suite, (program.into(), directory));
             }
         }
         Ok(Some(built))
     }
 
-    fn build_some(&self, selection: &[&str]) -> Result<Option<Built>, TaskError> {
-        let mut arguments = vec!["test", "--all-features", "--no-run", "--quiet"];
-        arguments.push("--message-format=json-render-diagnostics");
-        arguments.extend(selection);
-        let mut command = cargo_in(self.scratch.root(), &arguments);
-        command.env("CARGO_TARGET_DIR", self.scratch.target());
-        // Nobody debugs these.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "false").stdout(Stdio::piped());
-        step(&to_stderr, &format!("building {}", selection.join(" ")), || build(&mut command))
-    }
-
-    pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<Verdict, TaskError> {
+    pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<Verdict> {
         let Some((program, directory)) = built.get(&catch.suite) else {
             return Ok(Verdict::Neither("there is no such suite".to_owned()));
         };
@@ -124,39 +124,10 @@ impl Lab<'_> {
 /// The binary of each suite, and the directory of its package.
 pub(super) type Built = BTreeMap<String, (PathBuf, PathBuf)>;
 
-/// Crates are named after the product, targets of the tests are not.
-fn is_target(suite: &str) -> bool {
-    !suite.starts_with("broker-")
-}
-
-fn build(command: &mut Command) -> Result<Option<Built>, TaskError> {
-    let mut cargo = command.spawn().map_err(spawn_error(command))?;
-    let mut built = Built::new();
-    let output = cargo.stdout.take().map(BufReader::new);
-    for message in output.into_iter().flat_map(Message::parse_stream) {
-        let Message::CompilerArtifact(artifact) = message.map_err(spawn_error(command))? else {
-            continue;
-        };
-        let Some(program) = artifact.executable.filter(|_| artifact.profile.test) else { continue };
-        let directory =
-            artifact.manifest_path.parent().map(cargo_metadata::camino::Utf8Path::as_std_path);
-        let directory = directory.unwrap_or(Path::new(".")).to_owned();
-        let suite = if artifact.target.is_kind(TargetKind::Test) {
-            artifact.target.name
-        } else {
-            // A library's own tests go by the name of its package.
-            artifact.target.name.replace('_', "-")
-        };
-        built.insert(suite, (program.into_std_path_buf(), directory));
-    }
-    let status = cargo.wait().map_err(spawn_error(command))?;
-    Ok(status.success().then_some(built))
-}
-
 /// Runs one test to its end, or to the end of our patience. A failure without what it has to say is none.
-fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict, TaskError> {
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = spawned.map_err(spawn_error(command))?;
+fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().with_context(cannot_run(command))?;
     let (said, heard) = channel();
     if let Some(mut stdout) = child.stdout.take() {
         thread::spawn(move || {
@@ -167,12 +138,11 @@ fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict, TaskErr
         });
     }
     let Ok(text) = heard.recv_timeout(MOST_TIME) else {
-        child.kill().map_err(spawn_error(command))?;
-        child.wait().map_err(spawn_error(command))?;
+        child.kill()?;
+        child.wait()?;
         return Ok(Verdict::Neither(format!("it did not end within {}", elapsed(MOST_TIME))));
     };
-    let text = text.map_err(spawn_error(command))?;
-    let status = child.wait().map_err(spawn_error(command))?;
+    let (text, status) = (text?, child.wait()?);
     let text = String::from_utf8_lossy(&text);
     let outcome = Outcome::of(&text, status);
     let silent = saying.filter(|saying| !text.contains(saying));

@@ -6,7 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::TaskError;
+use anyhow::{Context as _, Result};
+use broker_test_servers::failure::cannot;
 
 /// Where it is, from the root.
 pub(crate) const PATH: &str = "docs/proof.md";
@@ -66,15 +67,12 @@ pub(crate) fn rows(page: &str, table: Table) -> Vec<Row> {
 }
 
 /// Puts a row into the committed page.
-pub(super) fn update(root: &Path, table: Table, row: Row) -> Result<(), TaskError> {
+pub(super) fn update(root: &Path, table: Table, row: Row) -> Result<()> {
     let path = root.join(PATH);
-    let refused = |doing| move |source| TaskError::File { doing, path: PATH.into(), source };
-    let page = fs::read_to_string(&path).map_err(refused("read"))?;
-    let Some(page) = updated(&page, table, row) else {
-        let how = format!("it has no table between {:?} and {END:?}", table.begin());
-        return Err(TaskError::Command { what: format!("writing {PATH}"), how });
-    };
-    fs::write(&path, page).map_err(refused("write"))
+    let page = fs::read_to_string(&path).with_context(cannot("read", PATH))?;
+    let page = updated(&page, table, row)
+        .with_context(|| format!("{PATH} has no table between {:?} and {END:?}", table.begin()))?;
+    fs::write(&path, page).with_context(cannot("write", PATH))
 }
 
 /// The page with another row; `None` if there is no place for it.

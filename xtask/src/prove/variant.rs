@@ -17,7 +17,10 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::error::TaskError;
+use anyhow::Context as _;
+use broker_test_servers::failure::cannot;
+
+use crate::workspace::files;
 
 /// Where the variants are, from the root.
 pub(crate) const DIRECTORY: &str = "tests/sabotage";
@@ -94,24 +97,21 @@ impl Variant {
             return Ok(());
         }
         let Some(edit) = self.edits.last_mut() else { return self.take_header(line) };
-        if line.starts_with("+++ b/") && edit.hunks.is_empty() {
-            return Ok(());
-        }
-        if line.starts_with("@@") {
-            edit.hunks.push(Hunk::default());
-            return Ok(());
-        }
-        let Some(hunk) = edit.hunks.last_mut() else {
-            return Err(format!("{line:?} stands before the first hunk"));
-        };
-        let (mark, rest) = line.split_at_checked(1).unwrap_or((" ", ""));
-        for (marks, side) in [(" -", &mut hunk.old), (" +", &mut hunk.new)] {
-            if marks.contains(mark) {
-                side.push_str(rest);
-                side.push('\n');
+        match (line.split_at_checked(1).unwrap_or((" ", "")), edit.hunks.last_mut()) {
+            (("+", rest), None) if rest.starts_with("++ b/") => {}
+            (("@", _), _) => edit.hunks.push(Hunk::default()),
+            ((mark @ (" " | "-" | "+"), rest), Some(hunk)) => {
+                for (other, side) in [("+", &mut hunk.old), ("-", &mut hunk.new)] {
+                    if mark != other {
+                        side.push_str(rest);
+                        side.push('\n');
+                    }
+                }
             }
+            (_, None) => return Err(format!("{line:?} stands before the first hunk")),
+            _ => return Err(format!("{line:?} is no line of a diff")),
         }
-        if " -+".contains(mark) { Ok(()) } else { Err(format!("{line:?} is no line of a diff")) }
+        Ok(())
     }
 
     fn take_header(&mut self, line: &str) -> Result<(), String> {
@@ -160,32 +160,15 @@ impl Edit {
 type Parsed = Result<Variant, String>;
 
 /// Every variant, by name, each read or with what is wrong with it.
-pub(crate) fn all(root: &Path) -> Result<Vec<(String, Parsed)>, TaskError> {
-    let mut variants = Vec::new();
+pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<(String, Parsed)>> {
     let top = root.join(DIRECTORY);
-    for stage in entries(&top)? {
-        for file in entries(&stage)? {
-            let name = file.strip_prefix(&top).unwrap_or(&file).with_extension("");
-            let name = name.to_string_lossy().into_owned();
-            let text = fs::read_to_string(&file).map_err(refused("read", &file))?;
-            let variant = Variant::parse(&name, &text);
-            variants.push((name, variant));
-        }
-    }
-    Ok(variants)
-}
-
-fn entries(directory: &Path) -> Result<Vec<std::path::PathBuf>, TaskError> {
-    let entries = fs::read_dir(directory).map_err(refused("read", directory))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths: Vec<_> = paths.collect::<Result<_, _>>().map_err(refused("read", directory))?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn refused(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> TaskError {
-    let path = path.to_owned();
-    move |source| TaskError::File { doing, path, source }
+    let read = |file: String| {
+        let text = fs::read_to_string(top.join(&file)).with_context(cannot("read", &file))?;
+        let name = file.trim_end_matches(".patch").to_owned();
+        let variant = Variant::parse(&name, &text);
+        Ok((name, variant))
+    };
+    files(&top)?.into_iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -214,20 +197,17 @@ Caught by: simulation counting::two_is_two
     }
 
     #[test]
-    fn what_a_test_has_to_say_belongs_to_the_test_above() {
-        let more = "Caught by: proof a::b\nSaying: S5: it went\nCaught by: proof c::d\n--- a/";
-        let variant = Variant::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
-        let sayings = variant.catches.iter().map(|catch| catch.saying.as_deref());
-        assert_eq!(sayings.collect::<Vec<_>>(), [None, Some("S5: it went"), None]);
-    }
-
-    #[test]
     fn a_hunk_that_fits_nowhere_or_twice_is_refused() {
         let variant = Variant::parse("act/two", PATCH).unwrap();
         for (text, times) in [("one\nTWO\n\n", 0), ("one\ntwo\n\none\ntwo\n\n", 2)] {
             let problem = variant.edits[0].apply(text).unwrap_err();
             assert_eq!(problem, format!("a hunk that begins with \"one\" fits {times} times"));
         }
+        // What a test has to say belongs to the test above.
+        let more = "Caught by: proof a::b\nSaying: S5: it went\nCaught by: proof c::d\n--- a/";
+        let variant = Variant::parse("act/two", &PATCH.replacen("--- a/", more, 1)).unwrap();
+        let sayings = variant.catches.iter().map(|catch| catch.saying.as_deref());
+        assert_eq!(sayings.collect::<Vec<_>>(), [None, Some("S5: it went"), None]);
     }
 
     #[test]

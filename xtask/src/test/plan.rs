@@ -1,8 +1,7 @@
 //! Which tiers the workspace has, read from cargo's metadata, and which of them were asked for.
 
+use anyhow::{Result, ensure};
 use cargo_metadata::{Package, Target, TargetKind};
-
-use crate::error::TaskError;
 
 /// The package whose test targets are tiers.
 const TIERS_PACKAGE: &str = "broker-tests";
@@ -21,8 +20,8 @@ const CROSSPLANE_FEATURE: &str = "crossplane";
 
 /// A set of tests that is selected as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tier {
-    pub(super) name: String,
+pub(crate) struct Tier {
+    pub(crate) name: String,
     pub(super) needs_servers: bool,
     pub(super) needs_crossplane: bool,
 }
@@ -43,18 +42,23 @@ impl Tier {
 #[derive(Debug)]
 pub(super) struct Plan {
     tiers: Vec<Tier>,
+    /// The test targets of the tiers, where no other targets but these and libraries are to be built.
+    quick: Option<Vec<String>>,
 }
 
 impl Plan {
-    /// All tiers, or the one that was asked for.
+    /// All tiers, or the one that was asked for, or those that an edit is tried with.
     pub(super) fn new<'a>(
         packages: impl Iterator<Item = &'a Package>,
         wanted: Option<&str>,
-    ) -> Result<Self, TaskError> {
-        let mut tiers = vec![Tier::alone(UNIT)];
+        quick: bool,
+    ) -> Result<Self> {
+        let (mut tiers, mut targets) = (vec![Tier::alone(UNIT)], Vec::new());
         for package in packages {
             let tests = package.targets.iter().filter(|target| target.is_kind(TargetKind::Test));
-            for tier in tests.filter_map(|target| tier_of_target(&package.name, target)) {
+            for target in tests {
+                let Some(tier) = tier_of_target(&package.name, target) else { continue };
+                targets.push((tier.name.clone(), target.name.clone()));
                 if !tiers.contains(&tier) {
                     tiers.push(tier);
                 }
@@ -62,13 +66,21 @@ impl Plan {
         }
         // What is quick and needs nothing fails first.
         tiers.sort_by_key(|tier| (tier.needs_servers, tier.needs_crossplane));
-        let Some(wanted) = wanted else { return Ok(Self { tiers }) };
-        let known = tiers.iter().map(|tier| tier.name.clone()).collect();
-        tiers.retain(|tier| tier.name == wanted);
-        if tiers.is_empty() {
-            return Err(TaskError::UnknownTier { tier: wanted.to_owned(), known });
-        }
-        Ok(Self { tiers })
+        let known: Vec<_> = tiers.iter().map(|tier| tier.name.clone()).collect();
+        tiers.retain(|tier| wanted.is_none_or(|wanted| tier.name == wanted));
+        tiers.retain(|tier| !quick || !(tier.needs_servers || tier.is_proof()));
+        let tier = wanted.unwrap_or_default();
+        ensure!(!tiers.is_empty(), "there is no tier {tier:?}; there are {}", known.join(", "));
+        targets.retain(|(name, _)| tiers.iter().any(|tier| tier.name == *name));
+        let quick = quick.then(|| targets.into_iter().map(|(_, target)| target).collect());
+        Ok(Self { tiers, quick })
+    }
+
+    /// What cargo is told to build; nothing is everything.
+    pub(super) fn targets(&self) -> Vec<String> {
+        let Some(targets) = &self.quick else { return Vec::new() };
+        let tests = targets.iter().flat_map(|target| ["--test".to_owned(), target.clone()]);
+        ["--lib".to_owned()].into_iter().chain(tests).collect()
     }
 
     pub(super) fn needs_servers(&self) -> bool {
@@ -90,7 +102,7 @@ impl Plan {
 
     /// The tier of the documentation's examples, if they are to run.
     pub(super) fn documentation(&self) -> Option<&Tier> {
-        self.named(UNIT)
+        self.named(UNIT).filter(|_| self.quick.is_none())
     }
 
     /// Where a tier comes in the order.
@@ -126,90 +138,79 @@ fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
 mod tests {
     use super::*;
     use cargo_metadata::MetadataCommand;
+    use serde_json::json;
 
     /// A metadata document with one package and the given test targets and features that they ask
     /// for.
     fn packages(targets: &[(&str, &[&str])]) -> Vec<Package> {
         let target = |kind: &str, name: &str, features: &[&str]| {
-            format!(
-                r#"{{"kind":["{kind}"],"crate_types":["bin"],"name":"{name}","src_path":"/{name}.rs","edition":"2024",
-                    "doctest":false,"test":true,"doc":false,"required-features":{features:?}}}"#
-            )
+            json!({
+                "kind": [kind], "crate_types": ["bin"], "name": name, "src_path": format!("/{name}.rs"),
+                "edition": "2024", "doctest": false, "test": true, "doc": false,
+                "required-features": features,
+            })
         };
-        let mut all = vec![target("lib", "broker_tests", &[])];
-        all.extend(targets.iter().map(|(name, features)| target("test", name, features)));
-        let text = format!(
-            r#"{{"packages":[{{"name":"broker-tests","version":"0.1.0","id":"broker-tests","dependencies":[],"features":{{}},
-                "manifest_path":"/Cargo.toml","targets":[{}],"authors":[],"categories":[],"keywords":[],"edition":"2024"}}],
-                "workspace_members":["broker-tests"],"resolve":null,"target_directory":"/target","version":1,
-                "workspace_root":"/"}}"#,
-            all.join(",")
-        );
-        MetadataCommand::parse(text).unwrap().packages
+        let tests = targets.iter().map(|(name, features)| target("test", name, features));
+        let all: Vec<_> = [target("lib", "broker_tests", &[])].into_iter().chain(tests).collect();
+        let package = json!({
+            "name": "broker-tests", "version": "0.1.0", "id": "broker-tests", "dependencies": [],
+            "features": {}, "manifest_path": "/Cargo.toml", "targets": all, "authors": [],
+            "categories": [], "keywords": [], "edition": "2024",
+        });
+        let metadata = json!({
+            "packages": [package], "workspace_members": ["broker-tests"], "resolve": null,
+            "target_directory": "/target", "version": 1, "workspace_root": "/",
+        });
+        MetadataCommand::parse(metadata.to_string()).unwrap().packages
     }
 
-    fn names(plan: &Plan) -> Vec<&str> {
-        plan.tiers.iter().map(|tier| tier.name.as_str()).collect()
-    }
-
-    #[test]
-    fn contract_suites_are_a_tier_wherever_they_run() {
-        let packages: Vec<_> = packages(&[("store", &["memory", "testing"]), ("demo", &[])]);
-        let [suite, other] = [1, 2].map(|place: usize| &packages[0].targets[place]);
-        let contract = Tier::alone(CONTRACT);
-        assert_eq!(tier_of_target("broker-testkit", suite), Some(contract));
-        assert_eq!(tier_of_target("provisioning-broker", other), None);
-    }
+    const TARGETS: [(&str, &[&str]); 6] = [
+        ("shared", &["crossplane"]),
+        ("alone", &["crossplane"]),
+        ("contract", &[]),
+        ("proof", &[]),
+        ("simulation", &[]),
+        ("servers", &["servers"]),
+    ];
 
     #[test]
-    fn every_test_target_is_a_tier_and_those_that_need_servers_come_last() {
-        let packages = packages(&[
-            ("crossplane", &["crossplane"]),
-            ("contract", &[]),
-            ("servers", &["servers"]),
-        ]);
-        let plan = Plan::new(packages.iter(), None).unwrap();
-        assert_eq!(names(&plan), ["unit", "contract", "servers", "crossplane"]);
-        assert!(plan.needs_servers() && plan.needs_crossplane());
-    }
-
-    #[test]
-    fn what_runs_on_crossplane_is_one_tier() {
-        let packages = packages(&[("shared", &["crossplane"]), ("alone", &["crossplane"])]);
-        let plan = Plan::new(packages.iter(), Some("crossplane")).unwrap();
-        assert_eq!(names(&plan), ["crossplane"]);
-        for target in &packages[0].targets[1..] {
-            let tier = plan.tier("broker-tests", target).unwrap();
-            assert_eq!((tier.name.as_str(), tier.needs_crossplane), ("crossplane", true));
+    fn tiers_are_the_test_targets_and_those_that_need_servers_come_last() {
+        let packages = packages(&TARGETS);
+        let all = ["unit", "contract", "proof", "simulation", "servers", "crossplane"];
+        for (wanted, quick, names, servers, crossplane, documented) in [
+            (None, false, &all[..], true, true, true),
+            (Some("crossplane"), false, &["crossplane"], true, true, false),
+            (Some("contract"), false, &["contract"], false, false, false),
+            (None, true, &["unit", "contract", "simulation"], false, false, false),
+        ] {
+            let plan = Plan::new(packages.iter(), wanted, quick).unwrap();
+            assert_eq!(plan.tiers.iter().map(|tier| &tier.name).collect::<Vec<_>>(), names);
+            let needs = (plan.needs_servers(), plan.needs_crossplane());
+            assert_eq!(needs, (servers, crossplane), "{wanted:?}");
+            assert_eq!(plan.documentation().is_some(), documented, "{wanted:?}");
+            let targets = ["--lib", "--test", "contract", "--test", "simulation"];
+            assert_eq!(plan.targets(), if quick { &targets[..] } else { &[] }, "{wanted:?}");
         }
+        let error = Plan::new(packages.iter(), Some("contact"), false).unwrap_err().to_string();
+        assert_eq!(error, format!("there is no tier \"contact\"; there are {}", all.join(", ")));
     }
 
     #[test]
-    fn one_tier_can_be_chosen_and_needs_only_what_it_needs() {
-        let packages = packages(&[("contract", &[]), ("servers", &["servers"])]);
-        let plan = Plan::new(packages.iter(), Some("contract")).unwrap();
-        assert_eq!(names(&plan), ["contract"]);
-        assert!(!plan.needs_servers() && !plan.needs_crossplane());
-        assert_eq!(plan.documentation(), None);
-    }
-
-    #[test]
-    fn a_tier_that_does_not_exist_is_an_error_that_names_those_that_do() {
-        let packages = packages(&[("servers", &["servers"])]);
-        let error = Plan::new(packages.iter(), Some("contract")).unwrap_err();
-        assert_eq!(error.to_string(), "there is no tier \"contract\"; there are unit, servers");
-    }
-
-    #[test]
-    fn the_harness_own_tests_are_unit_tests() {
-        let packages = packages(&[("servers", &["servers"])]);
-        let plan = Plan::new(packages.iter(), None).unwrap();
-        let [library, servers] = packages[0].targets.as_slice() else { panic!("two targets") };
-        assert_eq!(plan.tier("broker-tests", library).map(|tier| tier.name.as_str()), Some("unit"));
-        assert_eq!(
-            plan.tier("broker-tests", servers).map(|tier| tier.name.as_str()),
-            Some("servers")
-        );
-        assert_eq!(plan.tier("broker-pg", servers).map(|tier| tier.name.as_str()), Some("unit"));
+    fn target_belongs_to_the_tier_of_its_package() {
+        let packages = packages(&TARGETS);
+        let plan = Plan::new(packages.iter(), None, false).unwrap();
+        let tier = |package: &str, place: usize| {
+            plan.tier(package, &packages[0].targets[place]).map(|tier| tier.name.as_str())
+        };
+        for (package, place, expected, why) in [
+            ("broker-tests", 0, "unit", "the harness' own tests"),
+            ("broker-tests", 1, "crossplane", "one tier of several targets"),
+            ("broker-tests", 2, "crossplane", "one tier of several targets"),
+            ("broker-tests", 6, "servers", "a target of its own"),
+            ("broker-testkit", 5, "contract", "a contract suite, whatever it is called"),
+            ("broker-pg", 6, "unit", "of any other package"),
+        ] {
+            assert_eq!(tier(package, place), Some(expected), "{why}");
+        }
     }
 }

@@ -20,43 +20,13 @@ pub(super) struct Row {
 /// All suites that ran. Its text is a table of tiers and a last line `N passed, N failed`.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Report {
-    pub(super) fn add(&mut self, row: Row) {
-        self.rows.push(row);
-    }
-
-    /// What ran beside these.
-    pub(super) fn extend(&mut self, other: Self) {
-        self.rows.extend(other.rows);
-    }
-
     /// Everything that makes the run a failure.
     pub(super) fn complaints(&self) -> Vec<String> {
         self.rows.iter().flat_map(complaints).collect()
-    }
-
-    /// The tiers in the order in which they ran.
-    fn tiers(&self) -> Vec<&str> {
-        let mut tiers: Vec<&str> = self.rows.iter().map(|row| row.tier.as_str()).collect();
-        tiers.dedup();
-        tiers
-    }
-
-    fn sum(&self, tier: Option<&str>) -> (Outcome, Duration) {
-        let rows = self.rows.iter().filter(|row| tier.is_none_or(|tier| row.tier == tier));
-        rows.fold((Outcome::default(), Duration::ZERO), |(sum, time), row| {
-            let Outcome { passed, failed, ignored, exited_well: _ } = row.outcome;
-            let sum = Outcome {
-                passed: sum.passed + passed,
-                failed: sum.failed + failed,
-                ignored: sum.ignored + ignored,
-                exited_well: true,
-            };
-            (sum, time + row.time)
-        })
     }
 }
 
@@ -84,13 +54,15 @@ fn complaints(row: &Row) -> Vec<String> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:12} {:>8} {:>8} {:>9}", "tier", "executed", "failed", "time")?;
-        for tier in self.tiers() {
-            let (outcome, time) = self.sum(Some(tier));
-            let executed = outcome.passed + outcome.failed;
-            writeln!(f, "{tier:12} {executed:>8} {:>8} {:>9}", outcome.failed, elapsed(time))?;
+        let sum = |rows: &[Row], of: fn(&Row) -> usize| rows.iter().map(of).sum::<usize>();
+        let (passed, failed) = (|row: &Row| row.outcome.passed, |row: &Row| row.outcome.failed);
+        for rows in self.rows.chunk_by(|one, next| one.tier == next.tier) {
+            let (executed, failed) = (sum(rows, passed) + sum(rows, failed), sum(rows, failed));
+            let time = elapsed(rows.iter().map(|row| row.time).sum());
+            writeln!(f, "{:12} {executed:>8} {failed:>8} {time:>9}", rows[0].tier)?;
         }
-        let (all, _) = self.sum(None);
-        writeln!(f, "\n{} passed, {} failed", all.passed, all.failed)
+        let (passed, failed) = (sum(&self.rows, passed), sum(&self.rows, failed));
+        writeln!(f, "\n{passed} passed, {failed} failed")
     }
 }
 
@@ -99,13 +71,8 @@ mod tests {
     use super::*;
 
     fn row(tier: &str, promised: usize, outcome: Outcome) -> Row {
-        Row {
-            tier: tier.to_owned(),
-            suite: "s".to_owned(),
-            promised,
-            outcome,
-            time: Duration::from_secs(12),
-        }
+        let (tier, suite) = (tier.to_owned(), "s".to_owned());
+        Row { tier, suite, promised, outcome, time: Duration::from_secs(12) }
     }
 
     fn outcome(passed: usize, failed: usize, ignored: usize) -> Outcome {
@@ -134,10 +101,10 @@ mod tests {
 
     #[test]
     fn the_table_adds_up_by_tier_and_ends_with_the_totals() {
-        let mut report = Report::default();
-        report.add(row("unit", 3, outcome(3, 0, 0)));
-        report.add(row("unit", 2, outcome(1, 1, 0)));
-        report.add(row("servers", 4, outcome(4, 0, 0)));
+        let failed = row("unit", 2, outcome(1, 1, 0));
+        let rows =
+            vec![row("unit", 3, outcome(3, 0, 0)), failed, row("servers", 4, outcome(4, 0, 0))];
+        let report = Report { rows };
         assert_eq!(
             report.to_string(),
             "tier         executed   failed      time\n\

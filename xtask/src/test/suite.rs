@@ -7,11 +7,13 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::TaskError;
-use crate::workspace::{cargo_in, spawn_error};
+use anyhow::{Context as _, Result, ensure};
+use broker_test_servers::failure::cannot_run;
 use broker_test_servers::progress::{step, to_stderr};
+use cargo_metadata::Artifact;
 
-use super::plan::Tier;
+use super::plan::{Plan, Tier};
+use crate::workspace::{Workspace, artifacts, cargo_in};
 
 /// How many tests a binary runs at once, where it is not told.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -24,19 +26,49 @@ const WAITING_THREADS: usize = 32;
 const SERVER_THREADS_PER_CORE: usize = 2;
 
 /// Tests that run in one go.
-pub(super) struct Suite {
-    pub(super) tier: Tier,
+pub(crate) struct Suite {
+    pub(crate) tier: Tier,
     /// What a person calls it.
     pub(super) title: String,
-    pub(super) tests: Tests,
+    tests: Tests,
 }
 
 /// Where the tests are.
-pub(super) enum Tests {
+enum Tests {
     /// In a binary that cargo built, for the package of this manifest.
     Binary { path: PathBuf, manifest: PathBuf },
     /// In the documentation of the workspace with this root; cargo compiles and runs them in one.
     Documentation { root: PathBuf },
+}
+
+/// The suites of the plan's tiers, in the plan's order.
+pub(super) fn build(
+    workspace: &Workspace,
+    plan: &Plan,
+    arguments: &[String],
+) -> Result<Vec<Suite>> {
+    let built = compile(workspace, arguments)?;
+    let mut suites: Vec<Suite> =
+        built.iter().filter_map(|artifact| Suite::of(workspace, plan, artifact)).collect();
+    suites.sort_by(|one, other| one.title.cmp(&other.title));
+    // Last in their tier, for they are slow.
+    suites.extend(plan.documentation().map(|tier| Suite {
+        tier: tier.clone(),
+        title: "examples in the documentation".to_owned(),
+        tests: Tests::Documentation { root: workspace.root().to_owned() },
+    }));
+    suites.sort_by_key(|suite| plan.position(&suite.tier));
+    Ok(suites)
+}
+
+/// One cargo call that compiles tests. Always of the whole workspace with all features, whichever targets are wanted:
+/// another selection would resolve other features and compile the same crates again.
+pub(super) fn compile(workspace: &Workspace, arguments: &[String]) -> Result<Vec<Artifact>> {
+    let mut command = workspace.cargo(&["test", "--workspace", "--all-features", "--no-run"]);
+    let what = "building the tests";
+    let (built, status) = step(&to_stderr, what, || artifacts(command.args(arguments)))?;
+    ensure!(status.success(), "{what} failed ({status})");
+    Ok(built)
 }
 
 /// What the test harness says at its end, added up.
@@ -50,16 +82,25 @@ pub(crate) struct Outcome {
 }
 
 impl Suite {
+    fn of(workspace: &Workspace, plan: &Plan, artifact: &Artifact) -> Option<Self> {
+        let path = artifact.executable.clone().filter(|_| artifact.profile.test)?.into();
+        let package = workspace.packages().find(|package| package.id == artifact.package_id)?;
+        let tier = plan.tier(&package.name, &artifact.target)?.clone();
+        let kind = artifact.target.kind.first().map(ToString::to_string).unwrap_or_default();
+        let title = format!("{} {kind} {}", package.name, artifact.target.name);
+        let manifest = package.manifest_path.clone().into();
+        Some(Self { tier, title, tests: Tests::Binary { path, manifest } })
+    }
+
     /// How many tests there are under these filters.
-    pub(super) fn list(&self, filters: &[String]) -> Result<usize, TaskError> {
+    pub(super) fn list(&self, filters: &[String]) -> Result<usize> {
         let mut command = self.command();
         command.args(filters).args(["--list", "--format", "terse"]).stderr(Stdio::piped());
         let what = format!("listing {}", self.title);
-        let output = step(&to_stderr, &what, || command.output()).map_err(spawn_error(&command))?;
-        if !output.status.success() {
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            return Err(TaskError::Command { what, how: output.status.to_string() });
-        }
+        let output = step(&to_stderr, &what, || command.output());
+        let output = output.with_context(cannot_run(&command))?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{what} failed ({})\n{errors}", output.status);
         Ok(count_listed(&String::from_utf8_lossy(&output.stdout)))
     }
 
@@ -69,7 +110,7 @@ impl Suite {
         filters: &[String],
         environment: &[(String, String)],
         screen: &mut (impl Write + Send),
-    ) -> Result<(Outcome, Duration), TaskError> {
+    ) -> Result<(Outcome, Duration)> {
         let mut command = self.command();
         command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
         if std::env::var_os(THREADS).is_none()
@@ -80,11 +121,11 @@ impl Suite {
         let started = Instant::now();
         let what = format!("running {}", self.title);
         let outcome = step(&to_stderr, &what, || watch(&mut command, screen))
-            .map_err(spawn_error(&command))?;
+            .with_context(cannot_run(&command))?;
         Ok((outcome, started.elapsed()))
     }
 
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         match &self.tests {
             Tests::Binary { path, manifest } => {
                 let mut command = Command::new(path);
@@ -166,15 +207,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_counts_tests_and_nothing_else() {
-        assert_eq!(
-            count_listed("one::works: test\ntwo: test\nfast: benchmark\n\n2 tests, 1 benchmark\n"),
-            2
-        );
-    }
-
-    #[test]
-    fn summaries_add_up() {
+    fn list_and_summaries_are_counted_and_nothing_else() {
+        let list = "one::works: test\ntwo: test\nfast: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(count_listed(list), 2);
         let mut outcome = Outcome::default();
         for line in [
             "running 3 tests",

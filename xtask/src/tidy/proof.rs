@@ -1,15 +1,51 @@
-//! Rule `proof`: docs/proof.md has what each way came to, with its share and in full. What it calls a run in full is no less
-//! than one by night, and the share of every test run fits the tree.
+//! Rules about what is promised and how far that was tried: `guarantees` and `proof`.
 //!
-//! Whether a row is older than the code it speaks of is not for this rule to know.
+//! Whether a row is older than the code it speaks of is not for these rules to know.
 
-use super::Finding;
-use super::sabotage;
-use super::tree::Tree;
+use std::collections::BTreeMap;
+
+use super::tree::{SourceFile, Tree};
+use super::{Finding, checks, sabotage};
 use crate::prove::page::{PATH, Row, Table, rows};
 use crate::prove::titles;
 
-const RULE: &str = "proof";
+const GUARANTEES: &str = "docs/guarantees.md";
+
+/// Rule `guarantees`: every promise of the table, S1 to S16 and L1 to L5, has a check, and every check that is named in a
+/// table of either page exists.
+pub(super) fn promises_have_their_checks(tree: &Tree) -> Vec<Finding> {
+    let finding = |path: &str, line, problem: String| {
+        Finding::new("guarantees", path, line, problem, "name a test that stands")
+    };
+    let mut findings = Vec::new();
+    for path in [GUARANTEES, PATH] {
+        let lines = tree.file(path).into_iter().flat_map(SourceFile::lines);
+        for (line, row) in lines.filter(|(_, line)| line.starts_with('|')) {
+            let problems = spans(row).filter_map(|check| checks::problem(tree, check));
+            findings.extend(problems.map(|problem| finding(path, line, problem)));
+        }
+    }
+    let safety = (1..=16).map(|number| (format!("S{number}"), 0));
+    let mut checks: BTreeMap<String, usize> =
+        safety.chain((1..=5).map(|number| (format!("L{number}"), 0))).collect();
+    for (_, line) in tree.file(GUARANTEES).into_iter().flat_map(SourceFile::lines) {
+        let promise = line.strip_prefix("| ").and_then(|rest| rest.split_once(' '));
+        if let Some(count) = promise.and_then(|(name, _)| checks.get_mut(name)) {
+            *count += spans(line).count();
+        }
+    }
+    let without = checks.into_iter().filter(|(_, checks)| *checks == 0);
+    findings.extend(
+        without.map(|(promise, _)| finding(GUARANTEES, 1, format!("{promise} has no check"))),
+    );
+    findings
+}
+
+/// What a row of a table has between back-ticks: checks, and nothing else.
+fn spans(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
 /// The page that counts the cells of a run by day.
 const MATRIX: &str = "docs/fault-matrix.md";
 /// A way, what it counts, and how many of these it tries by night.
@@ -24,6 +60,8 @@ const LEAST: [(&str, &str, usize); 8] = [
     ("canaries", "secrets in Postgres", 200),
 ];
 
+/// Rule `proof`: docs/proof.md has what each way came to, with its share and in full. What it calls a run in full is no less
+/// than one by night, and the share of every test run fits the tree.
 pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PATH) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -51,13 +89,8 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
             _ => {}
         }
     }
-    let finding = |problem| Finding {
-        path: PATH.to_owned(),
-        line: 1,
-        rule: RULE,
-        problem,
-        remedy: "run `cargo xtask prove` and `cargo xtask prove --nightly`".to_owned(),
-    };
+    let remedy = "run `cargo xtask prove` and `cargo xtask prove --nightly`";
+    let finding = |problem| Finding::new("proof", PATH, 1, problem, remedy);
     problems.into_iter().map(finding).collect()
 }
 
@@ -86,90 +119,96 @@ fn cells_by_day(tree: &Tree) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::problems;
     use super::*;
     use crate::prove::page::END;
 
-    const IN_FULL: [&str; 6] = [
-        "| model check | 15 histories, 1000000 distinct states, 3 of two resources | 0 |",
-        "| simulation | 10000 seeds, 3 faults | 0 |",
-        "| fault matrix | 30 worlds, 7 cells | 0 |",
-        "| differential oracle | 1000 histories of a store, 9 answers, 300 histories of a cluster, \
-         1000 histories of a mesh | 0 |",
-        "| canaries | 10001 secrets in memory, 200 secrets in Postgres, 1000 secrets in a process | 0 |",
-        "| sabotage | 2 broken variants, each caught | 0 |",
-    ];
-
-    const SHARES: [&str; 6] = [
-        "| model check | 1 case | 0 |",
-        "| simulation | 1 case | 0 |",
-        "| fault matrix | 30 worlds, 7 cells | 0 |",
-        "| differential oracle | 1 case | 0 |",
-        "| canaries | 1 case | 0 |",
-        "| sabotage | 2 broken variants, of which each fits | 0 |",
-    ];
-
-    /// What is wrong with a page that has these rows of runs in full, and these shares.
-    fn problems(in_full: &[&str], shares: &[&str]) -> Vec<String> {
-        let table = |table: Table, rows: &[&str]| {
-            format!(
-                "{}\n| what | cases | found |\n|---|---|---|\n{}\n{END}\n",
-                table.begin(),
-                rows.join("\n")
-            )
-        };
-        let page = format!(
-            "# Proof\n\n{}\n{}\n| a fault | found by | its test |\n",
-            table(Table::InFull, in_full),
-            table(Table::Share, shares)
-        );
-        let tree = Tree::of_files(&[
-            (PATH, &page),
-            (MATRIX, "# Matrix\n\n12 worlds, 7 cells, none of them left broken.\n"),
-            ("tests/sabotage/act/one.patch", ""),
-            ("tests/sabotage/act/two.patch", ""),
-        ]);
-        has_run_in_full(&tree).into_iter().map(|finding| finding.problem).collect()
-    }
-
     #[test]
-    fn a_row_for_each_way_is_wanted() {
-        assert_eq!(problems(&IN_FULL, &SHARES), Vec::<String>::new());
-        assert_eq!(problems(&IN_FULL[1..], &SHARES), ["model check was never run in full"]);
-        assert_eq!(problems(&IN_FULL, &SHARES[1..]), ["model check was never run with its share"]);
-    }
-
-    #[test]
-    fn rows_that_say_less_are_found() {
-        for (row, problem) in [
-            ("| model check | 999999 distinct states | 0 |", "model check tried 999999"),
-            ("| simulation | 1000 seeds | 0 |", "simulation tried 1000 seeds, not 10000"),
+    fn promise_without_a_check_and_a_check_that_is_none_are_found() {
+        let names = (1..=16).map(|it| format!("S{it}")).chain((1..=5).map(|it| format!("L{it}")));
+        let row = |promise: String| format!("| {promise} | says | `proof model::it_holds` |\n");
+        let all: String = names.map(row).collect();
+        for (is, becomes, expected) in [
+            ("", "", None),
+            ("| S7 | says | `proof model::it_holds` |\n", "", Some("S7 has no check")),
+            ("| L5 | says | `proof model::it_holds` |", "| L5 | says | |", Some("L5 has no check")),
             (
-                "| canaries | 500 secrets in memory, 200 secrets in Postgres, 1000 secrets in a process | 0 |",
-                "canaries tried 500 secrets in memory",
+                "| S1 | says | `proof model::it_holds",
+                "| S1 | says | `proof model::it_held",
+                Some("there is no test model::it_held in proof"),
             ),
-            (
-                "| canaries | 10000 secrets in memory, 200 secrets in Postgres | 0 |",
-                "canaries tried 0 secrets in a process",
-            ),
-            ("| simulation | 10000 seeds | 2 |", "simulation found 2"),
         ] {
-            let way = row.split(" | ").next().unwrap_or_default();
-            let others = IN_FULL.into_iter().filter(|other| !other.starts_with(way));
-            let found = problems(&others.chain([row]).collect::<Vec<_>>(), &SHARES);
-            assert!(found.len() == 1 && found[0].starts_with(problem), "{row}: {found:?}");
+            let page = all.replace(is, becomes);
+            let test = ("tests/tests/proof/model.rs", "#[test]\nfn it_holds() {}");
+            let page = [(GUARANTEES, page.as_str()), (PATH, "text with `code`\n"), test];
+            assert_eq!(problems("guarantees", &page), Vec::from_iter(expected), "{is}");
         }
     }
 
+    const IN_FULL: &str = "\
+| model check | 15 histories, 1000000 distinct states, 3 of two resources | 0 |
+| simulation | 10000 seeds, 3 faults | 0 |
+| fault matrix | 30 worlds, 7 cells | 0 |
+| differential oracle | 1000 histories of a store, 9 answers, 300 histories of a cluster, 1000 histories of a mesh | 0 |
+| canaries | 10001 secrets in memory, 200 secrets in Postgres, 1000 secrets in a process | 0 |
+| sabotage | 2 broken variants, each caught | 0 |
+";
+    const SHARES: &str = "\
+| model check | 1 case | 0 |
+| simulation | 1 case | 0 |
+| fault matrix | 30 worlds, 7 cells | 0 |
+| differential oracle | 1 case | 0 |
+| canaries | 1 case | 0 |
+| sabotage | 2 broken variants, of which each fits | 0 |
+";
+
     #[test]
-    fn shares_that_do_not_fit_the_tree_are_found() {
-        for (row, problem) in [
-            ("| fault matrix | 30 worlds, 6 cells | 0 |", "fault matrix tried 6 cells, not 7"),
-            ("| sabotage | 3 broken variants | 0 |", "sabotage tried 3 variants, and there are 2"),
+    fn row_that_is_missing_or_says_less_than_a_run_tries_is_found() {
+        for (is, becomes, expected) in [
+            ("", "", ""),
+            ("| model check | 15", "| model chess | 15", "model check was never run in full"),
+            (
+                "| model check | 1 ",
+                "| model chess | 1 ",
+                "model check was never run with its share",
+            ),
+            (
+                "1000000 distinct",
+                "999999 distinct",
+                "model check tried 999999 distinct states, not 1000000",
+            ),
+            ("10000 seeds", "1000 seeds", "simulation tried 1000 seeds, not 10000"),
+            (
+                "10001 secrets in memory",
+                "500 secrets in memory",
+                "canaries tried 500 secrets in memory, not 10000",
+            ),
+            (", 1000 secrets in a process", "", "canaries tried 0 secrets in a process, not 500"),
+            ("3 faults | 0 |", "3 faults | 2 |", "simulation found 2, and is not mended"),
+            (
+                "7 cells | 0 |\n| differential oracle | 1 case",
+                "6 cells | 0 |\n| differential oracle | 1 case",
+                "fault matrix tried 6 cells, not 7",
+            ),
+            (
+                "2 broken variants, of",
+                "3 broken variants, of",
+                "sabotage tried 3 variants, and there are 2",
+            ),
         ] {
-            let way = row.split(" | ").next().unwrap_or_default();
-            let others = SHARES.into_iter().filter(|other| !other.starts_with(way));
-            let found = problems(&IN_FULL, &others.chain([row]).collect::<Vec<_>>());
-            assert!(found.len() == 1 && found[0].starts_with(problem), "{row}: {found:?}");
+            let table = |table: Table, rows: &str| {
+                let head = "| what | cases | found |\n|---|---|---|";
+                format!("{}\n{head}\n{}{END}\n", table.begin(), rows.replace(is, becomes))
+            };
+            let page = table(Table::InFull, IN_FULL) + &table(Table::Share, SHARES);
+            let tree = Tree::of_files(&[
+                (PATH, &page),
+                (MATRIX, "# Matrix\n\n12 worlds, 7 cells, none of them left broken.\n"),
+                ("tests/sabotage/act/one.patch", ""),
+                ("tests/sabotage/act/two.patch", ""),
+            ]);
+            let found = has_run_in_full(&tree).into_iter().map(|it| it.problem).collect::<String>();
+            assert_eq!(found, expected, "{is}");
         }
     }
 }

@@ -3,10 +3,14 @@
 //! Rule `edges` looks at what a manifest names; this one at what is built in the end. An embedder takes no driver, client,
 //! server or parser along that it did not choose, and the binary holds nothing that is there for tests.
 
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use broker_test_servers::failure::cannot_run;
+
 use super::Finding;
 use super::tree::Tree;
-use crate::error::TaskError;
-use crate::workspace::{Workspace, spawn_error};
+use crate::workspace::Workspace;
 
 const RULE: &str = "reach";
 
@@ -28,7 +32,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    pub(super) fn load(workspace: &Workspace) -> Result<Self, TaskError> {
+    pub(super) fn load(workspace: &Workspace) -> Result<Self> {
         let lines = |name: &str, edges| {
             // A tree that is made for a test of a rule need not hold everything.
             let is_there = workspace.packages().any(|package| package.name == name);
@@ -40,35 +44,22 @@ impl Reach {
 
 /// Everything that is built in and should not be.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut found = |member: &str, what: String, remedy: &str| {
-        let manifest =
-            tree.members.iter().find(|it| it.name == member).map(|it| it.manifest.clone());
-        findings.push(Finding {
-            path: manifest.unwrap_or_else(|| member.to_owned()),
-            line: 1,
-            rule: RULE,
-            problem: format!("{member} is built with {what}"),
-            remedy: format!("{remedy}; `cargo tree --package {member} --edges features` shows how"),
-        });
+    let found = |member: &str, what: &str, remedy: &str| {
+        let how = format!("`cargo tree --package {member} --edges features` shows how");
+        let problem = format!("{member} is built with {what}");
+        Finding::new(RULE, member, 1, problem, format!("{remedy}; {how}"))
     };
     let packages = tree.reach.library.iter().filter_map(|line| line.split_whitespace().next());
-    for package in packages {
-        let heavy = NOT_FOR_EMBEDDERS.iter().find(|heavy| is_of(package, heavy));
-        if heavy.is_some() {
-            found(LIBRARY, package.to_owned(), "leave it to adapters and the embedder");
-        }
-    }
-    for line in &tree.reach.binary {
-        let feature = FOR_TESTS.iter().find(|feature| {
-            line.starts_with("broker-") && line.contains(&format!(" feature \"{feature}\""))
-        });
-        if feature.is_some() {
-            found(BINARY, line.trim_end_matches(" (*)").to_owned(), "it belongs to tests");
-        }
-    }
-    findings.dedup();
-    findings
+    let heavy = packages.filter(|package| NOT_FOR_EMBEDDERS.iter().any(|it| is_of(package, it)));
+    let heavy = heavy.map(|it| found(LIBRARY, it, "leave it to adapters and the embedder"));
+    let is_for_tests = |line: &&String| {
+        let has = |feature: &&str| line.contains(&format!(" feature \"{feature}\""));
+        line.starts_with("broker-") && FOR_TESTS.iter().any(has)
+    };
+    let features = tree.reach.binary.iter().filter(is_for_tests);
+    let features =
+        features.map(|line| found(BINARY, line.trim_end_matches(" (*)"), "it belongs to tests"));
+    heavy.chain(features).collect()
 }
 
 /// The crate, or a part of its family, such as `sqlx-core`.
@@ -76,50 +67,40 @@ fn is_of(package: &str, family: &str) -> bool {
     package.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-fn lines(workspace: &Workspace, package: &str, edges: &str) -> Result<Vec<String>, TaskError> {
+fn lines(workspace: &Workspace, package: &str, edges: &str) -> Result<Vec<String>> {
     let mut command = workspace.cargo(&["tree", "--quiet", "--package", package]);
     command.args(["--edges", edges, "--prefix", "none"]);
-    let output = command.output().map_err(spawn_error(&command))?;
-    if !output.status.success() {
-        let how = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(TaskError::Command { what: format!("`cargo tree` of {package}"), how });
-    }
-    let mut lines: Vec<_> =
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines.dedup();
-    Ok(lines)
+    let output = command.output().with_context(cannot_run(&command))?;
+    let how = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`cargo tree` of {package} failed ({})", how.trim());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: BTreeSet<_> = text.lines().map(str::to_owned).collect();
+    Ok(lines.into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problems(library: &[&str], binary: &[&str]) -> Vec<String> {
+    #[test]
+    fn heavy_crates_and_what_serves_tests_are_found_however_they_come_along() {
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-        let reach = Reach { library: owned(library), binary: owned(binary) };
-        let tree = Tree { reach, ..Tree::default() };
-        check(&tree).into_iter().map(|finding| finding.problem).collect()
-    }
-
-    #[test]
-    fn a_heavy_crate_is_found_however_it_comes_along() {
-        assert_eq!(
-            problems(&["serde v1.0.0", "sqlx-core v0.9.0 (*)", "kube v5.0.0", "claptrap v1"], &[]),
-            ["broker-app is built with sqlx-core", "broker-app is built with kube"]
-        );
-    }
-
-    #[test]
-    fn what_tests_are_made_of_is_not_released() {
-        let lines = [
+        let library =
+            owned(&["serde v1.0.0", "sqlx-core v0.9.0 (*)", "kube v5.0.0", "claptrap v1"]);
+        let binary = owned(&[
             "broker-ports feature \"memory\"",
             "broker-ports feature \"testing\" (*)",
             "rustls feature \"testing\"",
-        ];
+        ]);
+        let tree = Tree { reach: Reach { library, binary }, ..Tree::default() };
+        let problems: Vec<_> = check(&tree).into_iter().map(|finding| finding.problem).collect();
         assert_eq!(
-            problems(&[], &lines),
-            ["provisioning-broker is built with broker-ports feature \"testing\""]
+            problems,
+            [
+                "broker-app is built with sqlx-core",
+                "broker-app is built with kube",
+                "provisioning-broker is built with broker-ports feature \"testing\""
+            ]
         );
     }
 }

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use super::{
     control_plane::{ControlPlaneAccess, MASTERS},
-    error::ServersError,
-    probe::{Answer, Content, Probe},
+    probe::Probe,
 };
 
 /// Who owns what is applied here.
@@ -32,7 +32,7 @@ impl Api {
     /// # Errors
     ///
     /// When the run has ended, or its certificates cannot be used.
-    pub fn of(access: &ControlPlaneAccess) -> Result<Self, ServersError> {
+    pub fn of(access: &ControlPlaneAccess) -> Result<Self> {
         let authority = access.authority()?;
         let admin = authority.identity("admin", Some(MASTERS))?;
         Ok(Self { probe: Probe::new(access.port()?, &authority, &admin)?.patient() })
@@ -44,7 +44,7 @@ impl Api {
     /// # Errors
     ///
     /// When the server refuses it, with the server's own words, or does not answer.
-    pub fn apply(&self, path: &str, object: &Value) -> Result<Value, ServersError> {
+    pub fn apply(&self, path: &str, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
         // JSON is YAML.
         self.send("PATCH", &path, Some(("application/apply-patch+yaml", object)))
@@ -55,7 +55,7 @@ impl Api {
     /// # Errors
     ///
     /// When the server refuses it, with the server's own words, or does not answer.
-    pub fn merge(&self, path: &str, fields: &Value) -> Result<Value, ServersError> {
+    pub fn merge(&self, path: &str, fields: &Value) -> Result<Value> {
         self.send("PATCH", path, Some(("application/merge-patch+json", fields)))
     }
 
@@ -64,7 +64,7 @@ impl Api {
     /// # Errors
     ///
     /// When there is nothing, or the server does not answer.
-    pub fn get(&self, path: &str) -> Result<Value, ServersError> {
+    pub fn get(&self, path: &str) -> Result<Value> {
         self.send("GET", path, None)
     }
 
@@ -73,7 +73,7 @@ impl Api {
     /// # Errors
     ///
     /// When the server refuses it, or never serves its objects.
-    pub fn install_crd(&self, definition: &Value) -> Result<(), ServersError> {
+    pub fn install_crd(&self, definition: &Value) -> Result<()> {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         self.apply(&format!("{definitions}/{name}"), definition)?;
@@ -93,7 +93,7 @@ impl Api {
     /// # Errors
     ///
     /// When that takes too long, with the last answer.
-    pub fn wait_for(&self, path: &str) -> Result<(), ServersError> {
+    pub fn wait_for(&self, path: &str) -> Result<()> {
         let started = Instant::now();
         loop {
             match self.get(path) {
@@ -104,19 +104,11 @@ impl Api {
         }
     }
 
-    fn send(
-        &self,
-        method: &str,
-        path: &str,
-        content: Option<(&str, &Value)>,
-    ) -> Result<Value, ServersError> {
-        let request = || format!("{method} {path}");
+    fn send(&self, method: &str, path: &str, content: Option<(&str, &Value)>) -> Result<Value> {
         let body = content.map(|(kind, object)| (kind, object.to_string()));
-        let content = body.as_ref().map(|(kind, body)| Content { kind, body });
-        let Answer { status, body } = self
-            .probe
-            .send(method, path, content)
-            .map_err(|source| ServersError::Unanswered { request: request(), source })?;
+        let content = body.as_ref().map(|(kind, body)| (*kind, body.as_str()));
+        let answer = self.probe.send(method, path, content);
+        let (status, body) = answer.with_context(|| format!("no answer to {method} {path}"))?;
         // A refusal is a `Status` or a plain line.
         let object = serde_json::from_str::<Value>(&body);
         if (200..300).contains(&status) {
@@ -124,6 +116,6 @@ impl Api {
         }
         let message = object.ok().and_then(|object| Some(object["message"].as_str()?.to_owned()));
         let message = message.unwrap_or_else(|| body.trim().to_owned());
-        Err(ServersError::Refused { request: request(), status, message })
+        bail!("{method} {path} was answered with {status}: {message}")
     }
 }

@@ -4,12 +4,14 @@
 
 use std::{fmt, fs, path::Path};
 
+use anyhow::{Context as _, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 
-use super::{error::ServersError, run::Run};
+use super::run::Run;
+use crate::failure::cannot;
 
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
@@ -31,9 +33,10 @@ pub struct Authority {
 
 impl Authority {
     /// Makes a new one and keeps it in the run's directory.
-    pub(super) fn create(run: &Run) -> Result<Self, ServersError> {
-        let key = KeyPair::generate().map_err(failed("the authority"))?;
-        let certificate = parameters().self_signed(&key).map_err(failed("the authority"))?.pem();
+    pub(super) fn create(run: &Run) -> Result<Self> {
+        let key = KeyPair::generate().with_context(failed("the authority"))?;
+        let certificate =
+            parameters().self_signed(&key).with_context(failed("the authority"))?.pem();
         run.write(CERTIFICATE, &certificate)?;
         run.write(KEY, &key.serialize_pem())?;
         Ok(Self { certificate, issuer: Issuer::new(parameters(), key) })
@@ -44,13 +47,13 @@ impl Authority {
     /// # Errors
     ///
     /// When there is none.
-    pub fn load(directory: &Path) -> Result<Self, ServersError> {
+    pub fn load(directory: &Path) -> Result<Self> {
         let read = |name| {
             let path = directory.join(name);
-            fs::read_to_string(&path).map_err(ServersError::file("read", &path))
+            fs::read_to_string(&path).with_context(cannot("read", &path))
         };
         let certificate = read(CERTIFICATE)?;
-        let key = KeyPair::from_pem(&read(KEY)?).map_err(failed("the authority"))?;
+        let key = KeyPair::from_pem(&read(KEY)?).with_context(failed("the authority"))?;
         Ok(Self { certificate, issuer: Issuer::new(parameters(), key) })
     }
 
@@ -64,7 +67,7 @@ impl Authority {
     /// # Errors
     ///
     /// When none can be made.
-    pub fn serving(&self) -> Result<Credentials, ServersError> {
+    pub fn serving(&self) -> Result<Credentials> {
         self.on_loopback(vec![ExtendedKeyUsagePurpose::ServerAuth])
     }
 
@@ -73,19 +76,16 @@ impl Authority {
     /// # Errors
     ///
     /// When none can be made.
-    pub fn mutual(&self) -> Result<Credentials, ServersError> {
+    pub fn mutual(&self) -> Result<Credentials> {
         self.on_loopback(vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ])
     }
 
-    fn on_loopback(
-        &self,
-        usages: Vec<ExtendedKeyUsagePurpose>,
-    ) -> Result<Credentials, ServersError> {
+    fn on_loopback(&self, usages: Vec<ExtendedKeyUsagePurpose>) -> Result<Credentials> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut parameters = CertificateParams::new(names).map_err(failed("localhost"))?;
+        let mut parameters = CertificateParams::new(names).with_context(failed("localhost"))?;
         parameters.distinguished_name.push(DnType::CommonName, "localhost");
         parameters.extended_key_usages = usages;
         self.sign(parameters, "localhost")
@@ -98,7 +98,7 @@ impl Authority {
     /// # Errors
     ///
     /// When none can be made.
-    pub fn identity(&self, name: &str, group: Option<&str>) -> Result<Credentials, ServersError> {
+    pub fn identity(&self, name: &str, group: Option<&str>) -> Result<Credentials> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name.push(DnType::CommonName, name);
         if let Some(group) = group {
@@ -108,15 +108,11 @@ impl Authority {
         self.sign(parameters, name)
     }
 
-    fn sign(
-        &self,
-        mut parameters: CertificateParams,
-        name: &str,
-    ) -> Result<Credentials, ServersError> {
+    fn sign(&self, mut parameters: CertificateParams, name: &str) -> Result<Credentials> {
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate().map_err(failed(name))?;
-        let certificate = parameters.signed_by(&key, &self.issuer).map_err(failed(name))?;
+        let key = KeyPair::generate().with_context(failed(name))?;
+        let certificate = parameters.signed_by(&key, &self.issuer).with_context(failed(name))?;
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 }
@@ -130,9 +126,8 @@ fn parameters() -> CertificateParams {
     parameters
 }
 
-fn failed(subject: impl Into<String>) -> impl FnOnce(rcgen::Error) -> ServersError {
-    let subject = subject.into();
-    move |source| ServersError::Certificate { subject, source }
+fn failed(subject: &str) -> impl FnOnce() -> String + '_ {
+    move || format!("cannot make the certificate of {subject}")
 }
 
 impl fmt::Debug for Authority {

@@ -7,13 +7,14 @@ mod programs;
 
 use std::sync::Arc;
 
+use anyhow::Result;
+
 use self::programs::Layout;
 pub(super) use self::programs::lavish;
 pub use access::{ControlPlaneAccess, kubeconfig};
 
 use super::{
-    certificates::Authority, error::ServersError, ports::with_free_ports, probe::Probe, run::Run,
-    server::Server,
+    certificates::Authority, ports::with_free_ports, probe::Probe, run::Run, server::Server,
 };
 use crate::tools::Tools;
 
@@ -43,7 +44,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When one of them does not get ready.
-    pub fn start(tools: &Tools, run: &Arc<Run>) -> Result<Self, ServersError> {
+    pub fn start(tools: &Tools, run: &Arc<Run>) -> Result<Self> {
         let authority = Authority::create(run)?;
         let layout = Layout::create(run, &authority)?;
         let admin = authority.identity("admin", Some(MASTERS))?;

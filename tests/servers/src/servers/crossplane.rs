@@ -10,20 +10,21 @@ use std::net::{Ipv6Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Context as _, Result, ensure};
+
 use self::objects::Objects;
 use self::programs::Layout;
 
 use super::{
     certificates::Authority,
     control_plane::{ControlPlaneAccess, MASTERS},
-    error::ServersError,
     ports::with_free_ports,
     probe::{Probe, serves_plainly},
     process::Process,
     run::Run,
     server::Server,
 };
-use crate::{progress::step, tools::CrossplaneTools};
+use crate::{failure::cannot, progress::step, tools::CrossplaneTools};
 
 /// Whom the API server knows Crossplane and the provider as; the audit log leaves both out.
 pub(super) const CROSSPLANE: &str = "system:crossplane";
@@ -58,7 +59,7 @@ impl Crossplane {
         run: &Arc<Run>,
         access: &ControlPlaneAccess,
         progress: &dyn Fn(&str),
-    ) -> Result<Self, ServersError> {
+    ) -> Result<Self> {
         let only_one = lock(&tools.provider_lock, progress)?;
         let authority = access.authority()?;
         let layout = Layout::create(run, &authority)?;
@@ -78,7 +79,7 @@ impl Crossplane {
         let function = |name| {
             let (server, port) = function(run, &authority, tools, &layout, name)?;
             objects.register_function(name, port)?;
-            Ok::<_, ServersError>(server)
+            Ok::<_, anyhow::Error>(server)
         };
         let patch_and_transform = function(PATCH_AND_TRANSFORM)?;
         let auto_ready = function(AUTO_READY)?;
@@ -132,7 +133,7 @@ impl Crossplane {
     /// # Errors
     ///
     /// When the API server does not take it.
-    pub fn register_function(&self, name: &str, port: u16) -> Result<(), ServersError> {
+    pub fn register_function(&self, name: &str, port: u16) -> Result<()> {
         self.objects.register_function(name, port)
     }
 }
@@ -147,7 +148,7 @@ fn function(
     tools: &CrossplaneTools,
     layout: &Layout,
     name: &'static str,
-) -> Result<(Server, u16), ServersError> {
+) -> Result<(Server, u16)> {
     let client = authority.mutual()?;
     with_free_ports(|[port]| {
         let path = match name {
@@ -161,15 +162,17 @@ fn function(
 }
 
 /// Held as long as the provider may run, so that two runs never fight for its ports.
-fn lock(path: &Path, progress: &dyn Fn(&str)) -> Result<File, ServersError> {
-    let file = File::create(path).map_err(ServersError::file("create", path))?;
+fn lock(path: &Path, progress: &dyn Fn(&str)) -> Result<File> {
+    let file = File::create(path).with_context(cannot("create", path))?;
     let [port, _] = PROVIDER_PORTS;
     let what = format!("waiting for another run that uses provider-nop, which needs port {port}");
-    step(progress, &what, || file.lock()).map_err(ServersError::file("lock", path))?;
+    step(progress, &what, || file.lock()).with_context(cannot("lock", path))?;
     for port in PROVIDER_PORTS {
         // On every address, as the provider will.
-        TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
-            .map_err(|_| ServersError::PortHeld { server: "provider-nop", port })?;
+        ensure!(
+            TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).is_ok(),
+            "provider-nop needs port {port}, which another program on this machine holds: end that one"
+        );
     }
     Ok(file)
 }

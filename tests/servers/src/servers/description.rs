@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    control_plane::ControlPlaneAccess, error::ServersError, postgres::PostgresAccess, run::Run,
-};
+use crate::failure::cannot;
+
+use super::{control_plane::ControlPlaneAccess, postgres::PostgresAccess, run::Run};
 
 /// The environment variable that holds the directory of the run whose servers a test process uses.
 pub const SERVERS_VARIABLE: &str = "BROKER_TEST_SERVERS";
@@ -31,15 +32,13 @@ impl Description {
     /// # Errors
     ///
     /// When there is no such run, or another version of this crate started it.
-    pub fn read(directory: &Path) -> Result<Self, ServersError> {
+    pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
-        let text = fs::read_to_string(&path).map_err(ServersError::file("read", &path))?;
-        serde_json::from_str(&text).map_err(|source| ServersError::Description { path, source })
+        let text = fs::read_to_string(&path).with_context(cannot("read", &path))?;
+        serde_json::from_str(&text).with_context(cannot("understand", &path))
     }
 
-    pub(super) fn write(&self, run: &Run) -> Result<PathBuf, ServersError> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|source| ServersError::Description { path: FILE.into(), source })?;
-        run.write(FILE, &text)
+    pub(super) fn write(&self, run: &Run) -> Result<PathBuf> {
+        run.write(FILE, &serde_json::to_string_pretty(self)?)
     }
 }

@@ -8,7 +8,9 @@ use std::{
     ops::Range,
 };
 
-use super::error::ServersError;
+use anyhow::{Context as _, Result};
+
+use crate::failure::cannot;
 
 /// Below are the ports that well-known services use.
 const LOWEST: u16 = 10_240;
@@ -19,13 +21,21 @@ const FIRST_EPHEMERAL: u16 = 32_768;
 /// How often a start is tried with other ports.
 const ATTEMPTS: usize = 10;
 
+/// A server found its port taken. The start is tried again with another one.
+#[derive(Debug, thiserror::Error)]
+#[error("{server} found its port taken; its log ends: {tail}")]
+pub(super) struct PortTaken {
+    pub(super) server: &'static str,
+    pub(super) tail: String,
+}
+
 /// Calls `start` with `N` ports, again with others as long as it finds one of them taken.
 pub(super) fn with_free_ports<const N: usize, T>(
-    mut start: impl FnMut([u16; N]) -> Result<T, ServersError>,
-) -> Result<T, ServersError> {
+    mut start: impl FnMut([u16; N]) -> Result<T>,
+) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match start(free_ports()?) {
-            Err(ServersError::PortTaken { .. }) => {}
+            Err(error) if error.is::<PortTaken>() => {}
             result => return result,
         }
     }
@@ -33,16 +43,16 @@ pub(super) fn with_free_ports<const N: usize, T>(
 }
 
 /// Bytes that nobody else can guess.
-pub(super) fn random<const N: usize>() -> Result<[u8; N], ServersError> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     const SOURCE: &str = "/dev/urandom";
     let mut bytes = [0; N];
     File::open(SOURCE)
         .and_then(|mut source| source.read_exact(&mut bytes))
-        .map_err(ServersError::file("read", SOURCE))?;
+        .with_context(cannot("read", SOURCE))?;
     Ok(bytes)
 }
 
-fn free_ports<const N: usize>() -> Result<[u16; N], ServersError> {
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
     // All are held until all are chosen, so that they differ.
     while held.len() < N {
@@ -50,7 +60,7 @@ fn free_ports<const N: usize>() -> Result<[u16; N], ServersError> {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(listener) => held.push((port, listener)),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(ServersError::file("bind a port of", "127.0.0.1")(error)),
+            Err(error) => return Err(error).context("cannot bind a port of 127.0.0.1"),
         }
     }
     Ok(std::array::from_fn(|i| held[i].0))
@@ -77,17 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_differ_and_can_be_bound() {
+    fn free_ports_differ_and_are_no_source_of_outgoing_connections() {
         let ports: [u16; 8] = free_ports().unwrap();
-        let listeners: Vec<_> = ports
-            .iter()
-            .map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).unwrap())
-            .collect();
-        assert_eq!(listeners.len(), 8);
-    }
-
-    #[test]
-    fn every_candidate_is_within_bounds() {
+        let bind = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).unwrap();
+        assert_eq!(ports.iter().map(bind).collect::<Vec<_>>().len(), 8);
         let candidates = candidates();
         for random in 0..=u16::MAX {
             assert!(candidates.contains(&below_ephemeral(&candidates, random)));
@@ -95,24 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_is_tried_again_and_another_failure_is_not() {
-        let mut tried = Vec::new();
-        let port = with_free_ports(|[port]| {
-            tried.push(port);
-            if tried.len() < 3 {
-                Err(ServersError::PortTaken { server: "fake", tail: String::new() })
-            } else {
-                Ok(port)
-            }
-        });
-        assert_eq!(port.unwrap(), tried[2]);
-
-        let mut calls = 0;
-        let failed: Result<(), _> = with_free_ports(|[_port]| {
-            calls += 1;
-            Err(ServersError::NoUnprivilegedUser)
-        });
-        assert!(matches!(failed, Err(ServersError::NoUnprivilegedUser)));
-        assert_eq!(calls, 1);
+    fn start_is_tried_again_after_a_taken_port_and_after_no_other_failure() {
+        let start = |failures: usize, error: fn() -> anyhow::Error| {
+            let mut calls = 0;
+            let started = with_free_ports(|[_port]| {
+                calls += 1;
+                if calls > failures { Ok(()) } else { Err(error()) }
+            });
+            (started.is_ok(), calls)
+        };
+        let taken = || PortTaken { server: "fake", tail: String::new() }.into();
+        assert_eq!(start(2, taken), (true, 3));
+        assert_eq!(start(2, || anyhow::anyhow!("another failure")), (false, 1));
     }
 }

@@ -3,15 +3,15 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use anyhow::Result;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    error::ServersError,
     ports::{random, with_free_ports},
     process::Process,
     run::Run,
-    server::{Program, Server},
+    server::{Program, Server, option},
 };
 use crate::tools::Tools;
 
@@ -72,11 +72,7 @@ impl Postgres {
     /// # Errors
     ///
     /// When it does not get ready.
-    pub fn start(
-        tools: &Tools,
-        run: &Arc<Run>,
-        durability: Durability,
-    ) -> Result<Self, ServersError> {
+    pub fn start(tools: &Tools, run: &Arc<Run>, durability: Durability) -> Result<Self> {
         let password = u128::from_le_bytes(random()?);
         let password = format!("{password:032x}");
         let data = run.subdirectory("postgres")?;
@@ -107,24 +103,14 @@ impl Postgres {
     }
 }
 
-fn initialise(
-    tools: &Tools,
-    run: &Arc<Run>,
-    data: &Path,
-    password: &str,
-) -> Result<(), ServersError> {
+fn initialise(tools: &Tools, run: &Arc<Run>, data: &Path, password: &str) -> Result<()> {
     let password_file = run.write("postgres-password", password)?;
-    let option = |name: &str, path: &Path| {
-        let mut option = std::ffi::OsString::from(name);
-        option.push(path);
-        option
-    };
     let initdb = Program {
         name: "initdb",
         path: tools.postgres_bin.join("initdb"),
         args: vec![
-            option("--pgdata=", data),
-            option("--pwfile=", &password_file),
+            option("--pgdata", data),
+            option("--pwfile", &password_file),
             format!("--username={SUPERUSER}").into(),
             // Sent in the clear over loopback: a stronger exchange only costs each connection time.
             "--auth=password".into(),

@@ -8,16 +8,14 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Result;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 
-use super::{
-    certificates::{Authority, Credentials},
-    error::ServersError,
-};
+use super::certificates::{Authority, Credentials};
 
 /// A server that does not answer within this is asked again.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,27 +33,15 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Trusts only the run's authority: another server that happens to have the port says nothing.
-    pub(super) fn new(
-        port: u16,
-        authority: &Authority,
-        identity: &Credentials,
-    ) -> Result<Self, ServersError> {
-        let broken = |_| ServersError::Tls { source: rustls::Error::NoCertificatesPresented };
+    pub(super) fn new(port: u16, authority: &Authority, identity: &Credentials) -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        let root =
-            CertificateDer::from_pem_slice(authority.certificate().as_bytes()).map_err(broken)?;
-        let certificate =
-            CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(broken)?;
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(broken)?;
-        let tls = roots
-            .add(root)
-            .and_then(|()| {
-                ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                    .with_safe_default_protocol_versions()?
-                    .with_root_certificates(roots)
-                    .with_client_auth_cert(vec![certificate], key)
-            })
-            .map_err(|source| ServersError::Tls { source })?;
+        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![certificate], key)?;
         Ok(Self { port, tls: Arc::new(tls), timeout: TIMEOUT })
     }
 
@@ -74,20 +60,20 @@ impl Probe {
 
     /// Whether a GET of `path` is answered with 200.
     pub(super) fn is_ok(&self, path: &str) -> bool {
-        self.send("GET", path, None).is_ok_and(|answer| answer.status == 200)
+        self.send("GET", path, None).is_ok_and(|(status, _)| status == 200)
     }
 
-    /// Sends one request and reads its whole answer.
+    /// Sends one request, with the type and the text of its content, and reads its whole answer.
     pub(super) fn send(
         &self,
         method: &str,
         path: &str,
-        content: Option<Content<'_>>,
-    ) -> io::Result<Answer> {
+        content: Option<(&str, &str)>,
+    ) -> io::Result<(u16, String)> {
         let mut stream = self.connect()?;
         // With this version of HTTP an answer comes in one piece and ends with the connection.
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\n")?;
-        if let Some(Content { kind, body }) = content {
+        if let Some((kind, body)) = content {
             write!(stream, "Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
         } else {
             write!(stream, "\r\n")?;
@@ -99,7 +85,7 @@ impl Probe {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             read => drop(read?),
         }
-        Answer::parse(&String::from_utf8_lossy(&bytes))
+        parse(&String::from_utf8_lossy(&bytes))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
     }
 
@@ -132,26 +118,11 @@ fn connect(port: u16, timeout: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What a request carries.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Content<'a> {
-    pub(super) kind: &'a str,
-    pub(super) body: &'a str,
-}
-
-/// What a server said.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
-}
-
-impl Answer {
-    fn parse(text: &str) -> Option<Self> {
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = head.split_whitespace().nth(1)?.parse().ok()?;
-        Some(Self { status, body: body.to_owned() })
-    }
+/// The status and the body of an answer.
+fn parse(text: &str) -> Option<(u16, String)> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split_whitespace().nth(1)?.parse().ok()?;
+    Some((status, body.to_owned()))
 }
 
 #[cfg(test)]
@@ -159,13 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_a_status_and_a_body() {
+    fn answer_has_a_status_and_a_body() {
         let text =
             "HTTP/1.0 201 Created\r\nContent-Type: application/json\r\n\r\n{\"a\":\r\n\r\n1}";
-        let answer = Answer { status: 201, body: "{\"a\":\r\n\r\n1}".to_owned() };
-        assert_eq!(Answer::parse(text), Some(answer));
+        assert_eq!(parse(text), Some((201, "{\"a\":\r\n\r\n1}".to_owned())));
         for broken in ["", "HTTP/1.0 200 OK\r\n", "HTTP/1.0 fine\r\n\r\n"] {
-            assert_eq!(Answer::parse(broken), None, "{broken:?}");
+            assert_eq!(parse(broken), None, "{broken:?}");
         }
     }
 }

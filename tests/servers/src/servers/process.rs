@@ -10,12 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::{
-    io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
-};
+use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::{error::ServersError, run::Run, server::Program};
+use super::{ports::PortTaken, run::Run, server::Program};
+use crate::failure::cannot;
 
 const LAUNCH: &str = include_str!("launch.sh");
 
@@ -50,15 +49,14 @@ impl Process {
     /// # Errors
     ///
     /// When its log or the process cannot be had.
-    pub fn start(run: &Arc<Run>, program: &Program) -> Result<Self, ServersError> {
+    pub fn start(run: &Arc<Run>, program: &Program) -> Result<Self> {
         let log = run.directory().join(format!("{}.log", program.name));
         let log_file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&log)
-            .map_err(ServersError::file("open", &log))?;
-        let log_start = fs::metadata(&log).map_err(ServersError::file("read", &log))?.len();
-        let cannot_start = |source| ServersError::Start { program: program.path.clone(), source };
+            .with_context(cannot("open", &log))?;
+        let log_start = fs::metadata(&log).with_context(cannot("read", &log))?.len();
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", LAUNCH, "provisioning-broker-launch"])
@@ -67,11 +65,11 @@ impl Process {
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .current_dir(run.directory())
             .stdin(Stdio::null())
-            .stdout(run.pipe().map_err(cannot_start)?)
+            .stdout(run.pipe().with_context(cannot("start", &program.path))?)
             .stderr(log_file)
             .process_group(0);
         run.user().run(&mut command);
-        let child = command.spawn().map_err(cannot_start)?;
+        let child = command.spawn().with_context(cannot("start", &program.path))?;
         Ok(Self { name: program.name, child, status: None, log, log_start, _run: Arc::clone(run) })
     }
 
@@ -94,7 +92,7 @@ impl Process {
         &mut self,
         patience: Duration,
         ready: impl Fn(&Self) -> bool,
-    ) -> Result<(), ServersError> {
+    ) -> Result<()> {
         let started = Instant::now();
         loop {
             if self.has_ended()? {
@@ -107,7 +105,7 @@ impl Process {
             }
             if started.elapsed() > patience {
                 let (server, seconds, tail) = (self.name, patience.as_secs(), self.tail());
-                return Err(ServersError::NotReady { server, seconds, tail });
+                bail!("{server} was not ready after {seconds} s; its log ends: {tail}");
             }
             std::thread::sleep(POLL);
         }
@@ -118,7 +116,7 @@ impl Process {
     /// # Errors
     ///
     /// When it failed.
-    pub fn wait_for_success(mut self) -> Result<(), ServersError> {
+    pub fn wait_for_success(mut self) -> Result<()> {
         let status = self.wait()?;
         if status.success() { Ok(()) } else { Err(self.ended(status)) }
     }
@@ -128,11 +126,9 @@ impl Process {
     /// # Errors
     ///
     /// When it has ended.
-    pub fn signal(&self, signal: Signal) -> Result<(), ServersError> {
-        if self.status.is_some() {
-            return Err(ServersError::NotRunning { server: self.name });
-        }
-        kill_process(Pid::from_child(&self.child), signal).map_err(|errno| self.lost(errno))
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        ensure!(self.status.is_none(), "{} is not running", self.name);
+        kill_process(Pid::from_child(&self.child), signal).with_context(|| self.lost())
     }
 
     /// Sends a signal to it and to everything that it started.
@@ -140,7 +136,7 @@ impl Process {
     /// # Errors
     ///
     /// When it has ended.
-    pub fn signal_all(&self, signal: Signal) -> Result<(), ServersError> {
+    pub fn signal_all(&self, signal: Signal) -> Result<()> {
         // While it is stopped it starts nothing that would be missed.
         self.signal(Signal::STOP)?;
         self.signal_others(signal);
@@ -153,7 +149,7 @@ impl Process {
     /// # Errors
     ///
     /// When it cannot be signalled or waited for.
-    pub fn end_by(&mut self, signal: Signal) -> Result<(), ServersError> {
+    pub fn end_by(&mut self, signal: Signal) -> Result<()> {
         if !self.has_ended()? {
             self.signal(signal)?;
             // A stopped process takes no signal but KILL until it is continued.
@@ -171,7 +167,7 @@ impl Process {
     /// # Errors
     ///
     /// When it cannot be signalled or waited for.
-    pub fn kill(&mut self) -> Result<(), ServersError> {
+    pub fn kill(&mut self) -> Result<()> {
         if self.status.is_none() {
             self.signal_all(Signal::KILL)?;
             self.wait()?;
@@ -199,39 +195,35 @@ impl Process {
     }
 
     /// Whether it has ended, without giving its process number back.
-    fn has_ended(&self) -> Result<bool, ServersError> {
+    fn has_ended(&self) -> Result<bool> {
         if self.status.is_some() {
             return Ok(true);
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)
-            .map_err(|errno| self.lost(errno))?;
+            .with_context(|| self.lost())?;
         Ok(ended.is_some())
     }
 
-    fn wait(&mut self) -> Result<ExitStatus, ServersError> {
+    fn wait(&mut self) -> Result<ExitStatus> {
         let status = match self.status {
             Some(status) => status,
-            None => self
-                .child
-                .wait()
-                .map_err(|source| ServersError::Signal { server: self.name, source })?,
+            None => self.child.wait().with_context(|| self.lost())?,
         };
         self.status = Some(status);
         Ok(status)
     }
 
-    fn lost(&self, errno: Errno) -> ServersError {
-        ServersError::Signal { server: self.name, source: errno.into() }
+    fn lost(&self) -> String {
+        format!("cannot signal {}", self.name)
     }
 
-    fn ended(&self, status: ExitStatus) -> ServersError {
+    fn ended(&self, status: ExitStatus) -> Error {
         let (server, tail) = (self.name, self.tail());
         if self.log().to_lowercase().contains("address already in use") {
-            ServersError::PortTaken { server, tail }
-        } else {
-            ServersError::Ended { server, status, tail }
+            return PortTaken { server, tail }.into();
         }
+        anyhow!("{server} ended with {status} before it was ready; its log ends: {tail}")
     }
 
     /// The end of its log in one line.
@@ -282,10 +274,6 @@ mod tests {
         }
     }
 
-    fn start(text: &str) -> Process {
-        Process::start(&Arc::new(Run::start().unwrap()), &script(text)).unwrap()
-    }
-
     /// Starts it and gives the process number that it prints.
     fn start_and_read_number(run: &Arc<Run>, text: &str) -> (Process, i32) {
         let mut process = Process::start(run, &script(text)).unwrap();
@@ -305,58 +293,51 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_started_ends_with_it() {
-        let run = Arc::new(Run::start().unwrap());
-        let (process, grandchild) =
-            start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
-        drop(process);
-        wait_until_gone(grandchild);
+    fn children_of_a_process_end_with_it_even_if_it_ended_before() {
+        for killed_before in [false, true] {
+            let run = Arc::new(Run::start().unwrap());
+            let (mut process, grandchild) =
+                start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
+            if killed_before {
+                process.signal(Signal::KILL).unwrap();
+                process.end_by(Signal::TERM).unwrap();
+            }
+            drop(process);
+            wait_until_gone(grandchild);
+        }
     }
 
     #[test]
-    fn what_a_process_started_ends_even_if_the_process_ended_before() {
-        let run = Arc::new(Run::start().unwrap());
-        let (mut process, grandchild) =
-            start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
-        process.signal(Signal::KILL).unwrap();
-        process.end_by(Signal::TERM).unwrap();
-        wait_until_gone(grandchild);
-    }
-
-    #[test]
-    fn a_paused_process_can_be_ended() {
+    fn paused_process_can_be_ended() {
         let run = Arc::new(Run::start().unwrap());
         let (mut process, number) = start_and_read_number(&run, "echo $$; exec sleep 1000");
         process.signal_all(Signal::STOP).unwrap();
         process.end_by(Signal::TERM).unwrap();
         wait_until_gone(number);
-        assert!(matches!(
-            process.signal(Signal::CONT),
-            Err(ServersError::NotRunning { server: "script" })
-        ));
+        let refused = process.signal(Signal::CONT).unwrap_err().to_string();
+        assert_eq!(refused, "script is not running");
     }
 
     #[test]
-    fn a_taken_port_is_told_from_another_failure() {
-        let taken =
-            start("echo 'listen tcp 127.0.0.1:1: bind: Address already in use' >&2; exit 1")
-                .wait_until_ready(GRACE, |_| false);
-        assert!(matches!(taken, Err(ServersError::PortTaken { .. })), "{taken:?}");
-
-        let failed =
-            start("echo first; echo bad flag >&2; exit 7").wait_until_ready(GRACE, |_| false);
-        let message = failed.unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "script ended with exit status: 7 before it was ready; its log ends: first | bad flag",
-        );
-    }
-
-    #[test]
-    fn a_missing_program_is_named() {
+    fn failed_start_names_the_program_and_tells_a_taken_port_from_another_reason() {
         let run = Arc::new(Run::start().unwrap());
-        let program = Program { path: "/nowhere/server".into(), ..script("") };
-        let failed = Process::start(&run, &program).unwrap().wait_until_ready(GRACE, |_| false);
-        assert!(failed.unwrap_err().to_string().contains("/nowhere/server"));
+        for (program, is_taken, expected) in [
+            (
+                script("echo 'bind: Address already in use' >&2; exit 1"),
+                true,
+                "script found its port",
+            ),
+            (
+                script("echo first; echo bad flag >&2; exit 7"),
+                false,
+                "script ended with exit status: 7 before it was ready; its log ends: first | bad flag",
+            ),
+            (Program { path: "/nowhere/server".into(), ..script("") }, false, "/nowhere/server"),
+        ] {
+            let mut process = Process::start(&run, &program).unwrap();
+            let failed = process.wait_until_ready(GRACE, |_| false).unwrap_err();
+            assert!(failed.to_string().contains(expected), "{failed}");
+            assert_eq!(failed.is::<PortTaken>(), is_taken, "{failed}");
+        }
     }
 }

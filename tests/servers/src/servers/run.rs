@@ -20,7 +20,10 @@ use std::{
     time::Duration,
 };
 
-use super::{error::ServersError, user::User};
+use anyhow::{Context as _, Result};
+
+use super::user::User;
+use crate::failure::cannot;
 
 /// Every run's directory is called this and six random characters.
 const PREFIX: &str = "provisioning-broker-run-";
@@ -49,13 +52,13 @@ impl Run {
     ///
     /// When the directory, its lock or the reaper cannot be had, and for root when there is no
     /// unprivileged user.
-    pub fn start() -> Result<Self, ServersError> {
+    pub fn start() -> Result<Self> {
         Self::start_below(&std::env::temp_dir())
     }
 
-    fn start_below(parent: &Path) -> Result<Self, ServersError> {
+    fn start_below(parent: &Path) -> Result<Self> {
         // Open files are compared with it, and those are known by their real names.
-        let parent = &parent.canonicalize().map_err(ServersError::file("find", parent))?;
+        let parent = &parent.canonicalize().with_context(cannot("find", parent))?;
         remove_leftovers(parent);
         let user = User::for_servers()?;
         let (directory, lock) = create_locked(parent)?;
@@ -65,10 +68,10 @@ impl Run {
             .arg(&directory)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(lock.try_clone().map_err(ServersError::file("share", directory.join(LOCK)))?)
+            .stdout(lock.try_clone().with_context(cannot("share", &directory.join(LOCK)))?)
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|source| ServersError::Start { program: "setsid".into(), source })?;
+            .context("cannot start setsid")?;
         Ok(Self { directory, user, reaper: Mutex::new(reaper), _lock: lock })
     }
 
@@ -98,21 +101,21 @@ impl Run {
     }
 
     /// A directory of this run that its servers may write to.
-    pub(super) fn subdirectory(&self, name: &str) -> Result<PathBuf, ServersError> {
+    pub(super) fn subdirectory(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
-        fs::create_dir_all(&path).map_err(ServersError::file("create", &path))?;
+        fs::create_dir_all(&path).with_context(cannot("create", &path))?;
         fs::set_permissions(&path, Permissions::from_mode(0o700))
-            .map_err(ServersError::file("restrict", &path))?;
+            .with_context(cannot("restrict", &path))?;
         self.user.give(&path)?;
         Ok(path)
     }
 
     /// A file of this run that its servers may read, and nobody else.
-    pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf, ServersError> {
+    pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
-        fs::write(&path, content).map_err(ServersError::file("write", &path))?;
+        fs::write(&path, content).with_context(cannot("write", &path))?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))
-            .map_err(ServersError::file("restrict", &path))?;
+            .with_context(cannot("restrict", &path))?;
         self.user.give(&path)?;
         Ok(path)
     }
@@ -139,19 +142,19 @@ impl Drop for Run {
 }
 
 /// A new directory that already holds a locked lock when it gets the name that others look for.
-fn create_locked(parent: &Path) -> Result<(PathBuf, File), ServersError> {
+fn create_locked(parent: &Path) -> Result<(PathBuf, File)> {
     let unlocked = tempfile::Builder::new()
         .prefix(PREFIX_UNLOCKED)
         .tempdir_in(parent)
-        .map_err(ServersError::file("create a directory in", parent))?;
+        .with_context(cannot("create a directory in", parent))?;
     let path = unlocked.path().join(LOCK);
-    let lock = File::create(&path).map_err(ServersError::file("create", &path))?;
-    lock.lock().map_err(ServersError::file("lock", &path))?;
+    let lock = File::create(&path).with_context(cannot("create", &path))?;
+    lock.lock().with_context(cannot("lock", &path))?;
     let unlocked = unlocked.keep();
     let random =
         unlocked.file_name().map(|name| name.to_string_lossy().replace(PREFIX_UNLOCKED, ""));
     let directory = parent.join(format!("{PREFIX}{}", random.unwrap_or_default()));
-    fs::rename(&unlocked, &directory).map_err(ServersError::file("rename", &unlocked))?;
+    fs::rename(&unlocked, &directory).with_context(cannot("rename", &unlocked))?;
     Ok((directory, lock))
 }
 
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reaper_ends_what_its_owner_left() {
+    fn reaper_ends_what_its_owner_left_and_spares_others() {
         // A name that would be a pattern, were it taken for one.
         let parent = tempfile::Builder::new().prefix("a[b]*? \\").tempdir().unwrap();
         let run = Arc::new(Run::start_below(parent.path()).unwrap());
@@ -236,23 +239,14 @@ mod tests {
         paused.signal_all(Signal::STOP).unwrap();
         let processes = [deaf.id(), parental.id(), child, paused.id()];
         assert!(processes.into_iter().all(is_alive));
-
-        lose_owner(&run);
-
-        assert!(!processes.into_iter().any(is_alive));
-        assert!(!run.directory().exists());
-    }
-
-    #[test]
-    fn the_reaper_spares_who_only_looks_around() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Run::start_below(parent.path()).unwrap();
         let mut visitor = Command::new("sleep");
         let mut visitor = visitor.arg("1000").current_dir(run.directory()).spawn().unwrap();
 
         lose_owner(&run);
 
-        assert!(is_alive(visitor.id()));
+        assert!(!processes.into_iter().any(is_alive));
+        assert!(!run.directory().exists());
+        assert!(is_alive(visitor.id()), "a process that only looks around is spared");
         visitor.kill().unwrap();
         visitor.wait().unwrap();
     }
@@ -297,15 +291,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_leaves_nothing_behind() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Run::start_below(parent.path()).unwrap();
-        assert!(run.directory().join(LOCK).exists());
-        drop(run);
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-    }
-
-    #[test]
     fn a_run_removes_what_a_power_cut_left_and_spares_the_living() {
         let parent = tempfile::tempdir().unwrap();
         let living = Run::start_below(parent.path()).unwrap();
@@ -326,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_run_can_be_waited_for() {
+    fn end_of_a_run_can_be_waited_for_and_leaves_nothing() {
         let parent = tempfile::tempdir().unwrap();
         let run = Run::start_below(parent.path()).unwrap();
         let directory = run.directory().to_owned();
@@ -336,5 +321,6 @@ mod tests {
         });
         drop(run);
         waiter.join().unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

@@ -2,11 +2,18 @@
 //! tell that it is ready. What is special about Postgres or kube-apiserver is only how they are set
 //! up.
 
-use std::{ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use anyhow::{Error, Result, anyhow};
 use rustix::process::Signal;
 
-use super::{error::ServersError, process::Process, run::Run};
+use super::{process::Process, run::Run};
 
 /// A server that is not ready by then will never be, even on a machine that is busy with other
 /// builds.
@@ -27,6 +34,14 @@ pub struct Program {
     pub stop: Signal,
 }
 
+/// An option whose value is a path.
+pub(super) fn option(name: &str, value: &Path) -> OsString {
+    let mut argument = OsString::from(name);
+    argument.push("=");
+    argument.push(value);
+    argument
+}
+
 /// How to tell that a process is ready.
 type Ready = Box<dyn Fn(&Process) -> bool + Send + Sync>;
 
@@ -44,7 +59,7 @@ impl Server {
         run: &Arc<Run>,
         program: Program,
         ready: impl Fn(&Process) -> bool + Send + Sync + 'static,
-    ) -> Result<Self, ServersError> {
+    ) -> Result<Self> {
         let mut server =
             Self { run: Arc::clone(run), program, ready: Box::new(ready), process: None };
         server.start_again()?;
@@ -62,7 +77,7 @@ impl Server {
     /// # Errors
     ///
     /// When it does not get ready. A server that runs is ended first.
-    pub fn start_again(&mut self) -> Result<(), ServersError> {
+    pub fn start_again(&mut self) -> Result<()> {
         self.process = None;
         let mut process = Process::start(&self.run, &self.program)?;
         process.wait_until_ready(PATIENCE, &self.ready)?;
@@ -75,7 +90,7 @@ impl Server {
     /// # Errors
     ///
     /// When it is not running.
-    pub fn stop(&mut self) -> Result<(), ServersError> {
+    pub fn stop(&mut self) -> Result<()> {
         let mut process = self.process.take().ok_or_else(|| self.not_running())?;
         process.end_by(self.program.stop)
     }
@@ -85,7 +100,7 @@ impl Server {
     /// # Errors
     ///
     /// When it is not running.
-    pub fn kill(&mut self) -> Result<(), ServersError> {
+    pub fn kill(&mut self) -> Result<()> {
         let mut process = self.process.take().ok_or_else(|| self.not_running())?;
         process.kill()
     }
@@ -95,7 +110,7 @@ impl Server {
     /// # Errors
     ///
     /// When it is not running.
-    pub fn pause(&self) -> Result<(), ServersError> {
+    pub fn pause(&self) -> Result<()> {
         self.running()?.signal_all(Signal::STOP)
     }
 
@@ -104,7 +119,7 @@ impl Server {
     /// # Errors
     ///
     /// When it is not running.
-    pub fn resume(&self) -> Result<(), ServersError> {
+    pub fn resume(&self) -> Result<()> {
         self.running()?.signal_all(Signal::CONT)
     }
 
@@ -113,16 +128,16 @@ impl Server {
     /// # Errors
     ///
     /// When it is not running.
-    pub fn signal(&self, signal: Signal) -> Result<(), ServersError> {
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         self.running()?.signal(signal)
     }
 
-    fn running(&self) -> Result<&Process, ServersError> {
+    fn running(&self) -> Result<&Process> {
         self.process.as_ref().ok_or_else(|| self.not_running())
     }
 
-    fn not_running(&self) -> ServersError {
-        ServersError::NotRunning { server: self.program.name }
+    fn not_running(&self) -> Error {
+        anyhow!("{} is not running", self.program.name)
     }
 }
 

@@ -8,7 +8,9 @@ use std::{
     process::Command,
 };
 
-use super::error::ServersError;
+use anyhow::{Context as _, Result};
+
+use crate::failure::cannot;
 
 const UNPRIVILEGED: &str = "nobody";
 
@@ -22,21 +24,23 @@ pub(super) enum User {
 }
 
 impl User {
-    pub(super) fn for_servers() -> Result<Self, ServersError> {
+    pub(super) fn for_servers() -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Caller);
         }
         let passwd =
-            fs::read_to_string("/etc/passwd").map_err(ServersError::file("read", "/etc/passwd"))?;
-        find(&passwd, UNPRIVILEGED).ok_or(ServersError::NoUnprivilegedUser)
+            fs::read_to_string("/etc/passwd").with_context(cannot("read", "/etc/passwd"))?;
+        find(&passwd, UNPRIVILEGED).context(
+            "servers do not run as root, and /etc/passwd has no user `nobody` to run them as",
+        )
     }
 
     /// Lets the servers own a file or directory.
-    pub(super) fn give(&self, path: &Path) -> Result<(), ServersError> {
+    pub(super) fn give(&self, path: &Path) -> Result<()> {
         match *self {
             Self::Caller => Ok(()),
             Self::Other { uid, gid } => {
-                chown(path, Some(uid), Some(gid)).map_err(ServersError::file("hand over", path))
+                chown(path, Some(uid), Some(gid)).with_context(cannot("hand over", path))
             }
         }
     }

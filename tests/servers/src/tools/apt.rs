@@ -9,9 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Lookup, SetupError};
-use crate::cache::io;
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::Lookup;
 use crate::child::{append, run_logged};
+use crate::failure::{cannot, cannot_run};
 
 /// Settings that a command line cannot make, because it cannot clear a list of hooks.
 const APT_CONFIGURATION: &str = r#"
@@ -36,36 +38,60 @@ pub(super) fn key(name: &str) -> String {
     format!("{name}-{}-{}", codename.trim_matches('"'), std::env::consts::ARCH)
 }
 
-/// A package in the cache, fetched and unpacked unless `is_complete` likes what is there.
-pub(super) fn provide(
+/// What is needed and neither installed nor unpacked.
+pub(super) struct Wanted<'a> {
+    /// What the artifact is called.
+    pub(super) name: &'static str,
+    /// What an installed one would be.
+    pub(super) what: &'a str,
+    /// What a person would install.
+    pub(super) install: &'a str,
+}
+
+/// A package in the cache that is called like the program in it.
+pub(super) fn provide_one(
     lookup: &Lookup,
-    package: &'static str,
+    name: &'static str,
     progress: &dyn Fn(&str),
     is_complete: impl Fn(&Path) -> bool,
-) -> Result<PathBuf, SetupError> {
-    let unreachable = |why: String| SetupError::NoPackage { package, why };
-    let key = key(package);
-    if !is_complete(&lookup.cache.artifact(&key)) {
-        check(lookup).map_err(unreachable)?;
+) -> Result<PathBuf> {
+    let wanted = Wanted { name, what: name, install: name };
+    provide(lookup, &wanted, progress, is_complete, |_| Ok(vec![name.to_owned()]))
+}
+
+/// Packages in the cache, fetched and unpacked unless `is_complete` likes what is there. `choose` names them.
+pub(super) fn provide(
+    lookup: &Lookup,
+    wanted: &Wanted<'_>,
+    progress: &dyn Fn(&str),
+    is_complete: impl Fn(&Path) -> bool,
+    choose: impl Fn(&Apt<'_>) -> Result<Vec<String>>,
+) -> Result<PathBuf> {
+    let Wanted { name, what, install } = wanted;
+    let unreachable = |why: &str| {
+        anyhow!(
+            "no {what}, and Debian's package is out of reach ({why}): install {install}, or make \
+             `apt-get` work"
+        )
+    };
+    let key = key(name);
+    let artifact = lookup.cache.artifact(&key);
+    if is_complete(&artifact) {
+        return Ok(artifact);
+    }
+    let mut programs = ["apt-get", "apt-cache", "dpkg-deb"].into_iter();
+    if let Some(program) = programs.find(|program| lookup.on_path(program).is_none()) {
+        return Err(unreachable(&format!("there is no {program} on PATH")));
     }
     lookup.cache.provide(&key, progress, is_complete, |directory| {
         let apt = Apt::in_directory(lookup, &directory.join("apt"), &key, progress)?;
         let unpacked = apt
             .update()
-            .and_then(|()| apt.download(&[package.to_owned()]))
+            .and_then(|()| apt.download(&choose(&apt)?))
             .and_then(|packages| apt.unpack(&packages, directory));
-        unpacked.map_err(|error| unreachable(error.to_string()))?;
-        apt.clean()
+        unpacked.map_err(|error| unreachable(&error.to_string()))?;
+        fs::remove_dir_all(&apt.directory).with_context(cannot("remove", &apt.directory))
     })
-}
-
-/// Whether the programs are there that this needs; otherwise what is missing.
-pub(super) fn check(lookup: &Lookup) -> Result<(), String> {
-    let mut programs = ["apt-get", "apt-cache", "dpkg-deb"].into_iter();
-    match programs.find(|program| lookup.on_path(program).is_none()) {
-        Some(program) => Err(format!("there is no {program} on PATH")),
-        None => Ok(()),
-    }
 }
 
 /// apt with a state of its own.
@@ -78,15 +104,15 @@ pub(super) struct Apt<'a> {
 }
 
 impl<'a> Apt<'a> {
-    pub(super) fn in_directory(
+    fn in_directory(
         lookup: &'a Lookup,
         directory: &Path,
         key: &str,
         progress: &'a dyn Fn(&str),
-    ) -> Result<Self, SetupError> {
+    ) -> Result<Self> {
         for part in ["lists/partial", "cache/archives/partial", "packages"] {
             let path = directory.join(part);
-            fs::create_dir_all(&path).map_err(io("create", &path))?;
+            fs::create_dir_all(&path).with_context(cannot("create", &path))?;
         }
         let configuration = directory.join("apt.conf");
         let text = format!(
@@ -95,7 +121,7 @@ impl<'a> Apt<'a> {
             directory.display(),
             lookup.dpkg_status.display(),
         );
-        fs::write(&configuration, text).map_err(io("write", &configuration))?;
+        fs::write(&configuration, text).with_context(cannot("write", &configuration))?;
         Ok(Self {
             directory: directory.to_owned(),
             configuration,
@@ -116,13 +142,13 @@ impl<'a> Apt<'a> {
     }
 
     /// Reads the package lists anew.
-    pub(super) fn update(&self) -> Result<(), SetupError> {
+    fn update(&self) -> Result<()> {
         let what = "fetching the package lists";
         run_logged(self.progress, what, self.command("apt-get").arg("update"), &self.log)
     }
 
     /// Fetches the package files into a directory of their own.
-    pub(super) fn download(&self, packages: &[String]) -> Result<PathBuf, SetupError> {
+    fn download(&self, packages: &[String]) -> Result<PathBuf> {
         let into = self.directory.join("packages");
         run_logged(
             self.progress,
@@ -134,18 +160,15 @@ impl<'a> Apt<'a> {
     }
 
     /// The names of all packages that begin so.
-    pub(super) fn names(&self, prefix: &str) -> Result<BTreeSet<String>, SetupError> {
+    pub(super) fn names(&self, prefix: &str) -> Result<BTreeSet<String>> {
         let names = self.ask(&["pkgnames", prefix])?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// The libraries that the packages need, and those that they need in turn, without what is
     /// installed already.
-    pub(super) fn missing_libraries(
-        &self,
-        packages: &[String],
-    ) -> Result<BTreeSet<String>, SetupError> {
-        let status = fs::read_to_string(self.status).map_err(io("read", self.status))?;
+    pub(super) fn missing_libraries(&self, packages: &[String]) -> Result<BTreeSet<String>> {
+        let status = fs::read_to_string(self.status).with_context(cannot("read", self.status))?;
         let installed: BTreeSet<&str> = installed(&status).collect();
         let mut missing = BTreeSet::new();
         let mut unread = packages.to_vec();
@@ -164,26 +187,20 @@ impl<'a> Apt<'a> {
     }
 
     /// What `apt-cache` answers; what it complains about goes to the log.
-    fn ask(&self, question: &[&str]) -> Result<String, SetupError> {
-        let output = self
-            .command("apt-cache")
-            .args(question)
-            .output()
-            .map_err(io("ask apt for", &self.log))?;
+    fn ask(&self, question: &[&str]) -> Result<String> {
+        let mut command = self.command("apt-cache");
+        let output = command.args(question).output().with_context(cannot_run(&command))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        append(&self.log, &output.stderr).map_err(io("write", &self.log))?;
-        Err(SetupError::StepFailed {
-            what: "reading the package lists".to_owned(),
-            how: output.status.to_string(),
-            log: self.log.clone(),
-        })
+        append(&self.log, &output.stderr).with_context(cannot("write", &self.log))?;
+        let (how, log) = (output.status, self.log.display());
+        bail!("reading the package lists failed ({how}); the whole output is in {log}")
     }
 
-    pub(super) fn unpack(&self, packages: &Path, into: &Path) -> Result<(), SetupError> {
-        for entry in fs::read_dir(packages).map_err(io("read", packages))? {
-            let package = entry.map_err(io("read", packages))?.path();
+    fn unpack(&self, packages: &Path, into: &Path) -> Result<()> {
+        for entry in fs::read_dir(packages).with_context(cannot("read", packages))? {
+            let package = entry.with_context(cannot("read", packages))?.path();
             if package.extension() != Some(OsStr::new("deb")) {
                 continue;
             }
@@ -193,16 +210,6 @@ impl<'a> Apt<'a> {
             run_logged(self.progress, &format!("unpacking {name}"), &mut command, &self.log)?;
         }
         Ok(())
-    }
-
-    /// Removes what was only needed for fetching.
-    pub(super) fn clean(&self) -> Result<(), SetupError> {
-        fs::remove_dir_all(&self.directory).map_err(io("remove", &self.directory))
-    }
-
-    /// The failure of a question that apt answered, but not as hoped.
-    pub(super) fn failed(&self, what: &str, how: &str) -> SetupError {
-        SetupError::StepFailed { what: what.to_owned(), how: how.to_owned(), log: self.log.clone() }
     }
 }
 
@@ -247,20 +254,18 @@ mod tests {
     }
 
     #[test]
-    fn without_apt_the_one_line_says_so_and_what_to_do() {
+    fn artifact_needs_no_apt_and_its_absence_is_one_line_that_says_what_to_do() {
         let machine = Machine::new();
-        let error = provide(&machine.lookup(), "valgrind", &|_| {}, |_| false).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no valgrind, and Debian's package is out of reach (there is no apt-get on PATH): \
-             install valgrind, or make `apt-get` work"
-        );
-    }
-
-    #[test]
-    fn what_was_unpacked_before_needs_no_apt() {
-        let machine = Machine::new();
-        let found = provide(&machine.lookup(), "valgrind", &|_| {}, |_| true).unwrap();
-        assert_eq!(found, machine.path("cache").join(key("valgrind")));
+        let lookup = machine.lookup();
+        let provide = |is_complete| provide_one(&lookup, "valgrind", &|_| {}, |_| is_complete);
+        assert_eq!(provide(true).unwrap(), machine.path("cache").join(key("valgrind")));
+        let refused = |why: &str| {
+            format!(
+                "no valgrind, and Debian's package is out of reach ({why}): install valgrind, or \
+                 make `apt-get` work"
+            )
+        };
+        let error = || provide(false).unwrap_err().to_string();
+        assert_eq!(error(), refused("there is no apt-get on PATH"));
     }
 }

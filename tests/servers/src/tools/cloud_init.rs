@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Lookup, SetupError, apt};
+use anyhow::Result;
+
+use super::{Lookup, apt};
 
 /// Where the package keeps it.
 const SCHEMA: &str =
@@ -17,7 +19,7 @@ const VARIABLE: &str = "BROKER_CLOUD_INIT_SCHEMA";
 /// # Errors
 ///
 /// When the package is neither installed nor in the cache and cannot be fetched.
-pub fn cloud_init_schema(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError> {
+pub fn cloud_init_schema(progress: &dyn Fn(&str)) -> Result<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let installed = Path::new("/").join(SCHEMA);
     if let Some(found) = named.into_iter().chain([installed]).find(|file| file.is_file()) {
@@ -25,6 +27,6 @@ pub fn cloud_init_schema(progress: &dyn Fn(&str)) -> Result<PathBuf, SetupError>
     }
     let lookup = Lookup::from_environment()?;
     let is_complete = |artifact: &Path| artifact.join(SCHEMA).is_file();
-    let artifact = apt::provide(&lookup, "cloud-init", progress, is_complete)?;
+    let artifact = apt::provide_one(&lookup, "cloud-init", progress, is_complete)?;
     Ok(artifact.join(SCHEMA))
 }

@@ -3,55 +3,43 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::process::geteuid;
+use anyhow::Result;
 
+use super::Lookup;
 use super::go::{self, Binary, Module};
-use super::{Lookup, SetupError, others_can_run};
+
+/// A binary that has a module file of its own.
+macro_rules! binary {
+    ($name:literal, $module:literal, $package:literal) => {
+        Binary::new(
+            $name,
+            $module,
+            $package,
+            Module {
+                go_mod: include_str!(concat!("../../modules/", $name, "/go.mod")),
+                go_sum: include_str!(concat!("../../modules/", $name, "/go.sum")),
+            },
+        )
+    };
+}
 
 const CROSSPLANE: Binary = Binary {
-    name: "crossplane",
-    package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
-    module: "github.com/crossplane/crossplane/v2",
-    version_variables: None,
-    built_from: Module {
-        go_mod: include_str!("../../modules/crossplane/go.mod"),
-        go_sum: include_str!("../../modules/crossplane/go.sum"),
-    },
     documents: &[("cluster/crds", CRDS), ("cluster/webhookconfigurations", WEBHOOKS)],
+    ..binary!("crossplane", "github.com/crossplane/crossplane/v2", "/cmd/crossplane")
 };
-const PATCH_AND_TRANSFORM: Binary = Binary {
-    name: "function-patch-and-transform",
-    package: "github.com/crossplane-contrib/function-patch-and-transform",
-    module: "github.com/crossplane-contrib/function-patch-and-transform",
-    version_variables: None,
-    built_from: Module {
-        go_mod: include_str!("../../modules/function-patch-and-transform/go.mod"),
-        go_sum: include_str!("../../modules/function-patch-and-transform/go.sum"),
-    },
-    documents: &[],
-};
-const AUTO_READY: Binary = Binary {
-    name: "function-auto-ready",
-    package: "github.com/crossplane/function-auto-ready",
-    module: "github.com/crossplane/function-auto-ready",
-    version_variables: None,
-    built_from: Module {
-        go_mod: include_str!("../../modules/function-auto-ready/go.mod"),
-        go_sum: include_str!("../../modules/function-auto-ready/go.sum"),
-    },
-    documents: &[],
-};
+const PATCH_AND_TRANSFORM: Binary = binary!(
+    "function-patch-and-transform",
+    "github.com/crossplane-contrib/function-patch-and-transform",
+    ""
+);
+const AUTO_READY: Binary =
+    binary!("function-auto-ready", "github.com/crossplane/function-auto-ready", "");
 const PROVIDER_NOP: Binary = Binary {
-    name: "provider-nop",
-    package: "github.com/crossplane-contrib/provider-nop/cmd/provider",
-    module: "github.com/crossplane-contrib/provider-nop",
-    version_variables: None,
-    built_from: Module {
-        go_mod: include_str!("../../modules/provider-nop/go.mod"),
-        go_sum: include_str!("../../modules/provider-nop/go.sum"),
-    },
     documents: &[("package/crds", CRDS)],
+    ..binary!("provider-nop", "github.com/crossplane-contrib/provider-nop", "/cmd/provider")
 };
+
+const BINARIES: [&Binary; 4] = [&CROSSPLANE, &PATCH_AND_TRANSFORM, &AUTO_READY, &PROVIDER_NOP];
 
 const CRDS: &str = "crds";
 const WEBHOOKS: &str = "webhookconfigurations";
@@ -86,10 +74,8 @@ impl CrossplaneTools {
     /// # Errors
     ///
     /// As [`super::Tools::find_or_build`].
-    pub fn find_or_build(progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
-        let lookup = Lookup::from_environment()?;
-        Self::check(&lookup)?;
-        Self::build(&lookup, progress)
+    pub fn find_or_build(progress: &dyn Fn(&str)) -> Result<Self> {
+        Self::provide(Some(progress))
     }
 
     /// Finds every program without building any.
@@ -97,58 +83,24 @@ impl CrossplaneTools {
     /// # Errors
     ///
     /// When one was not built yet.
-    pub fn find() -> Result<Self, SetupError> {
+    pub fn find() -> Result<Self> {
+        Self::provide(None)
+    }
+
+    fn provide(progress: Option<&dyn Fn(&str)>) -> Result<Self> {
         let lookup = Lookup::from_environment()?;
-        Self::each(&lookup, |binary| {
-            binary.cached(&lookup).ok_or_else(|| SetupError::NotSetUp {
-                what: format!("{} (add --crossplane)", binary.title()),
-            })
-        })
-    }
-
-    /// Fails early, with everything that is missing in one line, when a build would fail.
-    fn check(lookup: &Lookup) -> Result<(), SetupError> {
-        let missing: Vec<String> = [&CROSSPLANE, &PATCH_AND_TRANSFORM, &AUTO_READY, &PROVIDER_NOP]
-            .into_iter()
-            .filter(|binary| binary.cached(lookup).is_none())
-            .map(Binary::title)
-            .collect();
-        go::check(lookup, &missing, "")
-    }
-
-    fn build(lookup: &Lookup, progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
-        Self::each(lookup, |binary| {
-            if let Some(found) = binary.cached(lookup) {
-                return Ok(found);
-            }
-            let go = lookup.on_path("go").ok_or_else(|| go::no_go(binary.title(), ""))?;
-            binary.build(lookup, &go, progress)
-        })
-    }
-
-    fn each(
-        lookup: &Lookup,
-        mut path_of: impl FnMut(&Binary) -> Result<PathBuf, SetupError>,
-    ) -> Result<Self, SetupError> {
-        let beside = |binary: &Path, name: &str| binary.with_file_name(name);
-        let (crossplane, provider_nop) = (path_of(&CROSSPLANE)?, path_of(&PROVIDER_NOP)?);
-        let tools = Self {
-            crds: beside(&crossplane, CRDS),
-            usage_webhook: beside(&crossplane, WEBHOOKS).join("usage.yaml"),
+        let [crossplane, patch_and_transform, auto_ready, provider_nop] =
+            go::provide(&lookup, BINARIES, "", progress)?;
+        Ok(Self {
+            crds: crossplane.with_file_name(CRDS),
+            usage_webhook: crossplane.with_file_name(WEBHOOKS).join("usage.yaml"),
             crossplane,
-            patch_and_transform: path_of(&PATCH_AND_TRANSFORM)?,
-            auto_ready: path_of(&AUTO_READY)?,
-            provider_crds: beside(&provider_nop, CRDS),
+            patch_and_transform,
+            auto_ready,
+            provider_crds: provider_nop.with_file_name(CRDS),
             provider_nop,
             provider_lock: lookup.cache.artifact(LOCK),
-        };
-        let closed = tools.programs().into_iter().find(|(_, path)| !others_can_run(path));
-        if let Some((_, path)) = closed
-            && geteuid().is_root()
-        {
-            return Err(SetupError::OutOfReach { path: path.to_owned() });
-        }
-        Ok(tools)
+        })
     }
 
     /// Every program with its name.
@@ -169,32 +121,17 @@ mod tests {
     use crate::tools::tests::Machine;
 
     #[test]
-    fn versions_come_from_the_module_files_and_those_name_one_go() {
-        let binaries = [&CROSSPLANE, &PATCH_AND_TRANSFORM, &AUTO_READY, &PROVIDER_NOP];
-        let titles = binaries.map(Binary::title);
-        assert_eq!(
-            titles,
-            [
-                "crossplane 2.3.4",
-                "function-patch-and-transform 0.5.0",
-                "function-auto-ready 0.6.0",
-                "provider-nop 0.5.0",
-            ]
-        );
-        for binary in binaries {
-            let go = format!("\ngo {}", go::GO_VERSION);
-            assert!(binary.built_from.go_mod.contains(&go), "{}", binary.name);
-        }
-    }
-
-    #[test]
-    fn without_go_the_one_line_names_what_is_missing() {
+    fn missing_programs_are_named_with_the_versions_of_their_module_files() {
         let machine = Machine::new();
-        let missing = CrossplaneTools::check(&machine.lookup()).err().unwrap().to_string();
+        let missing = go::check(&machine.lookup(), BINARIES, "").unwrap_err().to_string();
         assert_eq!(
             missing,
             "missing crossplane 2.3.4, function-patch-and-transform 0.5.0, function-auto-ready 0.6.0, \
              provider-nop 0.5.0: install Go 1.26 or newer to have them built"
         );
+        for binary in BINARIES {
+            let go = format!("\ngo {}", go::GO_VERSION);
+            assert!(binary.built_from.go_mod.contains(&go), "{}", binary.name);
+        }
     }
 }

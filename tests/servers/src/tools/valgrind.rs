@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Lookup, SetupError, apt, is_executable};
+use anyhow::Result;
+
+use super::{Lookup, apt, is_executable};
 
 /// A valgrind that can be run.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,18 +22,18 @@ impl Valgrind {
     /// # Errors
     ///
     /// It is not installed, and the package cannot be fetched.
-    pub fn find_or_unpack(progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
+    pub fn find_or_unpack(progress: &dyn Fn(&str)) -> Result<Self> {
         Self::in_lookup(&Lookup::from_environment()?, progress)
     }
 
-    fn in_lookup(lookup: &Lookup, progress: &dyn Fn(&str)) -> Result<Self, SetupError> {
+    fn in_lookup(lookup: &Lookup, progress: &dyn Fn(&str)) -> Result<Self> {
         if let Some(program) = lookup.on_path("valgrind") {
             return Ok(Self { program, tools: None });
         }
         let is_complete = |artifact: &Path| {
             is_executable(&artifact.join("usr/bin/valgrind")) && tools(artifact).is_some()
         };
-        let artifact = apt::provide(lookup, "valgrind", progress, is_complete)?;
+        let artifact = apt::provide_one(lookup, "valgrind", progress, is_complete)?;
         Ok(Self { program: artifact.join("usr/bin/valgrind"), tools: tools(&artifact) })
     }
 

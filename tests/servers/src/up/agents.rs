@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Result;
 use broker_app::render::read_document;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::platform::DATABASE;
-use crate::servers::{Api, ControlPlaneAccess, Description, PostgresAccess, ServersError, Sql};
+use crate::servers::{Api, ControlPlaneAccess, Description, PostgresAccess, Sql};
 use crate::tools::hex;
 
 /// What the samples' Compositions compose.
@@ -46,7 +47,7 @@ fn turn(
     control_plane: &ControlPlaneAccess,
     postgres: &PostgresAccess,
     spent: &mut BTreeSet<String>,
-) -> Result<(), ServersError> {
+) -> Result<()> {
     let api = Api::of(control_plane)?;
     for kind in MACHINES {
         let machines = api.get(kind)?;

@@ -1,36 +1,21 @@
 //! The broker of this checkout, which sets up what is its own by its own command line.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 
-use super::error::{UpError, spawn_error};
+use anyhow::{Context as _, Result, ensure};
 
-/// The binary, built.
-pub(super) struct Broker<'a> {
-    /// Makes a command that runs it.
-    program: &'a (dyn Fn() -> Command + Sync),
-    catalog: &'a Path,
-}
+use super::Checkout;
+use crate::failure::cannot_run;
 
-impl<'a> Broker<'a> {
-    pub(super) fn new(program: &'a (dyn Fn() -> Command + Sync), catalog: &'a Path) -> Self {
-        Self { program, catalog }
-    }
-
-    /// Where the sample blueprints are.
-    pub(super) fn catalog(&self) -> &Path {
-        self.catalog
-    }
-
+/// What the binary does once it is built.
+impl Checkout<'_> {
     /// Makes its tables, and those of the neighbours, who have none here.
-    pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<(), UpError> {
+    pub(super) fn migrate(&self, environment: &[(String, String)]) -> Result<()> {
         self.command(&["migrate", "up", "--reference"], environment).map(drop)
     }
 
     /// The roles that it needs for the sample blueprints, as YAML.
-    pub(super) fn roles(&self) -> Result<String, UpError> {
+    pub(super) fn roles(&self) -> Result<String> {
         let catalog = self.catalog.to_string_lossy();
         self.command(&["rbac", "--catalog", &catalog], &[])
     }
@@ -39,7 +24,7 @@ impl<'a> Broker<'a> {
     pub(super) fn publish(
         &self,
         environment: &[(String, String)],
-    ) -> Result<Vec<(String, String)>, UpError> {
+    ) -> Result<Vec<(String, String)>> {
         let catalog = self.catalog.to_string_lossy();
         let import = ["catalog", "import", &catalog, "--output", "json"];
         let answer = self.command(&import, environment)?;
@@ -52,21 +37,14 @@ impl<'a> Broker<'a> {
         Ok(variables.collect())
     }
 
-    fn command(
-        &self,
-        arguments: &[&str],
-        environment: &[(String, String)],
-    ) -> Result<String, UpError> {
+    fn command(&self, arguments: &[&str], environment: &[(String, String)]) -> Result<String> {
         let mut command = (self.program)();
         command.args(arguments);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        let output = command.output().map_err(spawn_error(&command))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let what = format!("`provisioning-broker {}`", arguments.join(" "));
-        let how = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(UpError::Command { what, how })
+        let output = command.output().with_context(cannot_run(&command))?;
+        let (words, how) = (arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "`provisioning-broker {words}` failed ({})", how.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::error::UpError;
 use super::place::{Place, Standing};
 use crate::progress::{step, to_stderr};
 use crate::servers::Run;
@@ -14,7 +14,7 @@ use crate::servers::Run;
 /// # Errors
 ///
 /// Their keeper cannot be ended, or the note of them cannot be read.
-pub fn down(target: &Path) -> Result<(), UpError> {
+pub fn down(target: &Path) -> Result<()> {
     let place = Place::of(target);
     let _one_at_a_time = place.lock()?;
     let Some(standing) = place.standing()? else {
@@ -28,11 +28,11 @@ pub fn down(target: &Path) -> Result<(), UpError> {
 }
 
 /// The reaper does the rest, as it would after a crash.
-fn end(standing: &Standing) -> Result<(), UpError> {
+fn end(standing: &Standing) -> Result<()> {
     if standing.has_its_keeper() {
         let keeper = i32::try_from(standing.keeper).ok().and_then(Pid::from_raw);
         let sent = keeper.map_or(Ok(()), |keeper| kill_process(keeper, Signal::TERM));
-        sent.map_err(|errno| UpError::Signal { process: standing.keeper, source: errno.into() })?;
+        sent.with_context(|| format!("cannot signal process {}", standing.keeper))?;
     }
     Run::wait_for_end(&standing.directory);
     Ok(())

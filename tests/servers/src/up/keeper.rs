@@ -8,8 +8,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use anyhow::{Context as _, Result, bail};
+
 use super::agents;
-use super::error::{UpError, spawn_error};
+use crate::failure::cannot_run;
 use crate::progress::to_stderr;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
@@ -30,29 +32,28 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts one in a session of its own, so that no terminal takes it along, and waits for its servers.
-    pub(super) fn start(crossplane: bool) -> Result<Self, UpError> {
-        let itself = std::env::current_exe()
-            .map_err(|source| UpError::Spawn { program: "cargo xtask".to_owned(), source })?;
+    pub(super) fn start(crossplane: bool) -> Result<Self> {
+        let itself = std::env::current_exe().context("cannot find cargo xtask")?;
         let mut command = Command::new("setsid");
         command.arg(itself).arg("keep").current_dir("/");
         if crossplane {
             command.arg("--crossplane");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().map_err(spawn_error(&command))?;
+        let mut process = command.spawn().with_context(cannot_run(&command))?;
         let tell = process.stdin.take();
         let progress = process.stderr.take().map(|stderr| std::thread::spawn(|| relay(stderr)));
         let mut said = String::new();
         if let Some(stdout) = process.stdout.take() {
-            BufReader::new(stdout).read_line(&mut said).map_err(spawn_error(&command))?;
+            BufReader::new(stdout).read_line(&mut said).with_context(cannot_run(&command))?;
         }
         if let Some(directory) = said.strip_suffix('\n') {
             return Ok(Self { process, tell, directory: directory.into() });
         }
         // It ended without a word on its standard output, so it says why on the other.
         let how = progress.and_then(|progress| progress.join().ok()).unwrap_or_default();
-        process.wait().map_err(spawn_error(&command))?;
-        Err(UpError::Command { what: "starting the servers".to_owned(), how })
+        process.wait().with_context(cannot_run(&command))?;
+        bail!("starting the servers failed ({how})")
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -64,10 +65,9 @@ impl Keeper {
     }
 
     /// Lets the servers outlive this process.
-    pub(super) fn keep(mut self) -> Result<(), UpError> {
-        let lost = |source| UpError::Spawn { program: "the servers' keeper".to_owned(), source };
+    pub(super) fn keep(mut self) -> Result<()> {
         let Some(mut tell) = self.tell.take() else { return Ok(()) };
-        writeln!(tell, "{KEEP}").map_err(lost)
+        writeln!(tell, "{KEEP}").context("cannot tell the servers' keeper")
     }
 }
 
@@ -97,7 +97,7 @@ fn relay(stderr: impl Read) -> String {
 /// # Errors
 ///
 /// The servers cannot be found, built or started.
-pub fn run(crossplane: bool) -> Result<(), UpError> {
+pub fn run(crossplane: bool) -> Result<()> {
     let tools = Tools::find_or_build(&|_| {})?;
     let servers = start_shared(&tools, &|_| {})?;
     let start_crossplane = || {
@@ -105,7 +105,7 @@ pub fn run(crossplane: bool) -> Result<(), UpError> {
         let access = servers.description().control_plane;
         // Somebody else's Crossplane may have to end before; `up` shows it.
         let say = |line: &str| eprintln!("{line}");
-        Ok::<_, UpError>(Crossplane::start(&tools, servers.run(), &access, &say)?)
+        Crossplane::start(&tools, servers.run(), &access, &say)
     };
     // Lives as long as this process.
     let _crossplane = crossplane.then(start_crossplane).transpose()?;

@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::error::UpError;
+use crate::failure::cannot;
 use crate::servers::Run;
 
 /// Another place, for whoever wants two in one checkout.
@@ -36,38 +37,37 @@ impl Place {
     }
 
     /// Waits until nobody else brings servers up or down here; until it is dropped, nobody else does.
-    pub(crate) fn lock(&self) -> Result<File, UpError> {
-        fs::create_dir_all(&self.directory).map_err(failed("create", &self.directory))?;
+    pub(crate) fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.directory).with_context(cannot("create", &self.directory))?;
         let path = self.directory.join("lock");
-        let lock = File::create(&path).map_err(failed("create", &path))?;
-        lock.lock().map_err(failed("lock", &path))?;
+        let lock = File::create(&path).with_context(cannot("create", &path))?;
+        lock.lock().with_context(cannot("lock", &path))?;
         Ok(lock)
     }
 
     /// What is up; what ended by itself is not.
-    pub(crate) fn standing(&self) -> Result<Option<Standing>, UpError> {
+    pub(crate) fn standing(&self) -> Result<Option<Standing>> {
         let path = self.file();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed("read", &path)(error)),
+            Err(error) => return Err(error).with_context(cannot("read", &path)),
         };
         // Written by another version of this crate: there is nothing that we could do with it.
-        let standing = serde_json::from_str::<Standing>(&text)
-            .map_err(|error| failed("understand", &path)(error.into()))?;
+        let standing: Standing =
+            serde_json::from_str(&text).with_context(cannot("understand", &path))?;
         Ok(Some(standing).filter(|standing| Run::is_alive(&standing.directory)))
     }
 
-    pub(super) fn remember(&self, standing: &Standing) -> Result<(), UpError> {
+    pub(super) fn remember(&self, standing: &Standing) -> Result<()> {
         let path = self.file();
-        let text = serde_json::to_string_pretty(standing)
-            .map_err(|error| failed("write", &path)(error.into()))?;
-        fs::write(&path, text).map_err(failed("write", &path))
+        fs::write(&path, serde_json::to_string_pretty(standing)?)
+            .with_context(cannot("write", &path))
     }
 
-    pub(crate) fn forget(&self) -> Result<(), UpError> {
+    pub(crate) fn forget(&self) -> Result<()> {
         let path = self.file();
-        fs::remove_file(&path).map_err(failed("remove", &path))
+        fs::remove_file(&path).with_context(cannot("remove", &path))
     }
 
     fn file(&self) -> PathBuf {
@@ -83,11 +83,6 @@ impl Standing {
         let files = fs::read_dir(format!("/proc/{}/fd", self.keeper)).into_iter().flatten();
         files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| target == lock))
     }
-}
-
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> UpError {
-    let path = path.to_owned();
-    move |source| UpError::File { doing, path, source }
 }
 
 #[cfg(test)]
@@ -125,7 +120,7 @@ mod tests {
         let (_directory, place) = place();
         let _lock = place.lock().unwrap();
         fs::write(place.file(), "{").unwrap();
-        let told = crate::one_line(&place.standing().unwrap_err());
+        let told = crate::one_line(&*place.standing().unwrap_err());
         let start = format!("cannot understand {}: ", place.file().display());
         assert!(told.starts_with(&start), "{told}");
     }

@@ -5,12 +5,13 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use broker_app::domain::ProjectId;
 use broker_app::render::catalog::{self, ComposedKind, Files};
 use broker_app::render::{self, Provider, ProviderProfile, read_document};
 use serde_json::json;
 
-use super::error::UpError;
+use crate::failure::cannot;
 use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, Sql, crd};
 
 /// The broker's, and its neighbours'.
@@ -18,6 +19,9 @@ pub(super) const DATABASE: &str = "broker";
 
 /// The cloud of the sample Project: one that every sample blueprint can be used with.
 const PROVIDER: &str = "hetzner";
+
+/// Why something is not furnished although every server answers.
+const BROKEN: &str = "the sample that servers are furnished with is broken";
 
 const XRDS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
@@ -35,7 +39,7 @@ pub(super) fn ids() -> Vec<(String, String)> {
 }
 
 /// An empty database, and how the broker reaches it.
-pub(super) fn database(postgres: &PostgresAccess) -> Result<String, UpError> {
+pub(super) fn database(postgres: &PostgresAccess) -> Result<String> {
     Sql::connect(postgres, "postgres")?.run(&format!("CREATE DATABASE {DATABASE}"))?;
     let PostgresAccess { host, port, user, password } = postgres;
     Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
@@ -43,7 +47,7 @@ pub(super) fn database(postgres: &PostgresAccess) -> Result<String, UpError> {
 
 /// Rows of the sibling contexts: a Project with a label, its Resource, a cloud, and a credential that the Project may
 /// use. The neighbours' tables have to be there.
-pub(super) fn project(postgres: &PostgresAccess) -> Result<(), UpError> {
+pub(super) fn project(postgres: &PostgresAccess) -> Result<()> {
     let namespace = render::namespace(project_id()?);
     let script = format!(
         "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
@@ -61,11 +65,11 @@ pub(super) fn project(postgres: &PostgresAccess) -> Result<(), UpError> {
             VALUES ('{PROJECT}', '{}', 'Ready') ON CONFLICT DO NOTHING;",
         namespace.as_str()
     );
-    Ok(Sql::connect(postgres, DATABASE)?.run(&script)?)
+    Sql::connect(postgres, DATABASE)?.run(&script)
 }
 
 /// The Project's namespace.
-pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), UpError> {
+pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<()> {
     let name = render::namespace(project_id()?);
     let name = name.as_str();
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -75,16 +79,12 @@ pub(super) fn namespace(control_plane: &ControlPlaneAccess) -> Result<(), UpErro
 
 /// Lets a user do what the generated roles say, and nothing else: the writer in the Project's namespace, every other role
 /// on the whole cluster.
-pub(super) fn roles(
-    control_plane: &ControlPlaneAccess,
-    generated: &str,
-    user: &str,
-) -> Result<(), UpError> {
+pub(super) fn roles(control_plane: &ControlPlaneAccess, generated: &str, user: &str) -> Result<()> {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let api = Api::of(control_plane)?;
     let home = render::namespace(project_id()?);
     for document in generated.split("---\n").skip(1) {
-        let role = read_document("roles", document.as_bytes()).map_err(UpError::Sample)?;
+        let role = read_document("roles", document.as_bytes()).context(BROKEN)?;
         let name = role["metadata"]["name"].as_str().unwrap_or_default();
         api.apply(&format!("/apis/{GROUP}/v1/clusterroles/{name}"), &role)?;
         let in_projects = name.ends_with("-writer") && !name.ends_with("-cluster-writer");
@@ -105,7 +105,7 @@ pub(super) fn roles(
 
 /// What an installed Crossplane and its providers would define: the composite resources of the blueprints, what they
 /// compose, and the ProviderConfigs of the cloud.
-pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<(), UpError> {
+pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
     for directory in directories(catalog)? {
@@ -114,8 +114,8 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
         let (metadata, xrd, composition) = (metadata?, xrd?, composition?);
         let slug = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let files = Files { metadata: &metadata, xrd: &xrd, composition: &composition };
-        let blueprint = catalog::read(&slug, files).map_err(UpError::Sample)?;
-        let document = read_document("xrd.yaml", &xrd).map_err(UpError::Sample)?;
+        let blueprint = catalog::read(&slug, files).context(BROKEN)?;
+        let document = read_document("xrd.yaml", &xrd).context(BROKEN)?;
         api.install_crd(&crd::from_xrd(&document))?;
         for ComposedKind { api_version, kind } in &blueprint.composed_kinds {
             if let Some((group, version)) = api_version.split_once('/') {
@@ -127,16 +127,12 @@ pub(super) fn kinds(control_plane: &ControlPlaneAccess, catalog: &Path) -> Resul
 }
 
 /// The same where Crossplane runs: it defines the kinds of what it composes from the XRDs itself.
-pub(super) fn blueprints(
-    control_plane: &ControlPlaneAccess,
-    catalog: &Path,
-) -> Result<(), UpError> {
+pub(super) fn blueprints(control_plane: &ControlPlaneAccess, catalog: &Path) -> Result<()> {
     let api = Api::of(control_plane)?;
     provider_configs(&api)?;
     let mut served = Vec::new();
     for directory in directories(catalog)? {
-        let document =
-            |name: &str| read_document(name, &read(&directory, name)?).map_err(UpError::Sample);
+        let document = |name: &str| read_document(name, &read(&directory, name)?).context(BROKEN);
         let (xrd, composition) = (document("xrd.yaml")?, document("composition.yaml")?);
         for (object, kinds) in [(&xrd, XRDS), (&composition, COMPOSITIONS)] {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -148,30 +144,25 @@ pub(super) fn blueprints(
                 .map(|text| text.as_str().unwrap_or_default());
         served.push(format!("/apis/{group}/{version}/{plural}?limit=1"));
     }
-    served.iter().try_for_each(|path| Ok(api.wait_for(path)?))
+    served.iter().try_for_each(|path| api.wait_for(path))
 }
 
 /// The ProviderConfigs of the cloud.
-fn provider_configs(api: &Api) -> Result<(), UpError> {
-    let provider = Provider::new(PROVIDER).map_err(UpError::Sample)?;
+fn provider_configs(api: &Api) -> Result<()> {
+    let provider = Provider::new(PROVIDER).context(BROKEN)?;
     let ProviderProfile { group, version, kind, .. } = ProviderProfile::of(&provider);
-    Ok(api.install_crd(&plain(&group, &version, &kind))?)
+    api.install_crd(&plain(&group, &version, &kind))
 }
 
 /// An address on loopback that nobody serves at.
-pub(super) fn free_address() -> Result<String, UpError> {
+pub(super) fn free_address() -> Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
-    let address = address.map_err(|source| UpError::File {
-        doing: "listen on",
-        path: "127.0.0.1".into(),
-        source,
-    })?;
-    Ok(address.to_string())
+    Ok(address.context("cannot listen on 127.0.0.1")?.to_string())
 }
 
-fn project_id() -> Result<ProjectId, UpError> {
-    PROJECT.parse().map_err(UpError::Sample)
+fn project_id() -> Result<ProjectId> {
+    PROJECT.parse().context(BROKEN)
 }
 
 /// Kubernetes' own rule for most plurals is an `s`.
@@ -180,11 +171,10 @@ fn plain(group: &str, version: &str, kind: &str) -> serde_json::Value {
 }
 
 /// The blueprints of a catalog, by name.
-fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, UpError> {
-    let failed = |source| UpError::File { doing: "read", path: catalog.to_owned(), source };
+fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>> {
     let mut directories = Vec::new();
-    for entry in fs::read_dir(catalog).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in fs::read_dir(catalog).with_context(cannot("read", catalog))? {
+        let path = entry.with_context(cannot("read", catalog))?.path();
         if path.is_dir() {
             directories.push(path);
         }
@@ -193,7 +183,7 @@ fn directories(catalog: &Path) -> Result<Vec<std::path::PathBuf>, UpError> {
     Ok(directories)
 }
 
-fn read(directory: &Path, name: &str) -> Result<Vec<u8>, UpError> {
+fn read(directory: &Path, name: &str) -> Result<Vec<u8>> {
     let path = directory.join(name);
-    fs::read(&path).map_err(|source| UpError::File { doing: "read", path, source })
+    fs::read(&path).with_context(cannot("read", &path))
 }

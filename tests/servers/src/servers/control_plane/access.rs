@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::servers::{
-    certificates::{Authority, Credentials},
-    error::ServersError,
-};
+use crate::servers::certificates::{Authority, Credentials};
 
 /// Where an API server is, and what is needed to become anybody on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +31,9 @@ impl ControlPlaneAccess {
     }
 
     /// The port of its address.
-    pub(in crate::servers) fn port(&self) -> Result<u16, ServersError> {
+    pub(in crate::servers) fn port(&self) -> Result<u16> {
         let port = self.url.rsplit(':').next().and_then(|port| port.parse().ok());
-        port.ok_or_else(|| ServersError::NoPort { url: self.url.clone() })
+        port.with_context(|| format!("{:?} names no port", self.url))
     }
 
     /// The authority whose certificates the API server believes.
@@ -43,7 +41,7 @@ impl ControlPlaneAccess {
     /// # Errors
     ///
     /// When the run has ended.
-    pub fn authority(&self) -> Result<Authority, ServersError> {
+    pub fn authority(&self) -> Result<Authority> {
         Authority::load(&self.authority)
     }
 

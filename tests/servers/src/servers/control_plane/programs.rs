@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::{Context as _, Result};
 use rcgen::KeyPair;
 use rustix::process::Signal;
 
@@ -13,9 +14,8 @@ use crate::{
     servers::{
         certificates::Authority,
         crossplane::{CROSSPLANE, PROVIDER},
-        error::ServersError,
         run::Run,
-        server::Program,
+        server::{Program, option},
     },
     tools::Tools,
 };
@@ -51,12 +51,10 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Writes what the programs read before they are ready.
-    pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self, ServersError> {
+    pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self> {
         let serving = authority.serving()?;
-        let tokens = KeyPair::generate().map_err(|source| ServersError::Certificate {
-            subject: "service account tokens".to_owned(),
-            source,
-        })?;
+        let tokens =
+            KeyPair::generate().context("cannot make the key of service account tokens")?;
         Ok(Self {
             etcd_data: run.subdirectory("etcd")?,
             authority: run.write("clients.crt", authority.certificate())?,
@@ -77,7 +75,7 @@ impl Layout {
     pub(super) fn etcd(&self, tools: &Tools, port: u16) -> Program {
         let url = format!("http://127.0.0.1:{port}");
         let args = [
-            path("--data-dir", &self.etcd_data),
+            option("--data-dir", &self.etcd_data),
             text("--listen-client-urls", &url),
             text("--advertise-client-urls", &url),
             // There are no peers; any port will do.
@@ -95,18 +93,18 @@ impl Layout {
             // Otherwise it looks for an interface to the outside, which a machine need not have.
             text("--advertise-address", "127.0.0.1"),
             text("--endpoint-reconciler-type", "none"),
-            path("--cert-dir", &self.generated),
-            path("--tls-cert-file", &self.serving_certificate),
-            path("--tls-private-key-file", &self.serving_key),
-            path("--client-ca-file", &self.authority),
+            option("--cert-dir", &self.generated),
+            option("--tls-cert-file", &self.serving_certificate),
+            option("--tls-private-key-file", &self.serving_key),
+            option("--client-ca-file", &self.authority),
             text("--authorization-mode", "RBAC"),
             text("--service-account-issuer", "https://kubernetes.default.svc"),
-            path("--service-account-key-file", &self.token_public_key),
-            path("--service-account-signing-key-file", &self.token_key),
+            option("--service-account-key-file", &self.token_public_key),
+            option("--service-account-signing-key-file", &self.token_key),
             text("--service-cluster-ip-range", "10.0.0.0/24"),
             text("--disable-admission-plugins", "ServiceAccount"),
-            path("--audit-policy-file", &self.audit_policy),
-            path("--audit-log-path", &self.audit_log),
+            option("--audit-policy-file", &self.audit_policy),
+            option("--audit-log-path", &self.audit_log),
             // A request is in the log before it is served, and the log is one file: no rotation
             // within megabytes.
             text("--audit-log-mode", "blocking"),
@@ -122,7 +120,7 @@ impl Layout {
         kubeconfig: &Path,
     ) -> Program {
         let args = [
-            path("--kubeconfig", kubeconfig),
+            option("--kubeconfig", kubeconfig),
             // Foreground deletion and the deletion of a namespace never end without these two.
             text("--controllers", "garbage-collector-controller,namespace-controller"),
             text("--leader-elect", "false"),
@@ -131,8 +129,8 @@ impl Layout {
             text("--kube-api-burst", "2000"),
             text("--bind-address", "127.0.0.1"),
             text("--secure-port", &port.to_string()),
-            path("--tls-cert-file", &self.serving_certificate),
-            path("--tls-private-key-file", &self.serving_key),
+            option("--tls-cert-file", &self.serving_certificate),
+            option("--tls-private-key-file", &self.serving_key),
         ];
         program("kube-controller-manager", &tools.kube_controller_manager, args)
     }
@@ -151,11 +149,4 @@ pub(in crate::servers) fn lavish() -> (String, String) {
 
 fn text(option: &str, value: &str) -> OsString {
     format!("{option}={value}").into()
-}
-
-fn path(option: &str, value: &Path) -> OsString {
-    let mut argument = OsString::from(option);
-    argument.push("=");
-    argument.push(value);
-    argument
 }

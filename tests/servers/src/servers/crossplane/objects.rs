@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use broker_app::render::read_document;
 
-use crate::servers::{
-    api::Api, certificates::Authority, control_plane::ControlPlaneAccess, error::ServersError,
-};
+use crate::failure::cannot;
+use crate::servers::{api::Api, certificates::Authority, control_plane::ControlPlaneAccess};
 
 /// Where Crossplane keeps what is its own.
 const NAMESPACE: &str = "crossplane-system";
@@ -27,21 +27,21 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn new(access: &ControlPlaneAccess) -> Result<Self, ServersError> {
+    pub(super) fn new(access: &ControlPlaneAccess) -> Result<Self> {
         Ok(Self { api: Api::of(access)? })
     }
 
     /// Installs every `CustomResourceDefinition` of a directory, and waits until their objects are served:
     /// Crossplane itself would not wait.
-    pub(super) fn define(&self, directory: &Path) -> Result<(), ServersError> {
-        for entry in fs::read_dir(directory).map_err(ServersError::file("read", directory))? {
-            let path = entry.map_err(ServersError::file("read", directory))?.path();
+    pub(super) fn define(&self, directory: &Path) -> Result<()> {
+        for entry in fs::read_dir(directory).with_context(cannot("read", directory))? {
+            let path = entry.with_context(cannot("read", directory))?.path();
             self.api.install_crd(&read(&path)?)?;
         }
         Ok(())
     }
 
-    pub(super) fn create_namespace(&self) -> Result<(), ServersError> {
+    pub(super) fn create_namespace(&self) -> Result<()> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         self.api.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).map(drop)
@@ -49,7 +49,7 @@ impl Objects {
 
     /// Tells Crossplane where a function listens. The revision is paused, so that the package manager does not
     /// look for an image that nobody has.
-    pub(super) fn register_function(&self, name: &str, port: u16) -> Result<(), ServersError> {
+    pub(super) fn register_function(&self, name: &str, port: u16) -> Result<()> {
         let revision = json!({
             "apiVersion": "pkg.crossplane.io/v1",
             "kind": "FunctionRevision",
@@ -80,7 +80,7 @@ impl Objects {
         file: &Path,
         port: u16,
         authority: &Authority,
-    ) -> Result<(), ServersError> {
+    ) -> Result<()> {
         let mut configuration = read(file)?;
         let hooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
         for hook in hooks.into_iter().flatten() {
@@ -94,9 +94,8 @@ impl Objects {
     }
 }
 
-fn read(path: &Path) -> Result<Value, ServersError> {
-    let text = fs::read(path).map_err(ServersError::file("read", path))?;
+fn read(path: &Path) -> Result<Value> {
+    let text = fs::read(path).with_context(cannot("read", path))?;
     let name = path.to_string_lossy();
-    read_document(&name, &text)
-        .map_err(|error| ServersError::file("make sense of", path)(std::io::Error::other(error)))
+    read_document(&name, &text).with_context(cannot("make sense of", path))
 }

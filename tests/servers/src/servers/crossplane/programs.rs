@@ -5,12 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::Result;
 use rustix::process::Signal;
 
 use crate::{
     servers::{
-        certificates::Authority, control_plane::lavish, error::ServersError, run::Run,
-        server::Program,
+        certificates::Authority,
+        control_plane::lavish,
+        run::Run,
+        server::{Program, option},
     },
     tools::CrossplaneTools,
 };
@@ -33,7 +36,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Writes what the programs read before they are ready.
-    pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self, ServersError> {
+    pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self> {
         let certificates = run.subdirectory("crossplane-tls")?;
         let credentials = authority.mutual()?;
         for (name, text) in [
@@ -55,7 +58,7 @@ impl Layout {
             "core".into(),
             "init".into(),
             "--enable-webhooks=false".into(),
-            path("--cr-ds-path", &tools.crds),
+            option("--cr-ds-path", &tools.crds),
             format!("--tlsca-secret-name={UNUSED_SECRET}-ca").into(),
             format!("--tls-client-secret-name={UNUSED_SECRET}-client").into(),
             "--activation=*".into(),
@@ -73,11 +76,11 @@ impl Layout {
             "core".into(),
             "start".into(),
             "--package-runtime=External".into(),
-            path("--cache-dir", &self.packages),
+            option("--cache-dir", &self.packages),
             // The controller of Usages starts only with webhooks.
             format!("--webhook-port={webhook}").into(),
-            path("--tls-server-certs-dir", &self.certificates),
-            path("--tls-client-certs-dir", &self.certificates),
+            option("--tls-server-certs-dir", &self.certificates),
+            option("--tls-client-certs-dir", &self.certificates),
             format!("--metrics-port={metrics}").into(),
             format!("--health-probe-port={health}").into(),
             format!("--poll-interval={CROSSPLANE_POLL}").into(),
@@ -88,7 +91,7 @@ impl Layout {
     pub(super) fn function(&self, name: &'static str, binary: &Path, port: u16) -> Program {
         let args = vec![
             format!("--address=127.0.0.1:{port}").into(),
-            path("--tls-certs-dir", &self.certificates),
+            option("--tls-certs-dir", &self.certificates),
         ];
         Program { name, path: binary.to_owned(), args, env: vec![lavish()], stop: Signal::TERM }
     }
@@ -116,11 +119,4 @@ fn program<const N: usize>(
         env: vec![("KUBECONFIG".to_owned(), kubeconfig), lavish()],
         stop: Signal::TERM,
     }
-}
-
-fn path(option: &str, value: &Path) -> OsString {
-    let mut argument = OsString::from(option);
-    argument.push("=");
-    argument.push(value);
-    argument
 }

@@ -1,0 +1,18 @@
+//! What a failed call says: the verb, and the file or the program that it was about.
+
+use std::path::Path;
+use std::process::Command;
+
+/// For `with_context` on anything that is done to a file.
+pub fn cannot<'a>(
+    doing: &'a str,
+    path: &'a (impl AsRef<Path> + ?Sized),
+) -> impl FnOnce() -> String + 'a {
+    move || format!("cannot {doing} {}", path.as_ref().display())
+}
+
+/// For `with_context` on the start of a program.
+pub fn cannot_run(command: &Command) -> impl FnOnce() -> String + use<> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    move || format!("cannot run {program}")
+}

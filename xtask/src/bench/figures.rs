@@ -1,0 +1,291 @@
+//! What becomes of times: ratios within a round, their median and spread, and how a way grows. A time by itself says
+//! something about the machine and about what else it does; whatever that is, it meets all ways of a round alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+use super::bar::Bar;
+use super::page::grouped;
+
+/// A line that the program prints: one way, once.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Measurement {
+    case: String,
+    /// How much of it there was.
+    many: u64,
+    pub(super) way: Way,
+    round: u64,
+    nanoseconds: u64,
+    pub(super) counted: Counted,
+    /// Whose processor time it took, in ticks; nothing where a work is told by itself.
+    #[serde(default)]
+    spent: BTreeMap<String, u64>,
+}
+
+/// In which way a work was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    Floor,
+    Ours,
+    Naive,
+}
+
+const WAYS: [(Way, &str); 3] = [(Way::Floor, "floor"), (Way::Ours, "ours"), (Way::Naive, "naive")];
+
+/// What was asked of the servers meanwhile; `None` is what nobody counted, which is not the same as nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(super) struct Counted {
+    pub(super) requests: Option<u64>,
+    pub(super) commits: Option<u64>,
+    pub(super) rows: Option<u64>,
+}
+
+impl Counted {
+    pub(super) const fn each(self) -> [Option<u64>; 3] {
+        [self.requests, self.commits, self.rows]
+    }
+}
+
+/// The middle of some figures, and the least and greatest of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    /// Nothing has no middle.
+    fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<_> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let (least, greatest) = (*figures.first()?, *figures.last()?);
+        let (low, high) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
+        Some(Self { median: f64::midpoint(low, high), least, greatest })
+    }
+}
+
+/// What a work came to, as the page shows it.
+pub(super) fn text(of: &[Measurement], axis: &str, bars: &[Bar]) -> String {
+    let bars: String = bars.iter().map(|bar| bar.of_measured(of)).collect();
+    let apart = if bars.is_empty() { "" } else { "\n" };
+    format!("{}{apart}{bars}{}{}", table(of), processor(of), times(of, axis))
+}
+
+/// The measurements of each case, in the order in which the cases came.
+pub(super) fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
+    let mut cases: Vec<(&str, Vec<&Measurement>)> = Vec::new();
+    for it in of {
+        match cases.iter_mut().find(|(name, _)| *name == it.case) {
+            Some((_, case)) => case.push(it),
+            None => cases.push((&it.case, vec![it])),
+        }
+    }
+    cases
+}
+
+/// How many times as long one way took as another, round by round.
+pub(super) fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
+    let time = |round: u64, way: Way| {
+        let of = of.iter().find(|it| it.round == round && it.way == way);
+        of.map(|it| amount(it.nanoseconds))
+    };
+    let rounds = of.iter().filter(|it| it.way == one).map(|it| it.round);
+    Spread::of(rounds.filter_map(|round| Some(time(round, one)? / time(round, other)?)))
+}
+
+/// Ratios with their spread, and beside them what each way asked for in the middle one of its rounds.
+fn table(of: &[Measurement]) -> String {
+    let head = "| case | ours ÷ floor | naive ÷ ours | requests | commits | rows written |\n\
+                |---|---:|---:|---:|---:|---:|\n";
+    let rows = cases(of).into_iter().map(|(name, of)| {
+        let spread = |one, other| {
+            let Some(Spread { median, least, greatest }) = ratio(&of, one, other) else {
+                return "–".to_owned();
+            };
+            format!("{} ({}–{})", shown(median), shown(least), shown(greatest))
+        };
+        let counted = WAYS.map(|(way, _)| {
+            let mut counts: Vec<_> =
+                of.iter().filter(|it| it.way == way).map(|it| it.counted).collect();
+            counts.sort();
+            counts.get(counts.len() / 2).map_or([None; 3], |counted| counted.each())
+        });
+        let [requests, commits, rows] = [0, 1, 2].map(|place: usize| {
+            counted.map(|it| it[place].map_or("–".to_owned(), grouped)).join(" / ")
+        });
+        let (ours, naive) = (spread(Way::Ours, Way::Floor), spread(Way::Naive, Way::Ours));
+        format!("| {name} | {ours} | {naive} | {requests} | {commits} | {rows} |\n")
+    });
+    format!("{head}{}", rows.collect::<String>())
+}
+
+/// The kernel counts in hundredths of a second: with fewer of them, a share says more about when it counted.
+const LEAST_TICKS: u64 = 100;
+
+/// Whose processor time each case took, a line for each way, against all that was spent on the floor in the same
+/// rounds; nothing where that was too little to be compared with.
+fn processor(of: &[Measurement]) -> String {
+    let mut lines = String::new();
+    for (name, of) in cases(of) {
+        let spent = |way: Way| {
+            let mut sums = BTreeMap::<&str, u64>::new();
+            for (who, ticks) in of.iter().filter(|it| it.way == way).flat_map(|it| &it.spent) {
+                *sums.entry(who).or_default() += ticks;
+            }
+            sums
+        };
+        let floor: u64 = spent(Way::Floor).values().sum();
+        for (way, title) in WAYS.into_iter().filter(|_| floor >= LEAST_TICKS) {
+            let mut spent = spent(way);
+            spent.retain(|_, ticks| *ticks > 0);
+            let share = |ticks: u64| shown(amount(ticks) / amount(floor));
+            let parts = spent.iter().map(|(who, ticks)| format!("{who} {}", share(*ticks)));
+            let (parts, all) = (parts.collect::<Vec<_>>().join(", "), share(spent.values().sum()));
+            if !spent.is_empty() {
+                // Writing into a string cannot fail.
+                let _ = writeln!(lines, "- {name}, {title}: {all} ({parts})");
+            }
+        }
+    }
+    let head = "\nProcessor time, against all of the floor's:\n\n";
+    if lines.is_empty() { lines } else { format!("{head}{lines}") }
+}
+
+/// How long each way takes for each amount, against the least of all; nothing for fewer than three amounts.
+fn times(of: &[Measurement], axis: &str) -> String {
+    let ways = WAYS.map(|(way, _)| growth(of, way));
+    let amounts: BTreeSet<u64> = of.iter().map(|it| it.many).collect();
+    let least = ways.iter().flatten().map(|(_, time)| *time).min_by(f64::total_cmp);
+    let Some(least) = least.filter(|_| amounts.len() > 2) else { return String::new() };
+    let rows = amounts.into_iter().map(|many| {
+        let times = ways.each_ref().map(|points| {
+            let point = points.iter().find(|(of, _)| (of - amount(many)).abs() < 0.5);
+            point.map_or("–".to_owned(), |(_, time)| shown(time / least))
+        });
+        format!("| {} | {} |\n", grouped(many), times.join(" | "))
+    });
+    let rows: String = rows.collect();
+    format!(
+        "\nTime, against the least:\n\n| {axis} | floor | ours | naive |\n|---:|---:|---:|---:|\n{rows}"
+    )
+}
+
+/// How long a way took in the middle, for each amount, in order.
+pub(super) fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
+    let mut times = BTreeMap::<u64, Vec<f64>>::new();
+    for it in of.iter().filter(|it| it.way == way) {
+        times.entry(it.many).or_default().push(amount(it.nanoseconds));
+    }
+    let middle = |(many, times): (u64, Vec<f64>)| Some((amount(many), Spread::of(times)?.median));
+    times.into_iter().filter_map(middle).collect()
+}
+
+/// The exponent with which something grows: the slope of the line through its logarithms.
+pub(super) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    let logarithms: Vec<_> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let count = amount(logarithms.len() as u64);
+    let mean = |of: fn(&(f64, f64)) -> f64| logarithms.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|it| it.0), mean(|it| it.1));
+    let across: f64 = logarithms.iter().map(|it| (it.0 - x).powi(2)).sum();
+    let along: f64 = logarithms.iter().map(|it| (it.0 - x) * (it.1 - y)).sum();
+    (across > 0.0).then(|| along / across)
+}
+
+/// Three digits are all that a ratio has to say.
+pub(super) fn shown(figure: f64) -> String {
+    if figure >= 100.0 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a ratio of times is neither negative nor that great"
+        )]
+        let whole = figure.round() as u64;
+        grouped(whole)
+    } else if figure >= 10.0 {
+        format!("{figure:.1}")
+    } else {
+        format!("{figure:.2}")
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit of a ratio")]
+const fn amount(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::bench) fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
+        let counted = Counted { requests: Some(0), commits: Some(round), rows: Some(0) };
+        let spent = BTreeMap::new();
+        Measurement { case: many.to_string(), many, way, round, nanoseconds, counted, spent }
+    }
+
+    #[test]
+    fn page_shows_ratios_within_rounds_counts_of_the_middle_one_and_shares_of_the_floor() {
+        let mut times = vec![
+            // A machine that becomes ten times slower after the first round changes nothing.
+            took(10, Way::Floor, 1, 100),
+            took(10, Way::Ours, 1, 150),
+            took(10, Way::Floor, 2, 1_000),
+            took(10, Way::Ours, 2, 2_500),
+            took(20, Way::Floor, 1, 100),
+            took(20, Way::Ours, 1, 100),
+            took(20, Way::Naive, 1, 123_456),
+            took(40, Way::Ours, 1, 200),
+        ];
+        times[5].counted.requests = None;
+        let spent = |spent: &[(&str, u64)]| {
+            spent.iter().map(|(who, ticks)| ((*who).to_owned(), *ticks)).collect()
+        };
+        times[0].spent = spent(&[("caller", 100), ("etcd", 300)]);
+        times[1].spent = spent(&[("Postgres", 200), ("caller", 0), ("etcd", 400)]);
+        // Too little of a floor to be compared with.
+        times[4].spent = spent(&[("etcd", LEAST_TICKS - 1)]);
+        times[5].spent = spent(&[("etcd", 400)]);
+        assert_eq!(
+            text(&times, "things", &[Bar::Share(0.4)]),
+            "| case | ours ÷ floor | naive ÷ ours | requests | commits | rows written |\n\
+             |---|---:|---:|---:|---:|---:|\n\
+             | 10 | 2.00 (1.50–2.50) | – | 0 / 0 / – | 2 / 2 / – | 0 / 0 / – |\n\
+             | 20 | 1.00 (1.00–1.00) | 1,235 (1,235–1,235) | 0 / – / 0 | 1 / 1 / 1 | 0 / 0 / 0 |\n\
+             | 40 | – | – | – / 0 / – | – / 1 / – | – / 0 / – |\n\n\
+             - at least 40% of the floor: met, 50%\n\n\
+             Processor time, against all of the floor's:\n\n\
+             - 10, floor: 1.00 (caller 0.25, etcd 0.75)\n\
+             - 10, ours: 1.50 (Postgres 0.50, etcd 1.00)\n\n\
+             Time, against the least:\n\n\
+             | things | floor | ours | naive |\n|---:|---:|---:|---:|\n\
+             | 10 | 5.50 | 13.2 | – |\n| 20 | 1.00 | 1.00 | 1,235 |\n| 40 | – | 2.00 | – |\n"
+        );
+        assert!(!text(&times[..7], "things", &[]).contains("Time"), "two amounts are no growth");
+    }
+
+    #[test]
+    fn exponent_is_the_slope_of_the_logarithms() {
+        for (points, expected) in [
+            (&[(10.0, 50.0), (20.0, 100.0), (40.0, 200.0)][..], Some(1.0)),
+            (&[(1.0, 3.0), (10.0, 300.0)], Some(2.0)),
+            (&[(1.0, 3.0)], None),
+        ] {
+            let found = exponent(points);
+            assert_eq!(found.is_some(), expected.is_some(), "{points:?}");
+            let apart = found.zip(expected).map_or(0.0, |(found, expected)| found - expected);
+            assert!(apart.abs() < 1e-9, "{points:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn counts_that_nobody_made_are_read_as_such() {
+        let line = r#"{"work": "any", "case": "9", "many": 9, "way": "ours", "round": 1,
+            "nanoseconds": 5, "counted": {"requests": null, "commits": 0, "rows": 3}}"#;
+        let read: Measurement = serde_json::from_str(line).unwrap();
+        assert_eq!(read.counted.each(), [None, Some(0), Some(3)]);
+    }
+}
