@@ -39,13 +39,7 @@ async fn composition_of_two_for_one_kind_is_the_blueprints() {
     let explained = installation.explain(changed).await;
     assert_eq!(explained["verdict"], "composition_foreign", "{explained}");
 
-    for life in &lives {
-        installation.deprovision(life).await;
-    }
-    for life in &lives {
-        installation.until(life, Phase::Deleted).await;
-    }
-    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    installation.take_down(&lives).await;
 }
 
 /// The Composition that a composite resource names.

@@ -41,13 +41,7 @@ async fn a_crowd_goes_to_ready_and_away_again() {
     for life in &lives {
         installation.until(life, Phase::Ready).await;
     }
-    for life in &lives {
-        installation.deprovision(life).await;
-    }
-    for life in &lives {
-        installation.until(life, Phase::Deleted).await;
-    }
-    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    installation.take_down(&lives).await;
 
     // The first was declared before anybody watched.
     let recording = recording.unwrap();

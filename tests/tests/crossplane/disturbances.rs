@@ -82,10 +82,7 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     // And once more on the way out.
     core.kill().await;
     core.restart().await;
-    for life in &lives {
-        installation.until(life, Phase::Deleted).await;
-    }
-    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    installation.assert_gone(&lives).await;
 }
 
 /// It has seen the shell, and nothing since: whoever arms it meanwhile waits for a Crossplane that comes back.
@@ -102,9 +99,7 @@ async fn crossplane_is_killed_between_shell_and_arm() {
     assert_on_its_way(&installation, &bucket).await;
     core.restart().await;
     installation.until(&bucket, Phase::Ready).await;
-    installation.deprovision(&bucket).await;
-    installation.until(&bucket, Phase::Deleted).await;
-    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
+    installation.take_down(&[bucket]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,9 +125,7 @@ async fn a_function_that_is_away_delays_and_fails_nothing() {
     function.kill().await;
     installation.pass(&bucket).await;
     assert_eq!(installation.phase(&bucket).await, Phase::Ready);
-    installation.deprovision(&bucket).await;
-    installation.until(&bucket, Phase::Deleted).await;
-    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
+    installation.take_down(&[bucket]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,9 +155,7 @@ async fn a_broken_composition_is_waited_out_and_costs_nothing_that_is_ready() {
     assert_eq!(installation.phase(&machine).await, Phase::Ready);
     let told = installation.explain(&machine).await;
     assert_eq!(told["verdict"], "degraded", "{told}");
-    installation.deprovision(&machine).await;
-    installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
+    installation.take_down(&[machine]).await;
 }
 
 /// It is armed and nothing is composed, and the last that Crossplane said was about the shell: that is no failure.

@@ -25,13 +25,7 @@ async fn every_sample_goes_to_ready_and_away_again() {
     for life in &lives {
         installation.until(life, Phase::Ready).await;
     }
-    for life in &lives {
-        installation.deprovision(life).await;
-    }
-    for life in &lives {
-        installation.until(life, Phase::Deleted).await;
-    }
-    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    installation.take_down(&lives).await;
     for life in &lives {
         assert_told(&installation, life).await;
     }
@@ -104,13 +98,7 @@ async fn a_failure_that_a_function_declares_is_terminal() {
     let failure = installation.get(&failing).await["failure"].clone();
     assert_eq!(failure["reason"], "no such machine type");
     let lives = [well, failing];
-    for life in &lives {
-        installation.deprovision(life).await;
-    }
-    for life in &lives {
-        installation.until(life, Phase::Deleted).await;
-    }
-    assert_eq!(installation.left(&lives).await, Vec::<String>::new());
+    installation.take_down(&lives).await;
     let [well, failing] = &lives;
     assert_told(&installation, well).await;
     let phases = installation.phases(failing).await;

@@ -68,8 +68,7 @@ async fn nested_teardown_waits_for_what_the_inner_one_composed() {
     }
 
     installation.crossplane.provider().restart().await;
-    installation.until(&outer, Phase::Deleted).await;
-    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+    installation.assert_gone(&[outer]).await;
 }
 
 /// A deletion by hand ends the wait of both composite resources: only the `NopResource` is left.
@@ -93,8 +92,7 @@ async fn inner_xr_deleted_in_the_background_leaves_residue() {
     assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
 
     installation.crossplane.provider().restart().await;
-    installation.until(&outer, Phase::Deleted).await;
-    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+    installation.assert_gone(&[outer]).await;
 }
 
 /// One that is wanted is composed again, beside what its predecessor left.
@@ -125,6 +123,5 @@ async fn residue_of_an_earlier_inner_xr_is_waited_for() {
     assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
 
     installation.crossplane.provider().restart().await;
-    installation.until(&outer, Phase::Deleted).await;
-    assert_eq!(installation.left(&[outer]).await, Vec::<String>::new());
+    installation.assert_gone(&[outer]).await;
 }

@@ -53,8 +53,7 @@ async fn teardown_waits_for_the_finalizer_of_a_provider_that_is_away() {
     assert_names_provider(&told, &composed.name_any());
 
     installation.crossplane.provider().restart().await;
-    installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
+    installation.assert_gone(&[machine]).await;
 }
 
 /// The same on the way up: the object that nobody makes says nothing, and is named with its provider.
@@ -79,9 +78,7 @@ async fn a_provider_that_is_away_is_named_with_the_object_that_it_should_make() 
 
     installation.crossplane.provider().restart().await;
     installation.until(&bucket, Phase::Ready).await;
-    installation.deprovision(&bucket).await;
-    installation.until(&bucket, Phase::Deleted).await;
-    assert_eq!(installation.left(&[bucket]).await, Vec::<String>::new());
+    installation.take_down(&[bucket]).await;
 }
 
 /// Somebody deletes the composite resource with background propagation, which lets the composed objects live for
@@ -125,9 +122,7 @@ async fn residue_of_a_deletion_by_hand_is_found_and_waited_for() {
     assert_eq!(installation.phase(&machine).await, Phase::Deprovisioning);
     assert!(config().await.is_some(), "the residue still needs it");
     installation.crossplane.provider().restart().await;
-    installation.until(&machine, Phase::Deleted).await;
-    installation.until(&wanted, Phase::Deleted).await;
-    assert_eq!(installation.left(&[machine, wanted]).await, Vec::<String>::new());
+    installation.assert_gone(&[machine, wanted]).await;
 }
 
 /// One that is wanted is made again by the replica that runs: under its old name, with another uid. What the old one
@@ -213,8 +208,7 @@ async fn a_usage_holds_up_the_deletion_until_it_goes() {
     assert_eq!(xr.metadata.deletion_timestamp, None);
 
     usages.delete("in-use", &DeleteParams::default()).await.unwrap();
-    installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
+    installation.assert_gone(&[machine]).await;
 }
 
 /// A composite resource that somebody paused blocks its own deletion, and goes when it is let go on.
@@ -253,8 +247,7 @@ async fn a_pause_blocks_the_deletion_until_it_ends() {
     assert_eq!(told["blocker"]["object"]["name"], json!(name), "{told}");
 
     composites.patch(&name, &by_hand, &pause(None)).await.unwrap();
-    installation.until(&machine, Phase::Deleted).await;
-    assert_eq!(installation.left(&[machine]).await, Vec::<String>::new());
+    installation.assert_gone(&[machine]).await;
 }
 
 /// An explanation says which object of which provider it is about.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use broker_domain::Phase;
 use broker_render::PROJECT_LABEL;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
@@ -48,6 +49,30 @@ impl Installation {
             left.extend(found.iter().filter(|object| self.is_ours(object)).map(name));
         }
         left.into_iter().collect()
+    }
+
+    /// Deletes these resources, and waits until nothing of them is left.
+    ///
+    /// # Panics
+    ///
+    /// When one of them does not go, or leaves something behind.
+    pub async fn take_down(&self, lives: &[Life]) {
+        for life in lives {
+            self.deprovision(life).await;
+        }
+        self.assert_gone(lives).await;
+    }
+
+    /// Waits until these resources are Deleted, and nothing of them is left.
+    ///
+    /// # Panics
+    ///
+    /// When one of them does not go, or leaves something behind.
+    pub async fn assert_gone(&self, lives: &[Life]) {
+        for life in lives {
+            self.until(life, Phase::Deleted).await;
+        }
+        assert_eq!(self.left(lives).await, Vec::<String>::new());
     }
 
     /// Composite resources of the cluster are those of other installations too.
