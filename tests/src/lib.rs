@@ -13,6 +13,7 @@
 //! | Crossplane, undisturbed or to kill | [`TestCluster::with_crossplane`], [`TestCluster::with_crossplane_alone`] |
 //! | the binary on Crossplane, with agents that boot | [`crossplane::Installation`] |
 //! | to look for secrets in what was said or stored | [`canary::Net`], [`canary::rows`] |
+//! | the XRD of a kind | [`documents::xrd`] |
 //! | to type what README says | [`readme::Home`] |
 //! | the whole broker in memory, or on real servers | [`world::World`], [`real::RealWorld`] |
 //!

@@ -1,14 +1,13 @@
-//! A runner that is told to stop in the middle of its work, and one whose servers do not answer.
+//! A runner that is told to stop in the middle of its work.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use broker_app::{Probe, Runner};
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_render::ARMED_ANNOTATION;
 use broker_tests::real::{PATIENCE, RealWorld};
 use broker_tests::until;
-use broker_tests::world::{NODE, STANDALONE, operator};
+use broker_tests::world::{NODE, STANDALONE};
 use kube::ResourceExt;
 use tokio::sync::oneshot;
 
@@ -88,94 +87,4 @@ async fn stopping_under_load_lets_every_act_finish_and_leaves_nothing() {
         world.until(*id, Phase::Ready).await;
         world.assert_sound(*id).await;
     }
-}
-
-/// So little that a test can wait for it.
-const HURRY: Duration = Duration::from_secs(1);
-
-const SWEEP: Duration = Duration::from_millis(300);
-
-/// Runs until the story is told.
-async fn running(runner: Runner, story: impl Future<Output = ()>) {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let run = runner.run(async move { drop(stopped.await) });
-    let story = async {
-        story.await;
-        drop(stop);
-    };
-    let (ran, ()) = tokio::join!(run, story);
-    ran.unwrap();
-}
-
-async fn until_it_says(probe: &Probe, words: &[&str]) {
-    let mut said = String::new();
-    until(format_args!("the probe to say {words:?}"), || {
-        said = probe.check().err().map(|failure| failure.to_string()).unwrap_or_default();
-        let told = words.iter().all(|words| said.contains(words)).then_some(());
-        async move { told }
-    })
-    .await;
-}
-
-/// With its server back, the replica is content and its work goes on.
-async fn assert_recovers(world: &Arc<RealWorld>, id: ProvisionedResourceId, probe: &Probe) {
-    until("the probe to be content", || async { probe.check().ok() }).await;
-    // Nobody waits for the lease of a pass that was cut off.
-    world.let_leases_end().await;
-    let turning = world.keep_turning();
-    world.service.reconcile_now(&operator(), id).await.unwrap();
-    until("it to be ready", || async {
-        (world.get(id).await.phase() == Phase::Ready).then_some(())
-    })
-    .await;
-    drop(turning);
-}
-
-#[tokio::test]
-async fn a_hung_api_server_costs_a_pass_its_deadline_and_the_probe_names_it() {
-    let world = Arc::new(RealWorld::new().await);
-    let id = world.brought_to(Phase::Provisioning, &world.declaration(NODE)).await.id();
-    let between = Between::of(&world).await;
-    let runner = between.runner(HURRY, SWEEP).await;
-    let probe = runner.probe();
-    running(runner, async {
-        until("the boot sweep", || async { probe.check().ok() }).await;
-        let held = between.kubernetes.script().each(|_| true).before_forward().hold();
-        until_it_says(&probe, &["the cluster failed", "no answer within 1s"]).await;
-        world.service.reconcile_now(&operator(), id).await.unwrap();
-        until("a pass to have ended", || async {
-            let trouble = probe.report().troubles.get(&id)?.clone();
-            (trouble.reason == "cluster_transient").then_some(())
-        })
-        .await;
-
-        held.release();
-        between.kubernetes.script().clear();
-        assert_recovers(&world, id, &probe).await;
-    })
-    .await;
-    world.assert_sound(id).await;
-}
-
-#[tokio::test]
-async fn a_hung_postgres_costs_a_pass_its_deadline_and_the_probe_names_it() {
-    let world = Arc::new(RealWorld::new().await);
-    let id = world.brought_to(Phase::Provisioning, &world.declaration(NODE)).await.id();
-    let between = Between::of(&world).await;
-    let runner = between.runner(HURRY, SWEEP).await;
-    let probe = runner.probe();
-    let worker = between.reconciler(HURRY).await;
-    let act = running(runner, async {
-        until("the boot sweep", || async { probe.check().ok() }).await;
-        let held = between.postgres.script().each(|_| true).before_forward().hold();
-        until_it_says(&probe, &["the repository failed"]).await;
-        let error = worker.reconcile(id).await.unwrap_err();
-        assert_eq!(error.reason(), "schedule_unknown", "{error}");
-
-        held.release();
-        between.postgres.script().clear();
-        assert_recovers(&world, id, &probe).await;
-    });
-    Box::pin(act).await;
-    world.assert_sound(id).await;
 }
