@@ -54,7 +54,9 @@ fn is_list(request: &Request) -> bool {
 }
 
 /// How often the script's proxy was asked.
-fn count(proxy: &HttpProxy, wanted: fn(&Request) -> bool) -> usize {
+type Wanted = fn(&Request) -> bool;
+
+fn count(proxy: &HttpProxy, wanted: Wanted) -> usize {
     proxy.script().seen().iter().filter(|request| wanted(request)).count()
 }
 
@@ -148,11 +150,12 @@ async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
     }});
     let expired = HttpAnswer::failure(StatusCode::GONE, "Expired", "too old resource version");
     let busy = HttpAnswer::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "slow down");
-    let rows: [(_, fn(&Request) -> bool, _, _); 4] = [
-        ("refused as expired", is_watch, expired, (2, 2)),
-        ("expires on its way", is_watch, HttpAnswer::ok(format!("{line}\n")), (2, 2)),
-        ("cut within a line", is_watch, HttpAnswer::servers().cut_after(100), (2, 2)),
-        ("throttled", is_list, busy.with_header("Retry-After", "1"), (2, 1)),
+    let (watch, list): (Wanted, Wanted) = (is_watch, is_list);
+    let rows = [
+        ("refused as expired", watch, expired, (2, 2)),
+        ("expires on its way", watch, HttpAnswer::ok(format!("{line}\n")), (2, 2)),
+        ("cut within a line", watch, HttpAnswer::servers().cut_after(100), (2, 2)),
+        ("throttled", list, busy.with_header("Retry-After", "1"), (2, 1)),
     ];
     for (why, wanted, answer, lists_and_watches) in rows {
         let disturb = |proxy: &HttpProxy| {
