@@ -43,7 +43,7 @@ fn find_or_start() -> Result<&'static Description, &'static str> {
 
 fn attach(directory: &Path) -> Result<Description, String> {
     let description = Description::read(directory)
-        .map_err(|error| format!("{SERVERS_VARIABLE}: {}", one_line(&error)))?;
+        .map_err(|error| format!("{SERVERS_VARIABLE}: {}", one_line(&*error)))?;
     end_with_the_run(directory.to_owned());
     Ok(description)
 }
@@ -64,7 +64,7 @@ fn end_with_the_run(directory: PathBuf) {
 fn start() -> Result<Description, String> {
     // Nothing drops a static, so the servers live as long as this process and end by their reaper.
     static OWN: OnceLock<SharedServers> = OnceLock::new();
-    let tools = Tools::find().map_err(|error| one_line(&error))?;
-    let servers = start_shared(&tools, &|_| {}).map_err(|error| one_line(&error))?;
+    let tools = Tools::find().map_err(|error| one_line(&*error))?;
+    let servers = start_shared(&tools, &|_| {}).map_err(|error| one_line(&*error))?;
     Ok(OWN.get_or_init(|| servers).description())
 }
