@@ -8,85 +8,26 @@ use crate::prelude::*;
 
 pub(super) fn cases<W: NodeDeregistrarUnderTest + 'static>() -> Vec<Case<W>> {
     let mut cases = suite_of![
-        a_consumed_token_is_registered,
-        a_peer_does_not_change_that,
-        an_unconsumed_token_is_not_registered,
-        an_unknown_token_is_not_registered,
-        deregister_drains_the_peer,
-        deregister_without_a_peer_is_success,
-        deregister_of_an_unconsumed_token_is_success,
-        deregister_of_an_unknown_token_is_success,
-        deregister_twice_is_once,
-        a_deregistered_node_gets_no_peer,
+        a_node_is_registered_with_and_without_a_peer,
+        a_deregistered_node_has_no_peer_and_gets_none,
+        deregister_of_a_token_without_a_node_is_success,
         join_against_deregister_leaves_no_peer,
         nodes_do_not_disturb_each_other,
         a_batch_equals_its_questions_in_order,
-        an_empty_batch_is_empty,
     ];
     cases.extend(dropping_suite_of![deregister_that_was_dropped_is_finished_by_the_next]);
     cases
 }
 
-async fn a_consumed_token_is_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    registered(world, token, "a Node that enrolled").await
-}
-
-async fn a_peer_does_not_change_that(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+async fn a_node_is_registered_with_and_without_a_peer(
+    world: &dyn NodeDeregistrarUnderTest,
+) -> Outcome {
     let token = world.enrolled_token().await?;
     registered(world, token, "a Node without a Peer yet").await?;
-    require(world.join(token).await?, "a Node that enrolled may not join")?;
+    joins(world, token).await?;
     registered(world, token, "a Node with a Peer").await?;
     world.leave(token).await?;
     registered(world, token, "a Node whose Peer went away by itself").await
-}
-
-async fn an_unconsumed_token_is_not_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let token = world.issued_token().await?;
-    unregistered(world, token, "a token that nobody consumed").await
-}
-
-async fn an_unknown_token_is_not_registered(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    unregistered(world, unknown_token()?, "a token that nobody issued").await
-}
-
-async fn deregister_drains_the_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    require(world.join(token).await?, "a Node that enrolled may not join")?;
-    world.deregistrar().deregister(token).await?;
-    require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
-    unregistered(world, token, "a deregistered Node").await
-}
-
-async fn deregister_without_a_peer_is_success(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    world.deregistrar().deregister(token).await?;
-    unregistered(world, token, "a deregistered Node that never had a Peer").await
-}
-
-async fn deregister_of_an_unconsumed_token_is_success(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
-    let token = world.issued_token().await?;
-    world.deregistrar().deregister(token).await?;
-    unregistered(world, token, "a token that nobody consumed").await
-}
-
-async fn deregister_of_an_unknown_token_is_success(
-    world: &dyn NodeDeregistrarUnderTest,
-) -> Outcome {
-    Ok(world.deregistrar().deregister(unknown_token()?).await?)
-}
-
-async fn deregister_twice_is_once(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    require(world.join(token).await?, "a Node that enrolled may not join")?;
-    for _ in 0..2 {
-        world.deregistrar().deregister(token).await?;
-        require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
-        unregistered(world, token, "a deregistered Node").await?;
-    }
-    Ok(())
 }
 
 async fn deregister_that_was_dropped_is_finished_by_the_next(
@@ -94,34 +35,60 @@ async fn deregister_that_was_dropped_is_finished_by_the_next(
     polls: u32,
 ) -> Dropped {
     let token = world.enrolled_token().await?;
-    require(world.join(token).await?, "a Node that enrolled may not join")?;
+    joins(world, token).await?;
     let answer = dropped_after(polls, world.deregistrar().deregister(token)).await;
     // Somewhere on its way, with a Peer or without one; the next call brings it to the end.
     world.deregistrar().deregister(token).await?;
-    require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
-    unregistered(world, token, "a deregistered Node").await?;
-    require(!world.join(token).await?, "a deregistered Node joined")?;
+    is_gone(world, token).await?;
     Ok(answer.is_some())
 }
 
-async fn a_deregistered_node_gets_no_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
+/// Whether its Node had a Peer or not, once and once more.
+async fn a_deregistered_node_has_no_peer_and_gets_none(
+    world: &dyn NodeDeregistrarUnderTest,
+) -> Outcome {
     for joined_before in [false, true] {
         let token = world.enrolled_token().await?;
         if joined_before {
-            require(world.join(token).await?, "a Node that enrolled may not join")?;
+            joins(world, token).await?;
         }
-        world.deregistrar().deregister(token).await?;
-        require(!world.join(token).await?, "a deregistered Node joined")?;
-        require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
+        for _ in 0..2 {
+            world.deregistrar().deregister(token).await?;
+            is_gone(world, token).await?;
+        }
     }
     Ok(())
+}
+
+async fn deregister_of_a_token_without_a_node_is_success(
+    world: &dyn NodeDeregistrarUnderTest,
+) -> Outcome {
+    for token in [world.issued_token().await?, unknown_token()?] {
+        unregistered(world, token, "a token that nobody consumed").await?;
+        world.deregistrar().deregister(token).await?;
+        unregistered(world, token, "a token that nobody consumed").await?;
+    }
+    Ok(())
+}
+
+/// The Node of a token brings up a Peer, as it may.
+async fn joins(world: &dyn NodeDeregistrarUnderTest, token: BootstrapTokenId) -> Outcome {
+    require(world.join(token).await?, "a Node that enrolled may not join")
+}
+
+/// It has no Peer, is not registered, and gets no Peer any more.
+async fn is_gone(world: &dyn NodeDeregistrarUnderTest, token: BootstrapTokenId) -> Outcome {
+    require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
+    unregistered(world, token, "a deregistered Node").await?;
+    require(!world.join(token).await?, "a deregistered Node joined")?;
+    require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")
 }
 
 async fn join_against_deregister_leaves_no_peer(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     for round in 0..8 {
         let token = world.enrolled_token().await?;
         if round % 4 < 2 {
-            require(world.join(token).await?, "a Node that enrolled may not join")?;
+            joins(world, token).await?;
         }
         let agent = world.join(token);
         let leave = world.deregistrar().deregister(token);
@@ -134,9 +101,7 @@ async fn join_against_deregister_leaves_no_peer(world: &dyn NodeDeregistrarUnder
         // The agent may win or lose; its Peer does not outlive the answer to the other.
         joined?;
         left?;
-        require(!world.has_peer(token).await?, "a deregistered Node has a live Peer")?;
-        unregistered(world, token, "a deregistered Node").await?;
-        require(!world.join(token).await?, "a deregistered Node joined")?;
+        is_gone(world, token).await?;
     }
     Ok(())
 }
@@ -144,7 +109,7 @@ async fn join_against_deregister_leaves_no_peer(world: &dyn NodeDeregistrarUnder
 async fn nodes_do_not_disturb_each_other(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
     let (one, other) = (world.enrolled_token().await?, world.enrolled_token().await?);
     for token in [one, other] {
-        require(world.join(token).await?, "a Node that enrolled may not join")?;
+        joins(world, token).await?;
     }
     world.deregistrar().deregister(one).await?;
     registered(world, other, "a neighbour of a deregistered Node").await?;
@@ -168,12 +133,8 @@ async fn a_batch_equals_its_questions_in_order(world: &dyn NodeDeregistrarUnderT
             &format!("the batch differs from the single answer {single} about {token}"),
         )?;
     }
-    Ok(())
-}
-
-async fn an_empty_batch_is_empty(world: &dyn NodeDeregistrarUnderTest) -> Outcome {
-    let batch = world.deregistrar().nodes_registered(&[]).await?;
-    require(batch.is_empty(), "no question got an answer")
+    let none = world.deregistrar().nodes_registered(&[]).await?;
+    require(none.is_empty(), "no question got an answer")
 }
 
 async fn registered(

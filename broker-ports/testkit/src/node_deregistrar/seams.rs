@@ -13,13 +13,9 @@ pub(super) fn cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
         consumers_answer_in_order,
         a_live_peer_is_found,
         retire_drains_the_named_peer_and_marks,
-        retire_without_a_peer_marks,
-        retire_with_a_peer_that_is_gone_marks,
         retire_twice_is_once,
         join_against_retire_has_one_winner,
-        retire_leaves_a_node_whose_peer_was_not_named,
         retire_leaves_a_node_whose_peer_is_another,
-        a_marked_node_gets_no_peer,
     ];
     cases.extend(dropping_suite_of![retire_that_was_dropped_is_finished_by_the_next]);
     cases
@@ -53,28 +49,23 @@ async fn a_live_peer_is_found(world: &dyn SeamsUnderTest) -> Outcome {
     require(world.peers().live_peer(node).await?.is_none(), "a Peer that went away is live")
 }
 
+/// Also where there never was a Peer, or where the named one is gone.
 async fn retire_drains_the_named_peer_and_marks(world: &dyn SeamsUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    let node = node_of(world, token).await?;
-    let peer = join(world, token, node).await?;
-    retired(world, node, Some(peer), Retired::Done).await?;
-    require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
-    marked(world, token, true).await
-}
-
-async fn retire_without_a_peer_marks(world: &dyn SeamsUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    retired(world, node_of(world, token).await?, None, Retired::Done).await?;
-    marked(world, token, true).await
-}
-
-async fn retire_with_a_peer_that_is_gone_marks(world: &dyn SeamsUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    let node = node_of(world, token).await?;
-    let peer = join(world, token, node).await?;
-    world.leave(token).await?;
-    retired(world, node, Some(peer), Retired::Done).await?;
-    marked(world, token, true).await
+    for (joins, leaves) in [(true, false), (false, false), (true, true)] {
+        let token = world.enrolled_token().await?;
+        let node = node_of(world, token).await?;
+        let peer = if joins { Some(join(world, token, node).await?) } else { None };
+        if leaves {
+            world.leave(token).await?;
+        }
+        retired(world, node, peer, Retired::Done).await?;
+        require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
+        marked(world, token, true).await?;
+        require(!world.join(token).await?, "a marked Node joined")?;
+        let live = world.peers().live_peer(node).await?;
+        require(live.is_none(), "a marked Node has a live Peer")?;
+    }
+    Ok(())
 }
 
 async fn retire_twice_is_once(world: &dyn SeamsUnderTest) -> Outcome {
@@ -122,16 +113,6 @@ async fn join_against_retire_has_one_winner(world: &dyn SeamsUnderTest) -> Outco
     Ok(())
 }
 
-async fn retire_leaves_a_node_whose_peer_was_not_named(world: &dyn SeamsUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    let node = node_of(world, token).await?;
-    // Nobody saw a Peer; it appears before the command.
-    join(world, token, node).await?;
-    retired(world, node, None, Retired::PeerAppeared).await?;
-    marked(world, token, false).await?;
-    require(world.has_peer(token).await?, "a Peer that was not named was drained")
-}
-
 async fn retire_leaves_a_node_whose_peer_is_another(world: &dyn SeamsUnderTest) -> Outcome {
     let token = world.enrolled_token().await?;
     let node = node_of(world, token).await?;
@@ -140,17 +121,13 @@ async fn retire_leaves_a_node_whose_peer_is_another(world: &dyn SeamsUnderTest) 
     let now = join(world, token, node).await?;
     // A mesh that keeps a Node's Peer over a reboot has no other one to appear; somebody else's will do.
     let other = if seen == now { PeerId::new(Uuid::from_u128(0x00dd))? } else { seen };
-    retired(world, node, Some(other), Retired::PeerAppeared).await?;
-    marked(world, token, false).await?;
-    require(world.has_peer(token).await?, "a Peer that was not named was drained")
-}
-
-async fn a_marked_node_gets_no_peer(world: &dyn SeamsUnderTest) -> Outcome {
-    let token = world.enrolled_token().await?;
-    let node = node_of(world, token).await?;
-    retired(world, node, None, Retired::Done).await?;
-    require(!world.join(token).await?, "a marked Node joined")?;
-    require(world.peers().live_peer(node).await?.is_none(), "a marked Node has a live Peer")
+    // Nor does it touch a Node of which nobody saw a Peer: it appeared before the command.
+    for named in [Some(other), None] {
+        retired(world, node, named, Retired::PeerAppeared).await?;
+        marked(world, token, false).await?;
+        require(world.has_peer(token).await?, "a Peer that was not named was drained")?;
+    }
+    Ok(())
 }
 
 pub(super) async fn node_of(

@@ -1,5 +1,7 @@
 //! What admission and every pass rely on when they look up a blueprint.
 
+use std::fmt::Debug;
+
 use broker_domain::MeshRole;
 use broker_ports::BlueprintVersionView;
 use broker_render::InjectionStrategy;
@@ -11,10 +13,7 @@ pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_published_version_is_found,
         a_version_that_was_not_published_is_none,
-        a_version_whose_xrd_does_not_parse_is_rejected,
-        a_version_whose_composition_does_not_parse_is_rejected,
-        a_version_whose_schema_does_not_parse_is_rejected,
-        an_unreadable_version_concerns_nobody_else,
+        a_version_that_does_not_parse_is_rejected,
         a_catalog_that_is_cut_off_never_answers_with_absence,
     ]
 }
@@ -53,17 +52,6 @@ metadata: {name: contract-machine}
     injection_strategy: InjectionStrategy::CloudInitUserData,
     mesh_role: MeshRole::Node,
 };
-
-const UNREADABLE_XRD: RawBlueprint = RawBlueprint {
-    xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
-    ..READABLE
-};
-
-const UNREADABLE_COMPOSITION: RawBlueprint =
-    RawBlueprint { composition: "kind: Composition\nmetadata: {name: Not A Name}\n", ..READABLE };
-
-const UNREADABLE_SCHEMA: RawBlueprint =
-    RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE };
 
 async fn a_published_version_is_found(world: &dyn BlueprintResolverUnderTest) -> Outcome {
     let standalone = RawBlueprint {
@@ -108,33 +96,30 @@ async fn a_version_that_was_not_published_is_none(
     require(found.is_none(), "a version that was not published is found")
 }
 
-async fn a_version_whose_xrd_does_not_parse_is_rejected(
+/// It exists, so it is not absent; it will not get better, so it is not transient; the reason is in the domain's own
+/// words; and it concerns no other version.
+async fn a_version_that_does_not_parse_is_rejected(
     world: &dyn BlueprintResolverUnderTest,
 ) -> Outcome {
-    refused(world, &UNREADABLE_XRD).await
-}
-
-async fn a_version_whose_composition_does_not_parse_is_rejected(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
-    refused(world, &UNREADABLE_COMPOSITION).await
-}
-
-async fn a_version_whose_schema_does_not_parse_is_rejected(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
-    refused(world, &UNREADABLE_SCHEMA).await
-}
-
-async fn an_unreadable_version_concerns_nobody_else(
-    world: &dyn BlueprintResolverUnderTest,
-) -> Outcome {
-    let broken = world.publish(&UNREADABLE_XRD).await?;
+    let unreadable = [
+        RawBlueprint {
+            xrd: "apiVersion: apiextensions.crossplane.io/v2\nkind: CompositeResourceDefinition\n",
+            ..READABLE
+        },
+        RawBlueprint {
+            composition: "kind: Composition\nmetadata: {name: Not A Name}\n",
+            ..READABLE
+        },
+        RawBlueprint { parameter_schema: r#"{"parameters":[{"name":"size"}]}"#, ..READABLE },
+    ];
     let sound = world.publish(&READABLE).await?;
-    for _ in 0..2 {
-        require(world.resolver().resolve(broken).await.is_err(), "it is readable after all")?;
-        let found = world.resolver().resolve(sound).await?;
-        require(found.is_some(), "a readable version is not found beside an unreadable one")?;
+    for blueprint in unreadable {
+        let id = world.publish(&blueprint).await?;
+        for _ in 0..2 {
+            rejected(world.resolver().resolve(id).await)?;
+            let found = world.resolver().resolve(sound).await?;
+            require(found.is_some(), "a readable version is not found beside an unreadable one")?;
+        }
     }
     Ok(())
 }
@@ -148,27 +133,14 @@ async fn a_catalog_that_is_cut_off_never_answers_with_absence(
     require_outage(world.resolver().resolve(id).await, "a version that nobody read yet")
 }
 
-/// It exists, so it is not absent; it will not get better, so it is not transient; and the reason is in
-/// the domain's own words.
-async fn refused(world: &dyn BlueprintResolverUnderTest, blueprint: &RawBlueprint) -> Outcome {
-    let id = world.publish(blueprint).await?;
-    match world.resolver().resolve(id).await {
-        Ok(found) => Err(Violation::new(format!(
-            "a version that cannot be read is {}",
-            if found.is_some() { "found" } else { "called absent" }
-        ))),
-        Err(error) => rejected(&error),
-    }
-}
-
-pub(super) fn rejected(error: &PortError) -> Outcome {
-    require(
-        error.class() == FailureClass::Rejected,
-        &format!("what cannot be read is {}, not rejected", error.class()),
-    )?;
+/// What cannot be read is rejected, with the domain's own reason.
+pub(super) fn rejected<T: Debug>(answer: Result<T, PortError>) -> Outcome {
+    let Err(error) = answer else {
+        return Err(Violation::new(format!("what cannot be read is {answer:?}")));
+    };
     let reason = error.domain().map(broker_domain::Error::reason);
     require(
-        reason == Some("invalid_input"),
-        &format!("the domain error behind the rejection is {reason:?}"),
+        error.class() == FailureClass::Rejected && reason == Some("invalid_input"),
+        &format!("what cannot be read is {}, for {reason:?}", error.class()),
     )
 }
