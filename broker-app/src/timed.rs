@@ -91,21 +91,31 @@ impl<P: ?Sized> Timed<P> {
     }
 
     /// A call that changes nothing: if it fails, it did not happen.
-    pub(crate) async fn read<'a, T, F>(&'a self, call: impl FnOnce(&'a P) -> F) -> Result<T, Error>
+    pub(crate) fn read<'a, T, F>(
+        &'a self,
+        call: impl FnOnce(&'a P) -> F,
+    ) -> impl Future<Output = Result<T, Error>>
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let answer = answered(self.read, call(&self.port)).await;
-        answer.unwrap_or_else(|silent| Err(PortError::transient(silent))).map_err(self.failed())
+        let failed = self.failed();
+        let silent = |why| Err(PortError::transient(why));
+        answered(self.read, call(&self.port))
+            .map(move |it| it.unwrap_or_else(silent).map_err(failed))
     }
 
     /// A call that changes something: if it does not answer, it may have happened.
-    pub(crate) async fn write<'a, T, F>(&'a self, call: impl FnOnce(&'a P) -> F) -> Result<T, Error>
+    pub(crate) fn write<'a, T, F>(
+        &'a self,
+        call: impl FnOnce(&'a P) -> F,
+    ) -> impl Future<Output = Result<T, Error>>
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let answer = answered(self.write, call(&self.port)).await;
-        answer.unwrap_or_else(|silent| Err(PortError::unknown(silent))).map_err(self.failed())
+        let failed = self.failed();
+        let silent = |why| Err(PortError::unknown(why));
+        answered(self.write, call(&self.port))
+            .map(move |it| it.unwrap_or_else(silent).map_err(failed))
     }
 
     /// Names the port in a failure.

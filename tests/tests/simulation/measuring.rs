@@ -131,7 +131,7 @@ async fn what_is_measured_is_what_the_table_says() {
     let notebook = Notebook::default();
     let guard = metrics::set_default_local_recorder(&notebook);
     a_full_life().await;
-    mishaps().await;
+    Box::pin(mishaps()).await;
     drop(guard);
 
     let recorded = notebook.recorded.into_inner().unwrap();

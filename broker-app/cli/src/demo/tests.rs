@@ -23,7 +23,7 @@ async fn tell(mut demo: Demo, show: &mut dyn Show) -> (Ending, BTreeSet<String>)
 }
 
 async fn ending_of(demo: Demo) -> Ending {
-    tell(demo, &mut Plain(&mut io::sink())).await.0
+    Box::pin(tell(demo, &mut Plain(&mut io::sink()))).await.0
 }
 
 #[tokio::test]

@@ -168,14 +168,14 @@ async fn a_stale_read_answers_what_was_true_before() {
     assert_eq!(bench.issuer.state(token).await.unwrap(), Some(live), "stale once more");
     assert_eq!(
         bench.log(),
-        "token_issuer.state call 3: stale read\ntoken_issuer.state call 5: stale read\n"
+        "token_issuer.state call 3: plan read\ntoken_issuer.state call 5: plan read\n"
     );
 }
 
 #[tokio::test]
 async fn a_stale_read_needs_a_change() {
-    let stale = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
-    for (plan, fires) in [(stale, true), (FaultPlan::none().remembering(), false)] {
+    let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
+    for (plan, fires) in [(plan, true), (FaultPlan::none().remembering(), false)] {
         let bench = Bench::with(plan);
         let token = bench.issue().await;
         for _ in 0..2 {
