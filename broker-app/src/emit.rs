@@ -31,11 +31,11 @@ use tokio::time::Instant;
 
 pub use log_sink::LogEventSink;
 
+use crate::deadline::Timed;
 use crate::error::{Error, in_words};
 use crate::runner::ConfigError;
 use crate::sweep::Trouble;
 use crate::telemetry;
-use crate::timed::Timed;
 use backoff::event_wait;
 use envelope::envelope;
 

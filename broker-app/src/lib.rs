@@ -42,7 +42,7 @@ pub mod explain;
 pub mod plan;
 
 // Shared by all.
-mod timed;
+mod deadline;
 mod config;
 mod embed;
 mod error;

@@ -20,8 +20,8 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 
+use crate::deadline::Ports;
 use crate::error::Error;
-use crate::timed::Ports;
 
 pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
 pub use sight::{Around, Sight, XrSight};

@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 use crate::act::converse;
 use crate::config::ReconcilerConfig;
+use crate::deadline::Ports;
 use crate::decide::{Ending, Mode, PassState};
 use crate::error::{Error, for_schedule};
 use crate::observe::observe;
 use crate::sweep::Orphans;
 use crate::telemetry;
-use crate::timed::Ports;
 use home::Home;
 
 /// Reconciles resources, one pass at a time.

@@ -25,10 +25,10 @@ use broker_ports::{
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
 
+use crate::deadline::{Ports, Timed};
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::explain::Budgets;
-use crate::timed::{Ports, Timed};
 
 pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
 

@@ -33,9 +33,9 @@ use round::Round;
 pub(crate) use settled::settled;
 
 use crate::config::ReconcilerConfig;
+use crate::deadline::Ports;
 use crate::error::Error;
 use crate::telemetry;
-use crate::timed::Ports;
 
 /// Finds what needs a pass.
 pub struct Sweeper {

@@ -15,8 +15,8 @@ use broker_render::{
     assigned_namespace, cloud_tags, provider_config, secret_name, xr,
 };
 
+use crate::deadline::Ports;
 use crate::error::Error;
-use crate::timed::Ports;
 
 /// What a resource, stored or only declared, refers to.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
 use broker_render::{ProviderProfiles, is_applied};
 
 use super::{Around, ConfigSeen, Gate, Look, Seen, XrSeen};
+use crate::deadline::Ports;
 use crate::declare::{References, Views};
 use crate::error::Error;
-use crate::timed::Ports;
 
 /// One observation: the facts to decide on, and what acting on them needs.
 pub(crate) struct Observed {

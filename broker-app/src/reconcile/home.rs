@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use broker_domain::ClusterId;
 use broker_ports::Cluster;
 
+use crate::deadline::Timed;
 use crate::error::Error;
-use crate::timed::Timed;
 
 /// The cluster as it was last known. Clones share it.
 ///

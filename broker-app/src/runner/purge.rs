@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use broker_ports::{Outbox, PageSize, PurgeRequest, Repository};
 
+use crate::deadline::Timed;
 use crate::error::Error;
 use crate::telemetry;
-use crate::timed::Timed;
 
 /// Rows or events that are removed in one transaction.
 const BATCH: PageSize = PageSize::MAX;

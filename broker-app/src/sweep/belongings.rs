@@ -21,9 +21,9 @@ use super::glance::Observations;
 use super::memory::Met;
 use super::report::SweepReport;
 use crate::config::ReconcilerConfig;
+use crate::deadline::Ports;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
-use crate::timed::Ports;
 
 /// The kinds that objects of ours may be of, by what they follow from.
 #[derive(Default)]

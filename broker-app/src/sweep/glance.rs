@@ -23,9 +23,9 @@ use super::attention::Glance;
 use super::belongings::Kinds;
 use super::losses::is_lost;
 use super::patience::Patience;
+use crate::deadline::Ports;
 use crate::declare::{Views, expect_here};
 use crate::error::Error;
-use crate::timed::Ports;
 
 /// The labels of a Resource that become tags.
 type Labels = BTreeMap<String, String>;

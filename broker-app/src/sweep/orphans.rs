@@ -19,10 +19,10 @@ use broker_ports::{
 };
 
 use crate::config::ReconcilerConfig;
+use crate::deadline::Ports;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::target;
-use crate::timed::Ports;
 
 /// An object with our labels that no living row wants.
 #[derive(Debug, Clone, PartialEq, Eq)]

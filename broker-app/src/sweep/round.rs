@@ -16,10 +16,10 @@ use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
 use crate::config::ReconcilerConfig;
+use crate::deadline::Ports;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::read_applied;
-use crate::timed::Ports;
 
 /// One sweep under way.
 pub(super) struct Round<'a> {

@@ -9,8 +9,8 @@ use broker_render::ProviderProfiles;
 use super::attention::{Attention, attention};
 use super::belongings::{Kinds, Swept};
 use super::glance::{Looked, Observations};
+use crate::deadline::Ports;
 use crate::error::Error;
-use crate::timed::Ports;
 
 /// Those that are Ready, as the cache shows it, and well: a sweep would do nothing about them, and Crossplane
 /// keeps them up to date. The same questions as a sweep asks for a page, and no other.
