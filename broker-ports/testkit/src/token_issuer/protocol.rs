@@ -85,6 +85,7 @@ async fn close_before_issue_rejects_it(bench: &Bench<'_>) -> Outcome {
     let token = bench.issued(1, 1).await?;
     bench.enrol(&token).await?;
     bench.issuer().close(bench.resource).await?;
+    bench.is_consumed(token.id).await?;
     // Closed comes before consumed: a worker that tears down must learn nothing that invites a new token.
     bench.rejected(1, 1).await?;
     bench.rejected(2, 2).await

@@ -97,6 +97,8 @@ async fn what_is_down_or_forbidden_changes_nothing() {
     cluster.take_down();
     let error = cluster.read(&resource.target()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Transient);
+    assert!(cluster.inspect(&resource.target()).await.is_err());
+    assert!(cluster.hints().await.is_err());
     cluster.bring_back();
     resource.live().await;
     cluster.forbid(Verb::List, "NopResource");
