@@ -168,7 +168,7 @@ async fn a_stale_read_answers_what_was_true_before() {
     assert_eq!(bench.issuer.state(token).await.unwrap(), Some(live), "stale once more");
     assert_eq!(
         bench.log(),
-        "token_issuer.state call 3: plan read\ntoken_issuer.state call 5: plan read\n"
+        "token_issuer.state call 3: stale read\ntoken_issuer.state call 5: stale read\n"
     );
 }
 
