@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_app::RunnerConfig;
+use broker_app::explain::Verdict;
 use broker_domain::{BlueprintVersionId, MeshRole, Phase};
 use broker_memory::{Behaviour, Verb};
 use broker_ports::{
     BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
 };
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, runner_config};
+use broker_testkit::faults::FaultPlan;
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
 
 const CROWD: usize = 1_000;
 
@@ -112,7 +114,8 @@ fn calls_since(
     calls
 }
 
-/// A thousand, fifty of them Nodes. The same for those that wait is a test of the servers tier.
+/// A thousand, fifty of them Nodes: neither to sweep nor to explain. The same for those that wait is a test of the servers
+/// tier.
 #[tokio::test(start_paused = true)]
 async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
     let world = World::new();
@@ -151,6 +154,13 @@ async fn sweeping_a_thousand_that_are_ready_costs_nothing() {
     assert_eq!(store, BTreeSet::from(["brakes", "list", "sweep_page"]));
     let others = asked_of(&[PortName::TokenIssuer, PortName::AuditSink]);
     assert!(others.is_empty(), "{calls:?}");
+
+    let (service, faults) = world.service_under(FaultPlan::none());
+    let page = service.explain_all(&operator(), None, PageSize::MAX).await.unwrap();
+    let ready = page.explanations.iter().filter(|it| it.verdict == Verdict::Ready);
+    assert_eq!((ready.count(), page.next), (CROWD, None));
+    let (swept, explained): (u64, u64) = (calls.values().sum(), faults.calls().values().sum());
+    assert!(explained <= swept, "{explained} calls of ports, a sweep makes {swept}");
 }
 
 #[tokio::test(start_paused = true)]

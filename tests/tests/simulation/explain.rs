@@ -1,9 +1,7 @@
 //! Explanations: every verdict has a scene that makes it true, and following its next action lets it go on.
 
-mod crowd;
 mod follow;
 mod pairs;
-mod pauses;
 mod planning;
 mod scene;
 mod scenes;

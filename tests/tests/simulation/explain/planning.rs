@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use broker_app::plan::{ApplyPurpose, Plan, PlannedAnswer, PlannedStep};
+use broker_app::plan::{ApplyPurpose, Plan, PlannedStep};
 use broker_domain::{Action, MeshRole, Phase};
-use broker_memory::{Behaviour, BlueprintDocuments, Verb};
+use broker_memory::BlueprintDocuments;
 use broker_ports::Repository;
 use broker_render::{Agent, ApiUrl, ImageReference, InjectionStrategy, Xrd};
 use broker_testkit::builders::id;
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator, xrd_document};
 use serde_json::json;
 
-use super::scenes::rewrite;
 use super::words::schema;
 
 /// What can be seen of a world from outside: rows, audit, events, objects.
@@ -154,21 +153,6 @@ async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
 }
 
 #[tokio::test]
-async fn drift_is_told_field_by_field() {
-    let world = World::new();
-    let declared = declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
-    let declared = world.declare(&declared).await.unwrap();
-    world.cluster.behave_for(declared.id(), Behaviour::never_ready());
-    let resource = world.until(declared.id(), Phase::Provisioning).await;
-    rewrite(&world, &world.xr(&resource));
-    let plan = world.service.plan(&operator(), resource.id()).await.unwrap();
-    assert_eq!(purposes(&plan), [ApplyPurpose::Reapply]);
-    let text = plan.to_string();
-    assert!(text.contains("~ spec.parameters.size: \"huge\" to \"small\""), "{text}");
-    assert!(!text.contains("userData"), "the injection stays as it is: {text}");
-}
-
-#[tokio::test]
 async fn a_teardown_is_planned_step_by_step_and_what_holds_it_is_noted() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
@@ -190,22 +174,4 @@ async fn a_teardown_is_planned_step_by_step_and_what_holds_it_is_noted() {
     world.service.pause(&operator(), ready.id()).await.unwrap();
     let plan = world.service.plan(&operator(), ready.id()).await.unwrap();
     assert!(plan.notes.iter().any(|note| note.contains("paused")), "{plan}");
-}
-
-#[tokio::test]
-async fn what_the_cluster_does_not_say_is_unknown() {
-    let world = World::new();
-    let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.cluster.forbid(Verb::Patch, "ProviderConfig");
-    let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
-    let PlannedStep::Apply(apply) = plan.steps.last().unwrap() else { panic!("{plan}") };
-    let refused = PlannedAnswer::Refused {
-        refusal: Some(broker_ports::Refusal::Forbidden),
-        message: format!("apply {}: forbidden", apply.object),
-    };
-    assert_eq!(apply.answer, refused);
-
-    world.place(false);
-    let plan = world.service.plan(&operator(), declared.id()).await.unwrap();
-    assert!(plan.is_nothing() && plan.notes[0].contains("namespace"), "{plan}");
 }

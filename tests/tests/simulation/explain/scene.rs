@@ -9,7 +9,6 @@ use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId}
 use broker_ports::ServicePorts;
 use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::world::{World, operator};
-use serde_json::Value;
 
 /// How a service of the scene differs from the usual one.
 type Tweak = Arc<dyn Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync>;
@@ -71,14 +70,6 @@ impl Scene {
 
     pub(super) async fn xr(&self) -> ObjectReference {
         self.world.xr(&self.resource().await)
-    }
-
-    /// What the composite resource gives as the reason why it is in sync, or is not.
-    pub(super) async fn synced(&self) -> Value {
-        let live = self.world.cluster.object(&self.xr().await).unwrap_or_default();
-        let conditions = live["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let synced = conditions.into_iter().find(|condition| condition["type"] == "Synced");
-        synced.map(|synced| synced["reason"].clone()).unwrap_or_default()
     }
 
     /// Rounds with this replica; what fails is tried again in the next.

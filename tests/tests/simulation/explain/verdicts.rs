@@ -3,116 +3,125 @@
 use std::collections::BTreeSet;
 
 use broker_app::explain::{Party, Verdict};
-use broker_domain::Phase;
+use broker_domain::{OnFailure, Phase};
+use broker_memory::{Behaviour, Verb};
+use broker_tests::world::operator;
 
 use super::follow::follow;
-use super::scenes;
+use super::scenes::{self, Place};
+use super::words;
 
-/// Each verdict with the party and the kind of the next action, written down a second time.
-const EXPECTED: &[(Verdict, Party, &str)] = &[
-    (Verdict::Ready, Party::Nobody, "wait"),
-    (Verdict::Declared, Party::Nobody, "wait"),
-    (Verdict::Provisioning, Party::Nobody, "wait"),
-    (Verdict::Enrolling, Party::Nobody, "wait"),
-    (Verdict::Draining, Party::Nobody, "wait"),
-    (Verdict::Deprovisioning, Party::Nobody, "wait"),
-    (Verdict::RollingBack, Party::Nobody, "wait"),
-    (Verdict::RetryPending, Party::Nobody, "wait"),
-    (Verdict::PassUnderWay, Party::Nobody, "wait"),
-    (Verdict::CompositeMissing, Party::Nobody, "wait"),
-    (Verdict::Deleted, Party::Nobody, "wait"),
-    (Verdict::Failed, Party::Caller, "replace"),
-    (Verdict::Abandoned, Party::Platform, "clean_up"),
-    (Verdict::PausedHere, Party::Platform, "resume"),
-    (Verdict::DryRun, Party::Platform, "leave_dry_run"),
-    (Verdict::Brake, Party::Platform, "release_brake"),
-    (Verdict::LeaseLeftBehind, Party::Nobody, "wait"),
-    (Verdict::NoReplica, Party::Platform, "start_replicas"),
-    (Verdict::PassFailing, Party::Platform, "mend_pass"),
-    (Verdict::OutboxPoisoned, Party::Platform, "resume_events"),
-    (Verdict::StoreUnreachable, Party::Platform, "restore_store"),
-    (Verdict::CollaboratorUnreachable, Party::Platform, "restore_collaborator"),
-    (Verdict::Unknown, Party::Platform, "ask_again"),
-    (Verdict::BlueprintMissing, Party::Platform, "restore_reference"),
-    (Verdict::BlueprintUnreadable, Party::Platform, "mend_pass"),
-    (Verdict::CredentialMissing, Party::Platform, "restore_reference"),
-    (Verdict::CloudMissing, Party::Platform, "restore_reference"),
-    (Verdict::ResourceMissing, Party::Platform, "restore_reference"),
-    (Verdict::AssignmentMissing, Party::Platform, "restore_reference"),
-    (Verdict::CannotRender, Party::Platform, "mend_pass"),
-    (Verdict::NamespaceNotReady, Party::Platform, "ready_namespace"),
-    (Verdict::NamespaceAbsent, Party::Platform, "create_namespace"),
-    (Verdict::NamespaceTerminating, Party::Platform, "replace_namespace"),
-    (Verdict::KindMissing, Party::Platform, "install_kind"),
-    (Verdict::ClusterUnreachable, Party::Platform, "reach_cluster"),
-    (Verdict::ClusterUnauthenticated, Party::Platform, "renew_credentials"),
-    (Verdict::WrongCluster, Party::Platform, "connect_to"),
-    (Verdict::Forbidden, Party::Platform, "grant_right"),
-    (Verdict::SchemaRefused, Party::Platform, "align_schema"),
-    (Verdict::WebhookRefused, Party::Platform, "mend_webhook"),
-    (Verdict::OwnershipConflict, Party::Platform, "stop_rivals"),
-    (Verdict::ArmingForeign, Party::Platform, "delete_composite"),
-    (Verdict::CompositionForeign, Party::Platform, "pin_composition"),
-    (Verdict::PausedOnCluster, Party::Platform, "unpause"),
-    (Verdict::FunctionFailing, Party::Platform, "mend_composition"),
-    (Verdict::ComposedNotReady, Party::Cloud, "mend_composed"),
-    (Verdict::CompositeNotReady, Party::Platform, "mend_composition"),
-    (Verdict::ProviderSilent, Party::Platform, "start_provider"),
-    (Verdict::ProviderConfigMissing, Party::Platform, "mend_provider_config"),
-    (Verdict::ProviderSecretMissing, Party::Platform, "restore_secret"),
-    (Verdict::QuotaExceeded, Party::Cloud, "raise_quota"),
-    (Verdict::Drifted, Party::Platform, "undo_change"),
-    (Verdict::Degraded, Party::Platform, "mend_composition"),
-    (Verdict::CompositeBeingDeleted, Party::Nobody, "wait"),
-    (Verdict::NodeNeverCalled, Party::Caller, "look_at_agent"),
-    (Verdict::TokenExpired, Party::Caller, "replace"),
-    (Verdict::TokenInvalid, Party::Caller, "replace"),
-    (Verdict::NodeLost, Party::Caller, "replace"),
-    (Verdict::MeshUnreachable, Party::Platform, "reach_mesh"),
-    (Verdict::DeregistrationFailed, Party::Platform, "mend_draining"),
-    (Verdict::PeerWillNotDrain, Party::Platform, "drain_peer"),
-    (Verdict::Usage, Party::Platform, "remove_usage"),
-    (Verdict::ForeignFinalizer, Party::Platform, "remove_finalizer"),
-    (Verdict::ComposedRemains, Party::Cloud, "mend_composed"),
-    (Verdict::CompositeRemains, Party::Platform, "finish_deletion"),
-];
-
-#[test]
-fn the_table_has_every_verdict() {
-    let told: BTreeSet<_> = EXPECTED.iter().map(|(verdict, ..)| *verdict).collect();
-    let all: BTreeSet<_> = Verdict::ALL.iter().copied().collect();
-    assert_eq!(told, all);
-}
-
-#[tokio::test]
-async fn each_scene_has_its_verdict_its_party_and_its_next_action() {
-    for (verdict, party, action) in EXPECTED {
-        let scene = scenes::of(*verdict).await;
-        let explained = scene.explain().await;
-        let found = (explained.verdict, explained.party, explained.action.kind());
-        assert_eq!(found, (*verdict, *party, *action), "{explained}");
-    }
-}
+/// Each verdict, where its resource is, the party, and the kind of the next action.
+pub(super) const EXPECTED: &[(Verdict, Place, Party, &str)] = {
+    use Party::{Caller, Cloud, Nobody, Platform};
+    use Place::{At, Composing, Failing, Leaving, WithSize};
+    use Verdict::*;
+    const SLOW: fn() -> Behaviour = || Behaviour::ready_after(9);
+    const NEEDS_CONFIG: fn() -> Behaviour = || Behaviour::ready_after(9).needing_provider_config();
+    &[
+        (Ready, At(Phase::Ready), Nobody, "wait"),
+        (Declared, At(Phase::Pending), Nobody, "wait"),
+        (Provisioning, Composing(|| Behaviour::ready_after(4)), Nobody, "wait"),
+        (Enrolling, At(Phase::Enrolling), Nobody, "wait"),
+        (Draining, Leaving, Nobody, "wait"),
+        (Deprovisioning, Leaving, Nobody, "wait"),
+        (RollingBack, Failing(OnFailure::Rollback), Nobody, "wait"),
+        (RetryPending, At(Phase::Pending), Nobody, "wait"),
+        (PassUnderWay, At(Phase::Pending), Nobody, "wait"),
+        (CompositeMissing, At(Phase::Ready), Nobody, "wait"),
+        (Deleted, Leaving, Nobody, "wait"),
+        (Failed, Failing(OnFailure::Retain), Caller, "replace"),
+        (Abandoned, Leaving, Platform, "clean_up"),
+        (PausedHere, At(Phase::Pending), Platform, "resume"),
+        (DryRun, At(Phase::Pending), Platform, "leave_dry_run"),
+        (Brake, At(Phase::Pending), Platform, "release_brake"),
+        (LeaseLeftBehind, At(Phase::Pending), Nobody, "wait"),
+        (NoReplica, At(Phase::Pending), Platform, "start_replicas"),
+        (PassFailing, At(Phase::Pending), Platform, "mend_pass"),
+        (OutboxPoisoned, At(Phase::Ready), Platform, "resume_events"),
+        (StoreUnreachable, At(Phase::Ready), Platform, "restore_store"),
+        (CollaboratorUnreachable, At(Phase::Ready), Platform, "restore_collaborator"),
+        (Unknown, At(Phase::Ready), Platform, "ask_again"),
+        (BlueprintMissing, At(Phase::Ready), Platform, "restore_reference"),
+        (BlueprintUnreadable, At(Phase::Ready), Platform, "mend_pass"),
+        (CredentialMissing, At(Phase::Pending), Platform, "restore_reference"),
+        (CloudMissing, At(Phase::Pending), Platform, "restore_reference"),
+        (ResourceMissing, At(Phase::Pending), Platform, "restore_reference"),
+        (AssignmentMissing, At(Phase::Pending), Platform, "restore_reference"),
+        (CannotRender, WithSize, Platform, "mend_pass"),
+        (NamespaceNotReady, At(Phase::Pending), Platform, "ready_namespace"),
+        (NamespaceAbsent, At(Phase::Pending), Platform, "create_namespace"),
+        (NamespaceTerminating, At(Phase::Pending), Platform, "replace_namespace"),
+        (KindMissing, At(Phase::Pending), Platform, "install_kind"),
+        (ClusterUnreachable, At(Phase::Ready), Platform, "reach_cluster"),
+        (ClusterUnauthenticated, At(Phase::Ready), Platform, "renew_credentials"),
+        (WrongCluster, At(Phase::Ready), Platform, "connect_to"),
+        (Forbidden, At(Phase::Pending), Platform, "grant_right"),
+        (SchemaRefused, WithSize, Platform, "align_schema"),
+        (WebhookRefused, At(Phase::Pending), Platform, "mend_webhook"),
+        (OwnershipConflict, WithSize, Platform, "stop_rivals"),
+        (ArmingForeign, Composing(Behaviour::never_ready), Platform, "delete_composite"),
+        (CompositionForeign, Composing(Behaviour::never_ready), Platform, "pin_composition"),
+        (PausedOnCluster, Composing(SLOW), Platform, "unpause"),
+        (FunctionFailing, Composing(Behaviour::never_ready), Platform, "mend_composition"),
+        (ComposedNotReady, Composing(Behaviour::never_ready), Cloud, "mend_composed"),
+        (CompositeNotReady, Composing(|| Behaviour::ready_after(3)), Platform, "mend_composition"),
+        (ProviderSilent, At(Phase::Pending), Platform, "start_provider"),
+        (ProviderConfigMissing, Composing(NEEDS_CONFIG), Platform, "mend_provider_config"),
+        (ProviderSecretMissing, Composing(Behaviour::never_ready), Platform, "restore_secret"),
+        (QuotaExceeded, Composing(Behaviour::never_ready), Cloud, "raise_quota"),
+        (Drifted, At(Phase::Ready), Platform, "undo_change"),
+        (Degraded, At(Phase::Ready), Platform, "mend_composition"),
+        (CompositeBeingDeleted, At(Phase::Ready), Nobody, "wait"),
+        (NodeNeverCalled, At(Phase::Enrolling), Caller, "look_at_agent"),
+        (TokenExpired, At(Phase::Enrolling), Caller, "replace"),
+        (TokenInvalid, At(Phase::Enrolling), Caller, "replace"),
+        (NodeLost, At(Phase::Ready), Caller, "replace"),
+        (MeshUnreachable, Leaving, Platform, "reach_mesh"),
+        (DeregistrationFailed, Leaving, Platform, "mend_draining"),
+        (PeerWillNotDrain, Leaving, Platform, "drain_peer"),
+        (Usage, Leaving, Platform, "remove_usage"),
+        (ForeignFinalizer, Leaving, Platform, "remove_finalizer"),
+        (ComposedRemains, Leaving, Cloud, "mend_composed"),
+        (CompositeRemains, Leaving, Platform, "finish_deletion"),
+    ]
+};
 
 /// So many rounds are enough for any resource that nothing stands in the way of.
 const ENOUGH: usize = 12;
 
 #[tokio::test]
-async fn following_the_next_action_lets_the_resource_go_on() {
-    for (verdict, ..) in EXPECTED {
+async fn each_scene_has_its_verdict_and_following_the_next_action_lets_it_go_on() {
+    let told: BTreeSet<_> = EXPECTED.iter().map(|(verdict, ..)| *verdict).collect();
+    assert_eq!(told, Verdict::ALL.iter().copied().collect(), "the table has every verdict");
+    let schema = words::schema(0);
+    for (verdict, _, party, action) in EXPECTED {
         let mut scene = scenes::of(*verdict).await;
         let before = scene.explain().await;
+        let found = (before.verdict, before.party, before.action.kind());
+        assert_eq!(found, (*verdict, *party, *action), "{before}");
+        words::assert_fits(&before, &schema);
+
         follow(&mut scene, &before.action).await;
         scene.rounds(ENOUGH).await;
         let after = scene.explain().await;
         let over = [Verdict::Ready, Verdict::Deleted, Verdict::Abandoned];
-        assert!(
-            over.contains(&after.verdict),
-            "{verdict}, after {}, came to {}: {after}",
-            before.action.kind(),
-            after.verdict
-        );
+        assert!(over.contains(&after.verdict), "{verdict}, after {action}, came to {after}");
         let ended = [Phase::Ready, Phase::Deleted];
         assert!(after.phase.is_some_and(|phase| ended.contains(&phase)), "{verdict}: {after}");
     }
+}
+
+/// A namespace that is being deleted loses the broker's `RoleBinding` first. That is no missing role.
+#[tokio::test]
+async fn forbidden_read_in_an_ending_namespace_names_the_namespace() {
+    let scene = scenes::of(Verdict::Ready).await;
+    let (world, xr) = (&scene.world, scene.xr().await);
+    world.service.deprovision(&operator(), scene.id).await.unwrap();
+    world.cluster.hold(&xr, "example.org/held");
+    world.cluster.terminate_namespace(xr.namespace().unwrap());
+    world.cluster.forbid(Verb::Get, xr.kind());
+    while world.round(scene.id).await.is_ok() {}
+    let told = scene.explain().await;
+    assert_eq!(told.verdict, Verdict::NamespaceTerminating, "{told}");
 }

@@ -71,6 +71,6 @@ pub(in super::super) fn narrow_xrd() -> Value {
     xrd
 }
 
-pub(in super::super) fn rewrite(world: &World, xr: &ObjectReference) {
+fn rewrite(world: &World, xr: &ObjectReference) {
     world.cluster.patch_as("kubectl", xr, &json!({"spec": {"parameters": {"size": "huge"}}}));
 }
