@@ -4,23 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use broker_app::{BrakeLosses, Passed, RunnerConfig, Service};
+use broker_app::{BrakeLosses, Passed, RunnerConfig};
 use broker_domain::{
-    BootstrapTokenId, Declaration, ObjectReference, OnFailure, Phase, ProjectId,
-    ProvisionedResource, ProvisionedResourceId,
+    Declaration, OnFailure, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
 use broker_memory::{Behaviour, Part, Verb};
-use broker_ports::{
-    AuditAction, Brake, Cluster, Issue, IssueRequest, NamespaceObservation, PortError, PortName,
-    Schedule, TokenIssuer, TokenState, TtlWindow,
-};
+use broker_ports::{AuditAction, Brake, Cluster, NamespaceObservation, PortName, Schedule};
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
-use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, beside, declaration, operator, runner_config,
-};
+use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
 use serde_json::json;
 
 /// What a fleet of fewer than 600 may lose in ten minutes.
@@ -50,9 +43,12 @@ fn lose(world: &World, resources: &[ProvisionedResource]) {
     world.cluster.settle(5);
 }
 
+fn audited(world: &World, action: AuditAction) -> usize {
+    world.store.audit_trail().iter().filter(|line| line.entry.action == action).count()
+}
+
 fn permits(world: &World) -> usize {
-    let trail = world.store.audit_trail();
-    trail.iter().filter(|line| line.entry.action == AuditAction::PermitTaken).count()
+    audited(world, AuditAction::PermitTaken)
 }
 
 /// How many of these Nodes were told to leave.
@@ -185,69 +181,6 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
 }
 
 #[tokio::test]
-async fn one_lost_resource_whose_re_creation_fails_brakes_nothing_else() {
-    let world = World::new();
-    let resources = fleet(&world, 3, &declaration(NODE)).await;
-    lose(&world, &resources[..1]);
-    world.cluster.deny("Machine", "no more machines today");
-    for _ in 0..30 {
-        let _ = world.reconciler.reconcile(resources[0].id()).await;
-        world.clock.advance(Duration::from_mins(6));
-        let (_, report) = world.sweep().await;
-        assert_eq!(report.brakes, []);
-    }
-    // A permit is charged again once it is older than the window of ten minutes: with every second try.
-    assert_eq!(permits(&world), 15, "two tries share a permit");
-    world.cluster.stop_denying("Machine");
-    lose(&world, &resources[1..]);
-    for resource in &resources {
-        world.until(resource.id(), Phase::Ready).await;
-    }
-}
-
-#[tokio::test]
-async fn an_api_server_that_fails_during_first_declarations_sets_no_brake() {
-    let world = World::new();
-    let declared = world.declare_many(500, &declaration(STANDALONE)).await;
-    // Half of the creations are refused after the shell, half before it.
-    world.round_of(&declared[..250]).await;
-    world.cluster.forbid(Verb::Patch, "Bucket");
-    world.round_of(&declared).await;
-    let (_, report) = world.sweep().await;
-    assert_eq!(report.brakes, []);
-    world.cluster.allow_everything();
-    world.let_leases_end();
-    for _ in 0..4 {
-        world.round_of(&declared).await;
-    }
-    assert_eq!(permits(&world), 0, "first creations need no permit");
-    for id in &declared {
-        assert_eq!(world.get(*id).await.phase(), Phase::Ready);
-    }
-}
-
-#[tokio::test]
-async fn new_machines_that_fail_with_rollback_set_no_brake() {
-    let world = World::new();
-    let failing = declaration(STANDALONE).on_failure(OnFailure::Rollback);
-    let mut declared = Vec::new();
-    for _ in 0..100 {
-        let id = world.declare(&failing).await.unwrap().id();
-        world.cluster.behave_for(id, Behaviour::failing_after(1, "out of quota"));
-        declared.push(id);
-    }
-    for _ in 0..12 {
-        world.round_of(&declared).await;
-        let (_, report) = world.sweep().await;
-        assert_eq!(report.brakes, []);
-    }
-    for id in &declared {
-        assert_eq!(world.get(*id).await.phase(), Phase::Deleted);
-    }
-    assert_eq!(permits(&world), 0, "what never was Ready is rolled back without a permit");
-}
-
-#[tokio::test]
 async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance() {
     let world = World::new();
     let rolling_back = declaration(STANDALONE).on_failure(OnFailure::Rollback);
@@ -263,40 +196,6 @@ async fn a_function_that_fails_a_ready_fleet_stores_no_more_than_the_allowance()
     let given_up = resources.len() - in_phase(&world, &resources, Phase::Ready).await;
     assert_eq!(given_up, permits(&world));
     assert!((9..=10).contains(&given_up), "{given_up}: one in a hundred of those that are left");
-}
-
-/// Another Project with a namespace of its own, and a declaration in it.
-fn second_project(world: &World) -> (ProjectId, Declaration) {
-    world.add_project(id(9), id(0x92));
-    (id(9), Declaration::new(id(9), id(0x92), id(STANDALONE), id(4)))
-}
-
-#[tokio::test]
-async fn a_tenant_that_deletes_its_own_holds_its_own_project_only() {
-    let world = World::new();
-    let (other, theirs) = second_project(&world);
-    let tenants = fleet(&world, 8, &theirs).await;
-    let mine = fleet(&world, 8, &declaration(STANDALONE)).await;
-    let home = namespace(other);
-    for tenant in &tenants {
-        let name = tenant.xr_name();
-        let xr =
-            ObjectReference::new("example.org/v1", "Bucket", name.as_str(), Some(home.as_str()));
-        world.cluster.delete_in_background(&xr.unwrap());
-    }
-    lose(&world, &mine[..1]);
-    let (work, report) = world.sweep().await;
-    let held: Vec<_> = report.brakes.iter().map(|brake| brake.project).collect();
-    assert_eq!(held, [Some(other)]);
-    let due: Vec<ProvisionedResourceId> = work.iter().map(|work| work.resource).collect();
-    assert_eq!(due, [mine[0].id()], "another Project's loss is created again");
-    world.until(mine[0].id(), Phase::Ready).await;
-
-    let first = world.declare(&theirs).await.unwrap();
-    world.until(first.id(), Phase::Ready).await;
-    world.round(tenants[0].id()).await.unwrap();
-    assert_eq!(world.get(tenants[0].id()).await.phase(), Phase::Ready, "it is held where it is");
-    assert_eq!(permits(&world), 1);
 }
 
 #[tokio::test]
@@ -316,83 +215,13 @@ async fn two_losses_of_one_resource_need_two_permits() {
 }
 
 #[tokio::test]
-async fn an_operator_sets_a_brake_and_rows_behind_a_closed_gate_are_counted_when_it_opens() {
-    let world = World::new();
-    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
-    world.place(false);
-    lose(&world, &resources);
-    for resource in &resources {
-        world.round(resource.id()).await.unwrap();
-    }
-    assert_eq!(in_phase(&world, &resources, Phase::Pending).await, 8, "the gate is closed");
-    assert_eq!(world.sweep().await.1.brakes, [], "nothing could be created there");
-    world.place(true);
-    assert_eq!(world.sweep().await.1.brakes.len(), 1, "now it could");
-    for resource in &resources {
-        world.round(resource.id()).await.unwrap();
-        assert!(!world.cluster.stands(&world.xr(resource)));
-    }
-
-    let held = world.service.set_brake(&operator(), None).await.unwrap();
-    let waits = world.declare(&declaration(STANDALONE)).await.unwrap();
-    world.round(waits.id()).await.unwrap();
-    assert!(!world.cluster.stands(&world.xr(&waits)), "the cluster's brake holds first creations");
-    let accepted = world.service.release_brake(&operator(), &held, None).await.unwrap();
-    assert_eq!(accepted.absent.len(), 8);
-    world.until(waits.id(), Phase::Ready).await;
-}
-
-#[tokio::test]
-async fn paused_rows_and_withdrawn_kinds_set_no_brake() {
-    let world = World::new();
-    let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
-    for resource in &resources[..4] {
-        world.service.pause(&operator(), resource.id()).await.unwrap();
-    }
-    lose(&world, &resources);
-    assert_eq!(world.sweep().await.1.brakes, [], "four of them are paused");
-    for resource in &resources[..4] {
-        world.service.resume(&operator(), resource.id()).await.unwrap();
-    }
-    world.cluster.remove_kind("example.org/v1", "Bucket");
-    assert_eq!(world.sweep().await.1.brakes, [], "the kind was withdrawn");
-}
-
-#[tokio::test]
-async fn a_failed_resource_is_retried_once_its_cause_is_fixed() {
-    let world = World::new();
-    let failed = world.declare(&declaration(NODE)).await.unwrap();
-    world.cluster.behave_for(failed.id(), Behaviour::failing_after(1, "out of quota"));
-    world.until(failed.id(), Phase::Failed).await;
-    world.cluster.behave_for(failed.id(), Behaviour::ready_after(1));
-    let failing = world.service.retry(&operator(), failed.id()).await.unwrap();
-    assert_eq!(failing.phase(), Phase::Pending);
-    world.until(failed.id(), Phase::Failed).await;
-    // A condition that no later run of the pipeline mentions stays: the function has to take it back.
-    let healthy = json!({"status": {"conditions": []}});
-    world.cluster.patch_as("function", &world.xr(&failed), &healthy);
-    world.cluster.settle(5);
-    let retried = world.service.retry(&operator(), failed.id()).await.unwrap();
-    assert_eq!(retried.phase(), Phase::Pending);
-    let ready = world.until(failed.id(), Phase::Ready).await;
-    assert_eq!(ready.failure(), None);
-    let refused = world.service.retry(&operator(), failed.id()).await.unwrap_err();
-    assert_eq!(refused.reason(), "illegal_transition");
-    let trail = world.store.audit_trail();
-    let asked = trail.iter().filter(|line| line.entry.action == AuditAction::RetryRequested);
-    assert_eq!(asked.count(), 2);
-}
-
-#[tokio::test]
 async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     let world = World::in_mode(broker_app::decide::Mode::DryRun);
     let live = world.replica_in_mode("live", broker_app::decide::Mode::Live);
     let mut resources = Vec::new();
-    for _ in 0..8 {
-        let id = world.declare(&declaration(STANDALONE)).await.unwrap().id();
+    for id in world.declare_many(8, &declaration(STANDALONE)).await {
         for _ in 0..6 {
             live.reconcile(id).await.unwrap();
-            world.clock.advance(Duration::from_secs(1));
             world.cluster.tick();
         }
         resources.push(world.get(id).await);
@@ -405,7 +234,6 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     assert!(matches!(passed, Passed::Through { to: Phase::Pending, .. }), "{passed:?}");
     let entry = world.store.entry(resources[0].id()).await.unwrap().unwrap();
     assert_eq!((entry.epoch, entry.lease), (epoch, None));
-    world.clock.advance(LEASE);
 }
 
 /// What Crossplane says of composite resources, which it then leaves as they are.
@@ -466,10 +294,13 @@ async fn failures_after_retries_are_in_the_budget_again() {
         for resource in some {
             world.service.retry(&operator(), resource.id()).await.unwrap();
             world.until(resource.id(), Phase::Ready).await;
+            let refused = world.service.retry(&operator(), resource.id()).await.unwrap_err();
+            assert_eq!(refused.reason(), "illegal_transition");
         }
         world.clock.advance(Duration::from_hours(24));
     }
     assert_eq!(in_phase(&world, &resources, Phase::Ready).await, 12);
+    assert_eq!(audited(&world, AuditAction::RetryRequested), 12);
     declare_failure(&world, &resources, true);
     world.round_of(&ids).await;
     let failed = in_phase(&world, &resources, Phase::Failed).await;
@@ -536,7 +367,9 @@ async fn permits_that_piled_up_are_used_within_the_allowance() {
 #[tokio::test]
 async fn brake_of_a_project_is_released_beside_a_forbidden_kind() {
     let world = World::new();
-    let (other, theirs) = second_project(&world);
+    let other: ProjectId = id(9);
+    world.add_project(other, id(0x92));
+    let theirs = Declaration::new(other, id(0x92), id(STANDALONE), id(4));
     fleet(&world, 1, &theirs).await;
     world.brought_to(Phase::Ready, &declaration(NODE)).await;
     lose(&world, &[world.brought_to(Phase::Ready, &declaration(STANDALONE)).await]);
@@ -612,45 +445,4 @@ async fn release_during_a_sweep_is_not_undone_by_it() {
     assert_eq!(accepted.absent.len(), 8);
     assert_eq!(faults.log().entries().len(), 1, "the sweep read before it braked");
     assert_eq!((report.brakes, brakes(&world).await), (vec![], vec![]));
-}
-
-/// An issuer during whose work an operator sets the brake of the cluster.
-struct Braking {
-    issuer: Arc<dyn TokenIssuer>,
-    service: Service,
-}
-
-#[async_trait]
-impl TokenIssuer for Braking {
-    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
-        self.service.set_brake(&operator(), None).await.unwrap();
-        self.issuer.issue(request).await
-    }
-
-    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
-        self.issuer.close(resource).await
-    }
-
-    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
-        self.issuer.state(token).await
-    }
-
-    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
-        self.issuer.ttl_window().await
-    }
-}
-
-/// The permit is asked for again directly before a Node is deregistered.
-#[tokio::test]
-async fn brake_that_is_set_during_a_pass_keeps_the_node() {
-    let world = World::new();
-    let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    lose(&world, std::slice::from_ref(&resource));
-    let service = world.service.clone();
-    let replica = world.replica_with("late", |ports| {
-        ports.tokens = Arc::new(Braking { issuer: Arc::clone(&ports.tokens), service });
-    });
-    let _ = replica.reconcile(resource.id()).await;
-    assert_eq!(brakes(&world).await.len(), 1);
-    assert_eq!(deregistered(&world, &[resource]), 0, "under a brake no Node is told to leave");
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use broker_app::explain::Verdict;
 use broker_app::one_line;
-use broker_domain::{OnFailure, Phase, ProvisionedResource, ProvisionedResourceId, RequestId};
-use broker_memory::Behaviour;
+use broker_domain::{OnFailure, Phase, ProvisionedResource, RequestId};
 use broker_ports::{AuditAction, ListQuery, PageSize, PortName, Repository};
-use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::K;
-use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator, project};
+use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration, operator};
 
 fn named(request: &str) -> RequestId {
     RequestId::new(request).unwrap()
@@ -20,12 +18,6 @@ fn named(request: &str) -> RequestId {
 /// Every stored resource.
 async fn stored(world: &World) -> Vec<ProvisionedResource> {
     world.store.list(&ListQuery::new(PageSize::MAX)).await.unwrap().resources
-}
-
-fn actions(world: &World, of: ProvisionedResourceId) -> Vec<AuditAction> {
-    let lines = world.store.audit_trail();
-    let of = lines.iter().filter(|line| line.entry.resource == Some(of));
-    of.map(|line| line.entry.action).collect()
 }
 
 fn refusals(world: &World) -> usize {
@@ -70,73 +62,17 @@ async fn machine_whose_token_expired_is_replaced_and_the_new_one_enrols() {
     assert_eq!(line.entry.event_data, Some(new.id().to_string()), "the new one is named");
 }
 
-/// A resource in each phase that a replacement can meet.
-async fn in_phase(phase: Phase) -> (World, ProvisionedResource) {
+#[tokio::test]
+async fn replace_of_a_deleted_resource_is_refused() {
     let world = World::new();
-    if phase == Phase::Failed {
-        let declared = world.declare(&declaration(STANDALONE)).await.unwrap();
-        let fails = Behaviour::failing_after(1, "out of quota");
-        world.cluster.behave_for(declared.id(), fails);
-        let failed = world.until(declared.id(), Phase::Failed).await;
-        return (world, failed);
-    }
-    if !phase.is_teardown() {
-        let resource = world.brought_to(phase, &declaration(NODE)).await;
-        return (world, resource);
-    }
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    let leaving = world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    let resource =
-        if phase == leaving.phase() { leaving } else { world.until(ready.id(), phase).await };
-    (world, resource)
-}
-
-#[tokio::test]
-async fn replace_is_accepted_in_every_phase_but_deleted() {
-    for phase in Phase::ALL {
-        let (world, old) = in_phase(phase).await;
-        assert_eq!(old.phase(), phase);
-        let before = actions(&world, old.id());
-        let replaced = world.service.replace(&operator(), old.id(), None).await;
-        let added = actions(&world, old.id()).split_off(before.len());
-        if phase == Phase::Deleted {
-            let told = one_line(&replaced.unwrap_err());
-            let expected =
-                "phase: is Deleted, so there is nothing left to replace; use provision instead";
-            assert_eq!(told, expected);
-            assert_eq!((added, stored(&world).await.len()), (Vec::new(), 1));
-            assert_eq!(refusals(&world), 1);
-            continue;
-        }
-        let new = replaced.unwrap();
-        assert_eq!((new.phase(), said(&new)), (Phase::Pending, said(&old)), "{phase}");
-        if phase.is_teardown() {
-            assert_eq!(added, [AuditAction::Replaced], "{phase}");
-            assert_eq!(world.get(old.id()).await, old, "its teardown goes on: {phase}");
-        } else {
-            let expected = [AuditAction::DeletionRequested, AuditAction::Replaced];
-            assert_eq!(added, expected, "{phase}");
-            assert_eq!(world.get(old.id()).await.phase(), Phase::Deregistering, "{phase}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn repeated_replace_answers_the_first_replacement() {
-    for request in [None, Some(named("ticket-9"))] {
-        let world = World::new();
-        let old = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-        let first = world.service.replace(&operator(), old.id(), request.clone()).await.unwrap();
-        let again = world.service.replace(&operator(), old.id(), request.clone()).await.unwrap();
-        assert_eq!(again, first);
-        world.until(old.id(), Phase::Deleted).await;
-        let late = world.service.replace(&operator(), old.id(), request).await.unwrap();
-        assert_eq!(late.id(), first.id(), "also when the old one is Deleted");
-        assert_eq!(stored(&world).await.len(), 2);
-        let replaced = actions(&world, old.id());
-        let replaced = replaced.iter().filter(|action| **action == AuditAction::Replaced);
-        assert_eq!(replaced.count(), 1);
-    }
+    let old = world.declare(&declaration(NODE)).await.unwrap();
+    world.service.deprovision(&operator(), old.id()).await.unwrap();
+    let old = world.until(old.id(), Phase::Deleted).await;
+    let refused = world.service.replace(&operator(), old.id(), None).await.unwrap_err();
+    let told = "phase: is Deleted, so there is nothing left to replace; use provision instead";
+    assert_eq!(one_line(&refused), told);
+    assert_eq!(world.get(old.id()).await, old);
+    assert_eq!((stored(&world).await.len(), refusals(&world)), (1, 1));
 }
 
 #[tokio::test]
@@ -159,17 +95,6 @@ async fn replace_under_a_request_id_of_another_thing_is_refused() {
     assert_eq!((stored(&world).await.len(), refusals(&world)), (3, 3));
 }
 
-#[tokio::test]
-async fn replace_that_admission_refuses_leaves_the_old_one() {
-    let world = World::new();
-    let old = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    world.neighbours.withdraw(project(), id(4));
-    let error = world.service.replace(&operator(), old.id(), None).await.unwrap_err();
-    assert_eq!(error.reason(), "credential_not_found");
-    assert_eq!(world.get(old.id()).await, old);
-    assert_eq!((stored(&world).await.len(), refusals(&world)), (1, 1));
-}
-
 /// The old resource is read as it was before a pass changed it.
 #[tokio::test]
 async fn replace_from_a_stale_read_commits_from_the_new_version() {
@@ -189,23 +114,4 @@ async fn replace_from_a_stale_read_commits_from_the_new_version() {
     assert_eq!(world.get(old).await.phase(), Phase::Deregistering);
     assert_eq!(world.get(new.id()).await.phase(), Phase::Pending);
     assert_eq!(stored(&world).await.len(), 2);
-}
-
-#[tokio::test]
-async fn replace_whose_commit_fails_stores_both_or_none() {
-    for (fault, happened) in [(Fault::BeforeEffect, false), (Fault::AfterEffect, true)] {
-        let world = World::new();
-        let old = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-        let plan = FaultPlan::none().on(PortName::Repository, "replace", 1, fault);
-        let service = world.service_with(plan);
-        let error = service.replace(&operator(), old.id(), None).await.unwrap_err();
-        let leaving = world.get(old.id()).await.phase() == Phase::Deregistering;
-        let halves = (leaving, stored(&world).await.len() == 2);
-        assert_eq!(halves, (happened, happened), "{}", error.reason());
-        let new = service.replace(&operator(), old.id(), None).await.unwrap();
-        assert_eq!(world.get(old.id()).await.phase(), Phase::Deregistering);
-        let ids: Vec<_> = stored(&world).await.iter().map(ProvisionedResource::id).collect();
-        assert_eq!(ids.len(), 2);
-        assert!(ids.contains(&new.id()));
-    }
 }

@@ -100,28 +100,32 @@ async fn answers(
     answers
 }
 
-/// The names of the service's public methods, as its source declares them.
-fn public_methods() -> BTreeSet<String> {
-    fn read(directory: &Path, methods: &mut BTreeSet<String>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                read(&path, methods);
-                continue;
-            }
-            let source = fs::read_to_string(&path).unwrap();
-            for part in source.split("impl Service {").skip(1) {
-                let body = part.split("\n}\n").next().unwrap();
-                let named = body.lines().filter_map(|line| {
-                    let signature = line.strip_prefix("    pub async fn ")?;
-                    signature.split(['(', '<']).next().map(str::to_owned)
-                });
-                methods.extend(named);
-            }
+/// The name and the text of every source file below a directory of the workspace.
+fn sources(directory: &Path) -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else {
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            sources.push((file, fs::read_to_string(&path).unwrap()));
         }
     }
+    sources
+}
+
+/// The names of the service's public methods, as its source declares them.
+fn public_methods() -> BTreeSet<String> {
     let mut methods = BTreeSet::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-app/src"), &mut methods);
+    for (_, source) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../broker-app/src")) {
+        for part in source.split("impl Service {").skip(1) {
+            let body = part.split("\n}\n").next().unwrap();
+            let signatures = body.lines().filter_map(|line| line.strip_prefix("    pub async fn "));
+            let named = signatures.filter_map(|it| it.split(['(', '<']).next());
+            methods.extend(named.map(str::to_owned));
+        }
+    }
     methods
 }
 
@@ -289,49 +293,33 @@ fn assigned_to(world: &World, name: &str) {
     world.neighbours.place(project(), assignment);
 }
 
+/// The namespace of the Project decides which cluster gets its objects, at the declaration and at every pass.
 #[tokio::test]
-async fn project_on_another_cluster_is_refused() {
+async fn project_on_another_cluster_gets_nothing_applied_here() {
     let world = World::new();
+    let unbound = world.declare(&declaration(NODE)).await.unwrap();
+    assert_eq!(unbound.substrate().cluster(), None, "the platform named no cluster");
     assigned_to(&world, "elsewhere");
-    let refused = world.declare(&declaration(NODE)).await.unwrap_err();
-    assert_eq!(refused.reason(), "cluster_mismatch");
-    let planned = world.service.plan_declaration(&operator(), &declaration(NODE)).await;
-    assert_eq!(planned.unwrap_err().reason(), "cluster_mismatch");
-    assigned_to(&world, HERE);
-    let accepted = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(accepted.substrate().cluster(), Some(&cluster(HERE)), "it is bound from the start");
-    assert_eq!(world.get(accepted.id()).await.substrate().cluster(), Some(&cluster(HERE)));
-    world.until(accepted.id(), Phase::Ready).await;
-}
-
-/// A service without a cluster of its own (the command line) accepts; only the named cluster takes it up.
-#[tokio::test]
-async fn declaration_without_a_cluster_at_hand_is_bound_to_the_assigned_one() {
-    let world = World::new();
-    assigned_to(&world, "elsewhere");
+    for refused in [
+        world.round(unbound.id()).await.map(drop),
+        world.declare(&declaration(NODE)).await.map(drop),
+        world.service.plan_declaration(&operator(), &declaration(NODE)).await.map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().reason(), "cluster_mismatch");
+    }
+    // A service without a cluster of its own (the command line) accepts; only the named cluster takes it up.
     world.cluster.take_down();
     let accepted = world.declare(&declaration(NODE)).await.unwrap();
     world.cluster.bring_back();
     assert_eq!(accepted.substrate().cluster(), Some(&cluster("elsewhere")));
     let passed = world.reconciler.reconcile(accepted.id()).await.unwrap();
     assert_eq!(passed, Passed::NotClaimed);
-    let (work, report) = world.sweep().await;
-    assert!(work.is_empty() && report.missing == 0, "{report:?}");
-    assert_eq!(world.store.entry(accepted.id()).await.unwrap().unwrap().attempts, 0);
     assert!(world.standing().is_empty());
-}
 
-/// The Project moves after the declaration: nothing is applied on the cluster that it left.
-#[tokio::test]
-async fn project_that_moved_gets_nothing_applied_here() {
-    let world = World::new();
-    let unbound = world.declare(&declaration(NODE)).await.unwrap();
-    assert_eq!(unbound.substrate().cluster(), None, "the platform named no cluster");
-    assigned_to(&world, "elsewhere");
-    let error = world.round(unbound.id()).await.unwrap_err();
-    assert_eq!(error.reason(), "cluster_mismatch");
-    assert!(world.standing().is_empty());
     assigned_to(&world, HERE);
+    let bound = world.declare(&declaration(NODE)).await.unwrap();
+    assert_eq!(bound.substrate().cluster(), Some(&cluster(HERE)), "it is bound from the start");
+    assert_eq!(world.get(bound.id()).await.substrate().cluster(), Some(&cluster(HERE)));
     world.until(unbound.id(), Phase::Ready).await;
 }
 
@@ -369,24 +357,14 @@ async fn replica_claims_nothing_before_its_cluster_answered() {
 /// transaction.
 #[test]
 fn only_admission_creates_resources() {
-    fn read(directory: &Path, callers: &mut Vec<String>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                read(&path, callers);
-                continue;
-            }
-            let source = fs::read_to_string(&path).unwrap();
+    let mut callers = Vec::new();
+    for product in ["../broker-app/src", "../broker-app/cli/src"] {
+        for (file, source) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(product)) {
             let calls = source.lines().filter(|line| !line.trim_start().starts_with("//"));
             let creates = [".create(", "create_in(", "it.replace("];
             let calls = calls.filter(|line| creates.iter().any(|call| line.contains(call)));
-            let file = path.file_name().unwrap().to_string_lossy().into_owned();
             callers.extend(calls.map(|line| format!("{file}: {}", line.trim())));
         }
-    }
-    let mut callers = Vec::new();
-    for product in ["../broker-app/src", "../broker-app/cli/src"] {
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(product), &mut callers);
     }
     callers.sort_unstable();
     let admission = [
