@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use broker_app::{Passed, Reconciler};
+use broker_app::Reconciler;
 use broker_domain::{EventType, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
-    AuditAction, ClaimRequest, ClaimTarget, Lane, NodeDeregistrar, Outbox, PortName, Repository,
-    Schedule,
+    AuditAction, ClaimRequest, ClaimTarget, NodeDeregistrar, Outbox, PortName, Repository, Schedule,
 };
 use broker_testkit::builders::{rows, worker};
 use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
@@ -21,7 +20,6 @@ use tokio::time::timeout;
 const LATE: Fault = Fault::Delay { by: Duration::from_hours(1), late: Late::Lands };
 
 /// Which apply of a first pass is which.
-const PROVIDER_CONFIG: u64 = 1;
 const SHELL: u64 = 2;
 const ARM: u64 = 3;
 
@@ -160,32 +158,6 @@ async fn late_issue_after_close() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn consumption_races_with_a_deletion_by_hand() {
-    // The arm happened, its answer was lost, the machine enrolled, and an operator deleted the composite resource: the
-    // token was consumed, and its Node lives.
-    let world = world_with(PortName::Cluster, "apply", ARM, Fault::AfterEffect);
-    let resource = world.declare(&declaration(NODE)).await.unwrap();
-    world.reconciler.reconcile(resource.id()).await.unwrap_err();
-    let first = world.get(resource.id()).await.bootstrap_token_id().unwrap();
-    world.cluster.settle(5);
-    world.boot_agents();
-    world.cluster.delete_in_background(&world.xr(&resource));
-    world.cluster.settle(5);
-
-    // While that Node cannot be drained nothing is issued.
-    world.mesh.set_reachable(false);
-    world.reconciler.reconcile(resource.id()).await.unwrap_err();
-    world.mesh.set_reachable(true);
-    assert_eq!(world.get(resource.id()).await.bootstrap_token_id(), Some(first));
-    assert!(!world.mesh.consumer(first).unwrap().deregistered);
-
-    let ready = world.until(resource.id(), Phase::Ready).await;
-    assert!(world.mesh.consumer(first).unwrap().deregistered, "the first Node left");
-    assert_ne!(ready.bootstrap_token_id(), Some(first));
-    assert_eq!(ready.token_ordinal().get(), 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn consumption_races_with_teardown() {
     // The machine enrols after deletion was accepted and before the tokens are closed.
     let world = World::new();
@@ -241,45 +213,6 @@ async fn substrate_merges_after_re_creation() {
     world.cluster.let_go(&old, "example.org/held");
     world.until(ready.id(), Phase::Deleted).await;
     assert_eq!(world.standing(), []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn provider_config_left_by_a_crash() {
-    for (nth, late) in [(PROVIDER_CONFIG, Late::Lands), (SHELL, Late::Never)] {
-        let fault = Fault::Delay { by: Duration::from_hours(1), late };
-        let world = world_with(PortName::Cluster, "apply", nth, fault);
-        let resource = world.declare(&declaration(NODE)).await.unwrap();
-        timeout(Duration::from_secs(1), world.reconciler.reconcile(resource.id()))
-            .await
-            .unwrap_err();
-        world.faults.land_all().await;
-        world.let_leases_end();
-        let kinds: Vec<_> = world.standing().iter().map(|it| it.kind().to_owned()).collect();
-        assert_eq!(kinds, ["ProviderConfig"]);
-        world.service.deprovision(&operator(), resource.id()).await.unwrap();
-        world.until(resource.id(), Phase::Deleted).await;
-        assert_eq!(world.standing(), [], "it was on record before it was sent");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn wake_up_lost_by_release() {
-    // A deletion is asked for while a pass is under way; what that pass gives back must not put it off.
-    let slow = Fault::Delay { by: Duration::from_secs(2), late: Late::Lands };
-    let world = World::with_faults(FaultPlan::none().from_call(PortName::Cluster, "read", 1, slow));
-    world.place(false);
-    let resource = world.declare(&declaration(NODE)).await.unwrap();
-    let pass = world.reconciler.reconcile(resource.id());
-    let request = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        world.service.deprovision(&operator(), resource.id()).await.unwrap();
-    };
-    let (passed, ()) = tokio::join!(pass, request);
-    let passed = passed.unwrap();
-    assert!(matches!(passed, Passed::Through { from: Phase::Pending, to: Phase::Pending, .. }));
-    let target = ClaimTarget::Due { lane: Lane::Teardown, limit: rows(1) };
-    let due = world.store.claim(&ClaimRequest::new(worker("next"), target, LEASE)).await.unwrap();
-    assert_eq!(due.len(), 1, "it is due at once, though the pass left it to the sweep");
 }
 
 #[tokio::test(start_paused = true)]

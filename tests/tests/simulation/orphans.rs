@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use broker_app::decide::Mode;
-use broker_app::{Fate, Orphan, SweepReport};
+use broker_app::{Fate, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
-use broker_memory::{Behaviour, Verb};
+use broker_memory::Verb;
 use broker_ports::{AuditAction, PortName};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
@@ -71,45 +70,6 @@ async fn a_late_shell_is_removed_by_the_next_sweep() {
     }
 }
 
-/// A sweep is answered by the cache. What that does not show yet is found once it does.
-#[tokio::test(start_paused = true)]
-async fn a_late_shell_that_the_cache_does_not_show_is_removed_when_it_does() {
-    let world = world_with_a_late_apply(2);
-    let gone = deleted_with_a_request_under_way(&world).await;
-    world.cluster.freeze_cache();
-    assert_eq!(world.faults.land_all().await, 1);
-    let (work, report) = world.sweep().await;
-    assert_eq!((work.len(), fates(&report)), (0, vec![]), "nobody has told of it");
-    assert!(world.cluster.stands(&world.xr(&gone)));
-
-    world.cluster.catch_up_cache();
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("Machine", Fate::Leaving)]);
-    world.cluster.settle(5);
-    assert_eq!(world.standing(), []);
-}
-
-/// The other way round: what the cache still shows may be gone, or be another object by now.
-#[tokio::test(start_paused = true)]
-async fn an_orphan_that_only_the_cache_shows_costs_nobody_anything() {
-    let world = world_with_a_late_apply(2);
-    let gone = deleted_with_a_request_under_way(&world).await;
-    assert_eq!(world.faults.land_all().await, 1);
-    let xr = world.xr(&gone);
-    world.cluster.freeze_cache();
-    world.cluster.delete_in_background(&xr);
-    let namesake = plant(&world, &xr, xr.name());
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("Machine", Fate::Leaving)], "it was asked for, by its uid");
-    assert!(world.cluster.stands(&namesake), "which another object does not have");
-
-    world.cluster.catch_up_cache();
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("Machine", Fate::Leaving)]);
-    world.cluster.settle(5);
-    assert_eq!(world.standing(), []);
-}
-
 /// The credential is withdrawn: what is late needs none to be removed.
 #[tokio::test(start_paused = true)]
 async fn late_object_is_removed_at_once_when_the_watch_tells() {
@@ -170,20 +130,6 @@ async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_named_and_never_touched() {
-    let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
-    let unknown = plant(&world, &world.xr(&ready), "pr-0198a8e2-5d9f-7c31-8a4e-0f6d2b9c1e57");
-    let unnamed = plant(&world, &world.xr(&ready), "somebody-elses");
-    let writes = world.cluster.writes();
-    let (_, report) = world.sweep().await;
-    let named: Vec<_> =
-        report.orphans.iter().map(|Orphan { reference, fate, .. }| (reference, *fate)).collect();
-    assert_eq!(named, [(&unnamed, Fate::Unknown), (&unknown, Fate::Unknown)]);
-    assert_eq!(world.cluster.writes(), writes);
-}
-
-#[tokio::test]
 async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
@@ -201,43 +147,6 @@ async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
     assert_eq!((world.standing(), world.cluster.writes()), (standing, writes));
     let node = world.mesh.consumer(ready.bootstrap_token_id().unwrap()).unwrap();
     assert!(!node.deregistered);
-}
-
-#[tokio::test]
-async fn a_failed_resource_that_is_retained_has_no_orphans() {
-    let world = World::new();
-    let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "quota exceeded"));
-    world.until(declared.id(), Phase::Failed).await;
-    let (_, report) = world.sweep().await;
-    assert_eq!(report.orphans, []);
-    assert_eq!(report.phases.get(&Phase::Failed), Some(&1), "and is counted");
-    assert!(world.cluster.stands(&world.xr(&declared)));
-}
-
-#[tokio::test]
-async fn a_dry_run_and_another_cluster_spare_orphans() {
-    let world = World::in_mode(Mode::DryRun);
-    let declared = world.declare(&declaration(NODE)).await.unwrap();
-    world.service.deprovision(&operator(), declared.id()).await.unwrap();
-    let live = world.replica_in_mode("live", Mode::Live);
-    for _ in 0..3 {
-        live.reconcile(declared.id()).await.unwrap();
-    }
-    assert_eq!(world.get(declared.id()).await.phase(), Phase::Deleted);
-    plant(&world, &world.xr(&declared), declared.xr_name().as_str());
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("Machine", Fate::Spared)]);
-
-    let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
-    world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    world.until(ready.id(), Phase::Deleted).await;
-    plant(&world, &world.xr(&ready), ready.xr_name().as_str());
-    world.cluster.swap_identity(broker_domain::ClusterId::new("another").unwrap());
-    let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("Bucket", Fate::Elsewhere)]);
-    assert!(world.cluster.stands(&world.xr(&ready)));
 }
 
 #[tokio::test]

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use broker_app::{Probe, Reconciler, RunnerConfig, one_line};
+use broker_app::{Reconciler, one_line};
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
 use broker_memory::Behaviour;
 use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{LEASE, NODE, World, beside, declaration, operator, runner_config};
+use broker_tests::world::{LEASE, NODE, World, beside, declaration, operator};
 use tokio::time::{Instant, timeout};
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
@@ -130,71 +130,6 @@ async fn an_act_ends_before_its_lease_does() {
     assert!(asked.elapsed() < LEASE, "{:?}", asked.elapsed());
     let xr = world.cluster.object(&world.xr(&resource));
     assert_eq!(xr, None, "nothing was begun that could not have been ended");
-}
-
-/// Everything that a replica says about its state.
-fn said(probe: &Probe) -> String {
-    let report = probe.report();
-    let troubles = report.troubles.values().chain(report.unlisted_kinds.values());
-    let mut said: Vec<_> = troubles.map(|trouble| trouble.message.clone()).collect();
-    said.extend(probe.relay_trouble().map(|trouble| trouble.message));
-    said.extend(probe.check().err().map(|failure| failure.to_string()));
-    said.join("\n")
-}
-
-/// Runs with something wrong, until a replica says which port it is.
-async fn expect_told(port: PortName, plan: FaultPlan, why: &str) {
-    let world = World::with_faults(plan);
-    let resource = world.declare(&declaration(NODE)).await.unwrap();
-    let sweep_interval = Duration::from_secs(2);
-    let runner = world.runner_with(RunnerConfig { sweep_interval, ..runner_config() });
-    let probe = runner.probe();
-    beside(runner, async {
-        for _ in 0..60 {
-            tokio::time::sleep(sweep_interval / 2).await;
-            world.clock.advance(sweep_interval / 2);
-            world.cluster.tick();
-            if said(&probe).contains(&words(port)) {
-                return;
-            }
-            // Whatever there is to be done is done over and over.
-            world.service.reconcile_now(&operator(), resource.id()).await.unwrap();
-        }
-        panic!("{why}: nobody was told; {}", said(&probe));
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn probe_or_report_say_which() {
-    // What the runner itself, the sweep and the relay call, beside what a pass does.
-    // The number is that of the first call after the boot sweep, which has to go well.
-    let calls = [
-        (PortName::Repository, "sweep_page", 2),
-        (PortName::Repository, "list", 3),
-        (PortName::Repository, "get_by_id", 1),
-        (PortName::Schedule, "claim", 1),
-        (PortName::Schedule, "brakes", 2),
-        (PortName::Cluster, "identity", 2),
-        (PortName::Cluster, "observe_many", 2),
-        (PortName::Cluster, "list_owned", 3),
-        (PortName::Cluster, "read", 1),
-        (PortName::Outbox, "claim_events", 1),
-        (PortName::NodeDeregistrar, "nodes_registered", 1),
-        (PortName::BlueprintResolver, "resolve", 2),
-        (PortName::CredentialResolver, "resolve", 2),
-        (PortName::CloudResolver, "resolve", 2),
-        (PortName::LabelTagResolver, "resolve", 1),
-        (PortName::AssignmentReader, "read", 2),
-        (PortName::AuditSink, "record", 1),
-        (PortName::TokenIssuer, "issue", 1),
-    ];
-    for (port, method, nth) in calls {
-        for fault in [HANGS, DEAD] {
-            let plan = FaultPlan::none().from_call(port, method, nth, fault);
-            expect_told(port, plan, &format!("{port}.{method} {fault}")).await;
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
