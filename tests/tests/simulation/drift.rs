@@ -5,8 +5,7 @@ use broker_app::{Error, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_ports::PageSize;
 use broker_render::BLUEPRINT_VERSION_LABEL;
-use broker_testkit::builders::id;
-use broker_tests::world::{NODE, STANDALONE, World, declaration, operator, project};
+use broker_tests::world::{NODE, STANDALONE, World, declaration, operator};
 use serde_json::json;
 
 /// The name of a ProviderConfig, and the version of the composite resource beside it.
@@ -20,22 +19,6 @@ fn objects(world: &World, resource: &ProvisionedResource) -> (ObjectReference, S
 async fn swept(world: &World, resource: &ProvisionedResource) -> (bool, SweepReport) {
     let (work, report) = world.sweep().await;
     (work.iter().any(|work| work.resource == resource.id()), report)
-}
-
-#[tokio::test]
-async fn missing_config_of_a_ready_resource_is_put_back() {
-    for blueprint in [NODE, STANDALONE] {
-        let world = World::new();
-        let ready = world.brought_to(Phase::Ready, &declaration(blueprint)).await;
-        let (config, xr) = objects(&world, &ready);
-        world.cluster.delete_in_background(&config);
-        world.round(ready.id()).await.unwrap();
-        assert!(world.cluster.stands(&config));
-        assert_eq!(objects(&world, &ready).1, xr, "the composite resource is not written");
-        let after = world.get(ready.id()).await;
-        assert_eq!(after.phase(), Phase::Ready);
-        assert_eq!(after.bootstrap_token_id(), ready.bootstrap_token_id());
-    }
 }
 
 #[tokio::test]
@@ -72,24 +55,6 @@ async fn missing_config_is_put_back_during_a_teardown() {
     assert_eq!(world.standing(), []);
 }
 
-#[tokio::test]
-async fn missing_config_without_its_credential_fails_the_pass_alone() {
-    let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
-    let (config, _) = objects(&world, &ready);
-    world.cluster.delete_in_background(&config);
-    world.neighbours.withdraw(project(), id(4));
-    let error = world.round(ready.id()).await.unwrap_err();
-    assert_eq!(error.reason(), "credential_not_found", "{error}");
-    assert!(!world.cluster.stands(&config));
-    assert_eq!(world.get(ready.id()).await.phase(), Phase::Ready);
-    let explained = world.explain(ready.id()).await;
-    assert_eq!(explained.verdict, Verdict::CredentialMissing, "{explained:?}");
-    world.neighbours.assign(project(), id(4));
-    world.round(ready.id()).await.unwrap();
-    assert!(world.cluster.stands(&config));
-}
-
 /// Decision 31: no phase depends on a ProviderConfig that is put back.
 #[tokio::test]
 async fn missing_config_that_is_denied_keeps_no_resource_from_ready() {
@@ -104,23 +69,6 @@ async fn missing_config_that_is_denied_keeps_no_resource_from_ready() {
     assert_eq!(world.get(enrolling.id()).await.phase(), Phase::Ready);
     world.cluster.stop_denying(config.kind());
     world.round(enrolling.id()).await.unwrap();
-    assert!(world.cluster.stands(&config));
-}
-
-#[tokio::test]
-async fn missing_config_under_a_brake_is_put_back_after_its_release() {
-    let world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
-    world.sweep().await;
-    let (config, _) = objects(&world, &ready);
-    let here = world.service.set_brake(&operator(), None).await.unwrap();
-    world.cluster.delete_in_background(&config);
-    world.round(ready.id()).await.unwrap();
-    assert!(!world.cluster.stands(&config));
-    world.service.release_brake(&operator(), &here, None).await.unwrap();
-    let (handed_over, _) = swept(&world, &ready).await;
-    assert!(handed_over);
-    world.round(ready.id()).await.unwrap();
     assert!(world.cluster.stands(&config));
 }
 

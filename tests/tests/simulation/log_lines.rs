@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker_domain::{EventId, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
 use broker_memory::Behaviour;
 use broker_ports::IdSource;
 use broker_tests::world::{NODE, World, beside, declaration};
@@ -20,14 +20,6 @@ pub(crate) fn logged<T>(work: impl AsyncFnOnce(Log) -> T) -> T {
     with_log(tracing::Level::INFO, FmtSpan::NONE, |log| runtime.block_on(work(log)))
 }
 
-/// A world in which the Composition gives up on the resource after a tick.
-async fn failing(on_failure: OnFailure) -> (World, ProvisionedResource) {
-    let world = World::new();
-    let declared = world.declare(&declaration(NODE).on_failure(on_failure)).await.unwrap();
-    world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "out of quota"));
-    (world, declared)
-}
-
 #[track_caller]
 fn assert_one(lines: &[String], parts: &[&str]) {
     let [line] = lines else { panic!("{lines:?}") };
@@ -36,32 +28,17 @@ fn assert_one(lines: &[String], parts: &[&str]) {
     }
 }
 
-fn errors(log: &Log) -> Vec<String> {
-    log.take(" ERROR ")
-}
-
 #[test]
 fn failure_that_is_rolled_back_is_one_error_line() {
     logged(async |log| {
-        let (world, declared) = failing(OnFailure::Rollback).await;
+        let world = World::new();
+        let declared = declaration(NODE).on_failure(OnFailure::Rollback);
+        let declared = world.declare(&declared).await.unwrap();
+        world.cluster.behave_for(declared.id(), Behaviour::failing_after(1, "out of quota"));
         let gone = world.until(declared.id(), Phase::Deleted).await;
         let id = format!("resource={}", gone.id());
         let words = "a failed resource is rolled back";
-        assert_one(&errors(&log), &[words, &id, "step=Provisioning", "reason=out of quota"]);
-    });
-}
-
-#[test]
-fn failure_that_is_kept_is_no_error_line() {
-    logged(async |log| {
-        let (world, declared) = failing(OnFailure::Retain).await;
-        let failed = world.until(declared.id(), Phase::Failed).await;
-        for _ in 0..3 {
-            world.sweep().await;
-            world.round(failed.id()).await.unwrap();
-        }
-        assert_eq!(world.get(failed.id()).await.phase(), Phase::Failed);
-        assert_eq!(errors(&log), [""; 0]);
+        assert_one(&log.take(" ERROR "), &[words, &id, "step=Provisioning", "reason=out of quota"]);
     });
 }
 

@@ -14,7 +14,6 @@ mod interleavings;
 mod log_lines;
 mod manners;
 mod measuring;
-mod nested;
 mod orphans;
 #[path = "../paths.rs"]
 mod paths;

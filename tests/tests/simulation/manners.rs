@@ -47,11 +47,6 @@ async fn a_story() {
     assert_eq!(Handle::current().metrics().num_alive_tasks(), alive, "no task is left");
 }
 
-#[tokio::test]
-async fn it_works_on_a_current_thread_runtime() {
-    a_story().await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_works_on_a_multi_thread_runtime() {
     // Not on the thread that blocks, which would be as good as a single one.

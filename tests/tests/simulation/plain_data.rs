@@ -56,21 +56,6 @@ async fn composed_secret_goes_up_and_down_unread() {
     assert_eq!(world.standing(), []);
 }
 
-/// The composite resource, and nothing but a Secret below it, is gone before the next look.
-#[tokio::test]
-async fn accepted_foreground_deletion_proves_a_secret_gone() {
-    let world = world_composing(&[NOP, SECRET]);
-    let ready = deprovisioned(&world).await;
-    while world.get(ready.id()).await.phase() != Phase::Deprovisioning {
-        world.reconciler.reconcile(ready.id()).await.unwrap();
-    }
-    world.reconciler.reconcile(ready.id()).await.unwrap();
-    assert_eq!(world.get(ready.id()).await.substrate().plain_data().count(), 0);
-    world.cluster.settle(9);
-    world.until(ready.id(), Phase::Deleted).await;
-    assert!(!left_to_garbage_collection(&world).await);
-}
-
 #[tokio::test]
 async fn background_deletion_by_another_party_becomes_a_foreground_one() {
     let world = world_composing(&[NOP, SECRET]);

@@ -30,26 +30,6 @@ async fn teardown_before_the_first_apply_needs_no_references() {
     world.until(declared.id(), Phase::Deleted).await;
 }
 
-/// The ProviderConfig is removed by another party while the composite resource still stands.
-#[tokio::test]
-async fn teardown_after_a_lost_provider_config_needs_no_references() {
-    let mut world = World::new();
-    let ready = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
-    let config = ready.substrate().provider_config().unwrap().clone();
-    world.service.deprovision(&operator(), ready.id()).await.unwrap();
-    world.cluster.hold(&world.xr(&ready), "example.org/held");
-    world.cluster.delete_in_background(&config);
-    take_references(&mut world);
-    for _ in 0..3 {
-        // The pass fails because it cannot put the ProviderConfig back, after everything else.
-        world.round(ready.id()).await.unwrap_err();
-    }
-    world.cluster.let_go(&world.xr(&ready), "example.org/held");
-    let gone = world.until(ready.id(), Phase::Deleted).await;
-    assert_eq!(gone.substrate().provider_config(), Some(&config), "where late arrivals are sought");
-    assert_eq!(world.standing(), []);
-}
-
 #[tokio::test]
 async fn ready_resource_that_fails_needs_no_references() {
     let mut world = World::new();

@@ -1,7 +1,6 @@
 //! Labels that become no tag: each is named with its reason, in the log once per change, and by plan and explain.
 
 use broker_domain::{Phase, ProvisionedResource};
-use broker_memory::Behaviour;
 use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan};
 use broker_tests::world::{NODE, World, declaration, operator};
@@ -45,30 +44,6 @@ fn label_that_becomes_no_tag_is_logged_once_per_change() {
             world.round(ready.id()).await.unwrap();
         }
         assert_eq!(log.take(WORDS), [""; 0], "nothing changed");
-    });
-}
-
-#[test]
-fn label_that_changes_while_provisioning_logs_one_more_line() {
-    logged(async |log| {
-        let world = World::new();
-        let declared = world.declare(&declaration(NODE)).await.unwrap();
-        world.cluster.behave_for(declared.id(), Behaviour::never_ready());
-        world.neighbours.label(declared.resource_id(), "team", "blue");
-        world.neighbours.label(declared.resource_id(), "a/b", "x");
-        world.until(declared.id(), Phase::Provisioning).await;
-        // A changed tag has the XR applied again, and that apply leaves out the same label again.
-        for (team, expected) in [("blue", 1), ("blue", 0), ("red", 1), ("red", 0)] {
-            world.neighbours.label(declared.resource_id(), "team", team);
-            for _ in 0..3 {
-                world.sweep().await;
-                world.round(declared.id()).await.unwrap();
-            }
-            let lines = log.take(WORDS);
-            assert_eq!(lines.len(), expected, "team={team}: {lines:?}");
-            assert!(lines.iter().all(|line| line.contains("a/b")), "{lines:?}");
-        }
-        assert_eq!(world.get(declared.id()).await.phase(), Phase::Provisioning);
     });
 }
 
