@@ -5,46 +5,32 @@ mod permits;
 use std::collections::BTreeSet;
 
 use broker_domain::{
-    Action, BootstrapTokenId, ClusterId, Declaration, EventId, FailureReason, MeshRole,
-    NodeObservation, ObjectReference, ObservedXr, OnFailure, Parameters, Phase,
-    ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid, next,
+    Action, BootstrapTokenId, ClusterId, FailureReason, NodeObservation, ObjectReference,
+    ObservedXr, Phase, ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal, XrUid,
 };
 use broker_ports::{Brake, Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use broker_testkit::builders::{self, id, second};
 
 use super::{Answer, Effect, Ending, Mode, PassState, Verdict, step};
 use crate::observe::{ConfigSeen, Gate, Seen, XrSeen};
 
-fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
-    T::try_from(Uuid::from_u128(number)).unwrap()
-}
-
-fn stamp(second: i64) -> Stamp {
-    let at = OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap();
-    Stamp::new(id::<EventId>(99), at + Duration::seconds(second))
-}
-
-fn declared(mesh_role: MeshRole, on_failure: OnFailure) -> ProvisionedResource {
-    let declaration = Declaration::new(id(1), id(2), id(3), id(4)).on_failure(on_failure);
-    ProvisionedResource::new(id(5), &declaration, mesh_role, Parameters::default(), stamp(0))
-        .unwrap()
-        .into_resource()
+fn stamp(at: i64) -> Stamp {
+    builders::stamp(99, at)
 }
 
 fn node() -> ProvisionedResource {
-    declared(MeshRole::Node, OnFailure::Retain)
+    builders::resource().build()
 }
 
-fn standalone() -> ProvisionedResource {
-    declared(MeshRole::Standalone, OnFailure::Retain)
+fn rolling_back() -> ProvisionedResource {
+    builders::resource().rolling_back().build()
 }
 
 const TOKEN: u128 = 60;
 
 fn with_token(resource: &ProvisionedResource) -> ProvisionedResource {
-    let change = resource.record_token(id(TOKEN), TokenOrdinal::FIRST, stamp(1).at).unwrap();
+    let change = resource.record_token(id(TOKEN), TokenOrdinal::FIRST, second(1)).unwrap();
     change.into_resource()
 }
 
@@ -52,13 +38,18 @@ fn ready_node() -> ProvisionedResource {
     with_token(&node()).advance(Phase::Ready, stamp(2)).unwrap().unwrap().into_resource()
 }
 
+fn failed(resource: &ProvisionedResource) -> ProvisionedResource {
+    let failed = resource.fail(FailureReason::from_message("quota"), stamp(3));
+    failed.unwrap().unwrap().into_resource()
+}
+
 /// In teardown, tokens closed, with a ProviderConfig on record.
 fn leaving_node() -> ProvisionedResource {
     let applied = ready_node();
     let substrate = applied.substrate().clone().about_to_apply(cluster(), config_reference());
-    let applied = applied.record_substrate(substrate, stamp(3).at).unwrap().unwrap();
+    let applied = applied.record_substrate(substrate, second(3)).unwrap().unwrap();
     let leaving = applied.resource().request_deletion(stamp(4)).unwrap();
-    leaving.resource().record_closed(stamp(5).at).unwrap().unwrap().into_resource()
+    leaving.resource().record_closed(second(5)).unwrap().unwrap().into_resource()
 }
 
 fn cluster() -> ClusterId {
@@ -87,21 +78,17 @@ fn standing_config() -> ConfigSeen {
 
 /// The brake of the whole cluster.
 fn brake() -> Brake {
-    Brake::new(8, 8, stamp(1).at)
+    Brake::new(8, 8, second(1))
 }
 
 /// Nothing stands, the namespace is ready, the row is as it should be.
 fn nothing(resource: &ProvisionedResource) -> Seen {
-    let node = match resource.mesh_role() {
-        MeshRole::Node => NodeObservation::Unregistered,
-        MeshRole::Standalone => NodeObservation::NotExpected,
-    };
     Seen {
         facts: ObservedXr {
             xr_exists: false,
             crossplane_ready: false,
             terminal_failure: false,
-            node,
+            node: NodeObservation::Unregistered,
             residue: false,
         },
         cluster: cluster(),
@@ -128,8 +115,8 @@ fn standing(resource: &ProvisionedResource, xr: XrSeen) -> Seen {
 /// The other side of the conversation: answers every effect as a world without faults would.
 struct World {
     version: u32,
-    /// The token of this ordinal was consumed.
-    consumed: Option<(TokenOrdinal, BootstrapTokenId)>,
+    /// The tokens of these ordinals were consumed.
+    consumed: Vec<(TokenOrdinal, BootstrapTokenId)>,
 }
 
 impl World {
@@ -163,10 +150,11 @@ impl World {
                 self.version += 1;
                 Answer::Applied(version(100 + self.version))
             }
-            Effect::IssueToken(ordinal) => match self.consumed {
-                Some((spent, token)) if spent == *ordinal => Answer::Consumed(token),
-                Some(_) | None => Answer::Issued(id(TOKEN + u128::from(ordinal.get()))),
-            },
+            Effect::IssueToken(ordinal) => {
+                let spent = self.consumed.iter().find(|(spent, _)| spent == ordinal);
+                let issued = || Answer::Issued(id(TOKEN + u128::from(ordinal.get())));
+                spent.map_or_else(issued, |(_, token)| Answer::Consumed(*token))
+            }
         }
     }
 }
@@ -185,7 +173,7 @@ fn converse(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, Ve
 }
 
 fn calm() -> World {
-    World { version: 0, consumed: None }
+    World { version: 0, consumed: Vec::new() }
 }
 
 fn act(resource: &ProvisionedResource, seen: &Seen, action: Action) -> (Vec<Effect>, Verdict) {
@@ -202,12 +190,6 @@ fn recorded(resource: &ProvisionedResource) -> Effect {
 /// The uid of every composite resource here.
 fn uid() -> XrUid {
     XrUid::new("uid").unwrap()
-}
-
-/// The composite resource that is about to be armed is on record.
-fn stands(resource: &ProvisionedResource) -> Effect {
-    let substrate = resource.substrate().clone().armed(uid());
-    Effect::RecordSubstrate(substrate.about_to_apply(cluster(), config_reference()))
 }
 
 #[test]
@@ -230,34 +212,12 @@ fn a_node_is_applied_in_two_steps_around_its_token() {
 }
 
 #[test]
-fn a_standalone_resource_gets_no_token() {
-    let resource = standalone();
-    let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
-    assert_eq!(
-        effects[2..],
-        [
-            Effect::ApplyShell(Precondition::Absent),
-            stands(&resource),
-            Effect::Arm(Armed::Standalone, version(102)),
-        ]
-    );
-}
-
-#[test]
-fn a_shell_that_was_left_is_touched_before_anything_builds_on_it() {
-    let resource = node();
-    let (effects, _) = act(&resource, &standing(&resource, shell(7)), Action::Apply);
-    assert_eq!(effects[1], Effect::ApplyShell(version(7).unchanged()));
-    assert!(matches!(&effects[4], Effect::Arm(_, at) if *at == version(101)), "{effects:?}");
-}
-
-#[test]
 fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
     let resource = ready_node();
-    let mut world = World { version: 0, consumed: Some((TokenOrdinal::FIRST, id(TOKEN))) };
+    let mut world = World { version: 0, consumed: vec![(TokenOrdinal::FIRST, id(TOKEN))] };
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
     let (effects, state, verdict) = converse(&state, &mut world);
-    let second = TokenOrdinal::FIRST.next();
+    let next = TokenOrdinal::FIRST.next();
     let token: BootstrapTokenId = id(TOKEN + 2);
     assert_eq!(
         effects[3..],
@@ -265,39 +225,18 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
             Effect::IssueToken(TokenOrdinal::FIRST),
             Effect::TakePermit(Lost::Node(id(TOKEN))),
             Effect::DeregisterNode(id(TOKEN)),
-            Effect::IssueToken(second),
-            Effect::RecordToken(token, second, Some(uid())),
+            Effect::IssueToken(next),
+            Effect::RecordToken(token, next, Some(uid())),
             Effect::Arm(Armed::Token(token), version(102)),
         ]
     );
     assert_eq!(verdict, Verdict::Continue);
-    assert_eq!(state.resource().token_ordinal(), second);
-}
+    assert_eq!(state.resource().token_ordinal(), next);
 
-#[test]
-fn a_token_that_was_consumed_under_the_next_ordinal_ends_the_pass() {
-    let resource = ready_node();
+    world.consumed.push((next, token));
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (state, _) = step(&state, Answer::Begin);
-    let shell_done = [
-        Answer::Committed(Box::new(
-            resource
-                .record_substrate(nothing(&resource).about_to_apply(), stamp(6).at)
-                .unwrap()
-                .unwrap()
-                .into_resource(),
-        )),
-        Answer::Applied(version(1)),
-        Answer::Applied(version(2)),
-        Answer::Consumed(id(TOKEN)),
-        Answer::Done,
-        Answer::Consumed(id(TOKEN + 1)),
-    ];
-    let mut at = (state, Verdict::Continue);
-    for answer in shell_done {
-        at = step(&at.0, answer);
-    }
-    assert_eq!(at.1, Verdict::End(Ending::TokenConsumedAgain));
+    let (_, _, verdict) = converse(&state, &mut world);
+    assert_eq!(verdict, Verdict::End(Ending::TokenConsumedAgain));
 }
 
 #[test]
@@ -309,22 +248,6 @@ fn an_armed_resource_is_kept_and_never_gets_another_token() {
 
     let (effects, _) = act(&resource, &standing(&resource, armed(own, false)), Action::Apply);
     assert_eq!(effects[1..], [Effect::Reapply(own, version(7))]);
-}
-
-#[test]
-fn a_resource_armed_with_another_token_means_that_the_row_is_old() {
-    for resource in [node(), with_token(&node()), standalone()] {
-        let other = Armed::Token(id(TOKEN + 9));
-        let (effects, verdict) =
-            act(&resource, &standing(&resource, armed(other, false)), Action::Apply);
-        assert_eq!(effects, [recorded(&resource)]);
-        assert_eq!(verdict, Verdict::End(Ending::StaleRow));
-
-        let unreadable =
-            XrSeen::Armed { at: version(7), with: None, deleting: false, applied: true };
-        let (_, verdict) = act(&resource, &standing(&resource, unreadable), Action::Apply);
-        assert_eq!(verdict, Verdict::End(Ending::StaleRow));
-    }
 }
 
 #[test]
@@ -412,14 +335,10 @@ fn the_node_of_the_row_is_drained() {
 
 #[test]
 fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_first() {
-    let resource = declared(MeshRole::Node, OnFailure::Rollback);
-    let reason = FailureReason::from_message("quota");
-    let failed = resource.fail(reason, stamp(3)).unwrap().unwrap().into_resource();
-    let state = PassState::prepare(failed, Mode::Live);
+    let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
     let (effects, state, verdict) = converse(&state, &mut calm());
-    let checked = Effect::CheckBrake;
     let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
-    assert_eq!(effects, [vec![checked], deleted.to_vec()].concat());
+    assert_eq!(effects, [&[Effect::CheckBrake], &deleted[..]].concat());
     assert_eq!(verdict, Verdict::Continue);
     assert_eq!(state.resource().phase(), Phase::Deregistering);
     assert!(state.resource().token_closed());
@@ -427,8 +346,7 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
 
 #[test]
 fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
-    let retained = node().fail(FailureReason::from_message("x"), stamp(3)).unwrap().unwrap();
-    for resource in [node(), ready_node(), leaving_node(), retained.into_resource()] {
+    for resource in [node(), ready_node(), leaving_node(), failed(&node())] {
         let (effects, _, verdict) =
             converse(&PassState::prepare(resource, Mode::Live), &mut calm());
         assert_eq!((effects, verdict), (vec![], Verdict::Continue));
@@ -460,16 +378,6 @@ fn persisting_writes_what_changed_and_nothing_else() {
 }
 
 #[test]
-fn under_the_brake_a_vanished_resource_stays_where_it_is() {
-    let resource = ready_node();
-    let seen = Seen { brakes: vec![brake()], ..nothing(&resource) };
-    let (action, to) = next(&seen.facts, resource.phase());
-    assert_eq!((action, to), (Action::Apply, Phase::Pending));
-    let state = PassState::persist(resource, Mode::Live, seen, to);
-    assert_eq!(converse(&state, &mut calm()).0, []);
-}
-
-#[test]
 fn a_lost_race_ends_the_pass_wherever_it_happens() {
     let resource = node();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
@@ -488,15 +396,10 @@ fn a_lost_race_ends_the_pass_wherever_it_happens() {
 
 #[test]
 fn a_dry_run_performs_nothing() {
-    let failed = declared(MeshRole::Node, OnFailure::Rollback)
-        .fail(FailureReason::from_message("x"), stamp(3))
-        .unwrap()
-        .unwrap()
-        .into_resource();
     let resource = leaving_node();
     let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
     let states = [
-        PassState::prepare(failed, Mode::DryRun),
+        PassState::prepare(failed(&rolling_back()), Mode::DryRun),
         PassState::act(resource.clone(), Mode::DryRun, seen.clone(), Action::DeleteSubstrate),
         PassState::persist(resource, Mode::DryRun, seen, Phase::Deprovisioning),
     ];

@@ -174,25 +174,3 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_fit_and_lose_no_word() {
-        let long = "x".repeat(200);
-        let rows = [
-            ("a b c", 80),
-            ("known    row: Pending since long ago and for ever after and so on", 20),
-            (long.as_str(), 33),
-            ("", 10),
-        ];
-        for (text, width) in rows {
-            let lines = wrapped(text, width);
-            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
-            let words = |text: &str| text.split_whitespace().collect::<String>();
-            assert_eq!(words(&lines.join(" ")), words(text), "{text}");
-        }
-    }
-}

@@ -166,30 +166,3 @@ impl Verdict {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_codes_are_pinned() {
-        let codes: Vec<_> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
-        assert_eq!(
-            codes.join(" "),
-            "ready declared provisioning enrolling draining deprovisioning rolling_back \
-             retry_pending pass_under_way composite_missing deleted failed abandoned paused_here \
-             dry_run brake lease_left_behind no_replica pass_failing outbox_poisoned \
-             store_unreachable collaborator_unreachable unknown blueprint_missing \
-             blueprint_unreadable credential_missing cloud_missing resource_missing \
-             assignment_missing cannot_render namespace_not_ready namespace_absent namespace_terminating \
-             kind_missing cluster_unreachable cluster_unauthenticated wrong_cluster forbidden \
-             schema_refused webhook_refused ownership_conflict arming_foreign \
-             composition_foreign paused_on_cluster function_failing composed_not_ready \
-             composite_not_ready provider_silent \
-             provider_config_missing provider_secret_missing quota_exceeded drifted degraded \
-             composite_being_deleted node_never_called token_expired token_invalid node_lost \
-             mesh_unreachable deregistration_failed peer_will_not_drain usage foreign_finalizer \
-             composed_remains composite_remains"
-        );
-    }
-}

@@ -91,13 +91,9 @@ impl Hinted {
 mod tests {
     use std::time::Duration;
 
-    use uuid::Uuid;
+    use broker_testkit::builders::id;
 
     use super::*;
-
-    fn id(number: u128) -> ProvisionedResourceId {
-        Uuid::from_u128(number).try_into().unwrap()
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_hint_is_followed_at_once_unless_something_failed_just_now() {

@@ -135,12 +135,9 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use uuid::Uuid;
+    use broker_testkit::builders::id;
 
-    fn id(number: u128) -> ProvisionedResourceId {
-        Uuid::from_u128(number).try_into().unwrap()
-    }
+    use super::*;
 
     #[test]
     fn a_full_lane_does_not_hold_up_another() {

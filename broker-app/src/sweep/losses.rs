@@ -105,14 +105,10 @@ fn too_many(lost: u64, expected: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use broker_domain::{MeshRole, Phase};
+    use broker_testkit::builders::id;
     use time::OffsetDateTime;
-    use uuid::Uuid;
 
     use super::*;
-
-    fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
-        Uuid::from_u128(number).try_into().unwrap()
-    }
 
     fn row(number: u128, project: u128) -> CompactRow {
         let role = MeshRole::Standalone;

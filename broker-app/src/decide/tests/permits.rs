@@ -13,7 +13,7 @@ fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
         .clone()
         .about_to_apply(cluster(), config_reference())
         .armed(XrUid::new(uid).unwrap());
-    resource.record_substrate(substrate, stamp(4).at).unwrap().unwrap().into_resource()
+    resource.record_substrate(substrate, second(4)).unwrap().unwrap().into_resource()
 }
 
 fn refused(state: &PassState, answer: &Answer) -> (Vec<Effect>, Verdict) {
@@ -35,10 +35,8 @@ fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
     let lost = applied(&ready_node(), "uid-1");
     let uid = Lost::Xr(XrUid::new("uid-1").unwrap());
     let shell = XrSeen::Shell { at: version(7), deleting: false };
-    let ready = with_token(&declared(MeshRole::Node, OnFailure::Rollback));
-    let ready = ready.advance(Phase::Ready, stamp(2)).unwrap().unwrap().into_resource();
-    let failed = applied(&ready, "uid-1").fail(FailureReason::from_message("x"), stamp(5));
-    let failed = failed.unwrap().unwrap().into_resource();
+    let ready = with_token(&rolling_back()).advance(Phase::Ready, stamp(2)).unwrap().unwrap();
+    let failed = failed(&applied(&ready.into_resource(), "uid-1"));
     let act = |seen| PassState::act(lost.clone(), Mode::Live, seen, Action::Apply);
     let cases = [
         ("a lost composite resource", act(nothing(&lost)), uid.clone()),
@@ -66,7 +64,7 @@ fn a_consumed_token_of_what_was_never_seen_needs_a_permit() {
     let resource = with_token(&node());
     let token = resource.bootstrap_token_id().unwrap();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let mut world = World { consumed: Some((resource.token_ordinal(), token)), ..calm() };
+    let mut world = World { consumed: vec![(resource.token_ordinal(), token)], ..calm() };
     let (effects, ..) = converse(&state, &mut world);
     let permit = effects.iter().position(|it| *it == Effect::TakePermit(Lost::Node(token)));
     let drained = effects.iter().position(|it| *it == Effect::DeregisterNode(token));
@@ -78,9 +76,7 @@ fn first_creations_and_rollbacks_of_what_never_was_ready_need_no_permit() {
     let resource = node();
     let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
     assert!(!effects.iter().any(|it| matches!(it, Effect::TakePermit(_))), "{effects:?}");
-    let never_ready = declared(MeshRole::Node, OnFailure::Rollback);
-    let failed = never_ready.fail(FailureReason::from_message("x"), stamp(3)).unwrap().unwrap();
-    let state = PassState::prepare(failed.into_resource(), Mode::Live);
+    let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
     let (effects, verdict) = refused(&state, &Answer::Braked);
     assert_eq!((effects, verdict), (vec![Effect::CheckBrake], Verdict::End(Ending::Braked)));
 }
