@@ -9,7 +9,7 @@ mod journal;
 mod show;
 mod story;
 mod verdict;
-mod world;
+pub(crate) mod world;
 
 use std::io::{self, stdout};
 use std::time::Duration;

@@ -9,23 +9,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use broker_app::decide::Mode;
-use broker_app::explain::Budgets;
-use broker_app::{
-    Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig, Service, ServiceConfig,
-    Sweeper,
-};
+use broker_app::{Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Service, Sweeper};
 use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
     MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
 };
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, Deadlines, EventSink, NamespaceObservation,
-    PageSize, ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
+    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, PageSize,
+    ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
 };
 use broker_render::catalog::ComposedKind;
-use broker_render::{Agent, ApiUrl, InjectionStrategy, Provider, ProviderProfiles, Xrd, namespace};
+use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
 use broker_testkit::builders::{id, project, second, worker};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
@@ -35,6 +30,7 @@ use serde_json::Value;
 use crate::catalog::{Catalog, Checked};
 use crate::cli::{Migrate, RunArguments};
 use crate::composition::{Composition, Migration, Publication, Wired};
+use crate::demo::world::{reconciler_config, service_config};
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Surroundings};
 use crate::settings::{self, Replica, Settings};
@@ -54,7 +50,6 @@ pub(crate) const DECLARATION: [&str; 8] = [
 
 const BLUEPRINT: u128 = 0xb1;
 const PATIENCE: Duration = Duration::from_secs(5);
-const LEASE: Duration = Duration::from_secs(30);
 
 /// Everything, wired together.
 pub(crate) struct World {
@@ -100,11 +95,11 @@ impl World {
             ids: Arc::new(SequentialIds::seeded(7)),
         };
         furnish(&cluster, &neighbours, behaviour);
-        let service = Service::new(ports.clone(), service_config());
+        let service = Service::new(ports.clone(), service_config().unwrap());
         let ports = ReconcilerPorts::from(&ports);
         Self {
             service,
-            reconciler: Reconciler::new(ports.clone(), reconciler_config()),
+            reconciler: Reconciler::new(ports.clone(), reconciler_config().unwrap()),
             ports,
             clock,
             store,
@@ -200,7 +195,7 @@ impl Composition for World {
         sink: Arc<dyn EventSink>,
     ) -> Result<Wired, Failure> {
         let ports = RelayPorts { outbox: Arc::new(self.store.clone()), sink };
-        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config());
+        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config().unwrap());
         let relay = Relay::new(ports, relay_config()).unwrap();
         let config = RunnerConfig {
             sweep_interval: replica.settings.reconcile_interval,
@@ -319,35 +314,6 @@ spec:
                   size: {type: string}
                   disk: {type: object, properties: {gb: {type: integer}}}
 ";
-
-fn service_config() -> ServiceConfig {
-    ServiceConfig {
-        deadlines: Deadlines::each(PATIENCE),
-        profiles: ProviderProfiles::default(),
-        api_url: Some(ApiUrl::new("https://mesh.example.org").unwrap()),
-        agent: Agent::default(),
-        worker: worker("service"),
-        lease: LEASE,
-        poll: Duration::from_millis(10),
-        mode: Mode::Live,
-        budgets: Budgets::default(),
-    }
-}
-
-fn reconciler_config() -> ReconcilerConfig {
-    ReconcilerConfig {
-        worker: worker("replica"),
-        lease: LEASE,
-        lease_margin: Duration::from_secs(2),
-        deadlines: Deadlines::each(PATIENCE),
-        token_ttl: Duration::from_hours(1),
-        api_url: ApiUrl::new("https://mesh.example.org").unwrap(),
-        agent: Agent::default(),
-        profiles: ProviderProfiles::default(),
-        allowance: broker_ports::Allowance::default(),
-        mode: Mode::Live,
-    }
-}
 
 fn relay_config() -> RelayConfig {
     RelayConfig {

@@ -1,7 +1,5 @@
 //! Catalogs on disk: what is read, what is refused, and in which words.
 
-use std::path::PathBuf;
-
 use broker_memory::Behaviour;
 use tempfile::TempDir;
 
@@ -126,66 +124,16 @@ fn every_problem_is_a_line_and_errors_are_a_failure() {
 }
 
 #[test]
-fn blueprints_that_contradict_each_other_cannot_be_published() {
-    let metadata = METADATA.replace(r#""slug": "bucket""#, r#""slug": "store""#);
-    let xrd = XRD.replace("cloudTags:", "note: {type: string}\n              cloudTags:");
-    let composition = COMPOSITION.replace("{name: bucket}", "{name: store}");
-    let mut files = sound();
-    files.extend([
-        ("store/metadata.json", metadata.as_str()),
-        ("store/xrd.yaml", xrd.as_str()),
-        ("store/composition.yaml", composition.as_str()),
-    ]);
-    let line = "error: store/xrd.yaml: spec.versions: blueprint \"bucket\" has another schema for v1 \
-                of Bucket of example.org; use the same, or a new version name\n";
-    let catalog = directory(&files);
-    let said = on(catalog.path(), &["catalog", "check"]);
-    let last = "no blueprint can be published: there is 1 error\n";
-    assert_eq!((said.exit, said.out), (Exit::Error, format!("{line}{last}")));
-    let said = on(catalog.path(), &["catalog", "import"]);
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Error, ""));
-    assert!(said.err.starts_with(line), "{}", said.err);
-    files[6].1 = XRD;
-    let said = on(directory(&files).path(), &["catalog", "check"]);
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "2 blueprints can be published\n"));
-}
-
-#[test]
-fn a_warning_leaves_the_last_line_and_the_exit_code_alone() {
-    let composition = COMPOSITION.replace("spec.parameters[\"size\"]", "spec.parameters.zone");
-    let mut files = sound();
-    files[2].1 = &composition;
-    let said = on(directory(&files).path(), &["catalog", "check"]);
-    let warning = "warning: bucket/composition.yaml: spec.pipeline: no patch reads \
-                   spec.parameters.size; the parameter does nothing\n";
-    let last = "1 blueprint can be published\n";
-    assert_eq!((said.exit, said.out), (Exit::Done, format!("{warning}{last}")));
-}
-
-#[test]
 fn what_is_no_catalog_is_named() {
     let empty = directory(&[("README.md", "nothing here")]);
-    let path = empty.path().display().to_string();
+    let path = empty.path().display();
     let said = on(empty.path(), &["catalog", "check"]);
-    assert_eq!(said.out, "there is no blueprint to publish\n");
-    assert_eq!(
-        (said.exit, said.err),
-        (
-            Exit::Error,
-            format!(
-                "error[catalog_invalid]: {path} holds no blueprint; use a directory with one \
-                 directory per blueprint\n"
-            )
-        )
-    );
-    let missing: PathBuf = empty.path().join("missing");
-    let said = on(&missing, &["catalog", "check"]);
-    assert_eq!(
-        said.err,
-        format!(
-            "error[file_unreadable]: cannot read {path}/missing: No such file or directory (os error 2)\n"
-        )
-    );
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Error, "there is no blueprint to publish\n"));
+    let told = format!("error[catalog_invalid]: {path} holds no blueprint; ");
+    assert!(said.err.starts_with(&told), "{}", said.err);
+    let said = on(&empty.path().join("missing"), &["catalog", "check"]);
+    let told = format!("error[file_unreadable]: cannot read {path}/missing: ");
+    assert!(said.err.starts_with(&told), "{}", said.err);
 }
 
 #[test]

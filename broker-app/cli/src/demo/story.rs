@@ -173,35 +173,3 @@ impl Role {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn six_resources_play_the_six_roles_one_round_apart() {
-        let script = Script::drawn(1, 6);
-        let roles: Vec<_> = script.parts.iter().map(|part| part.role).collect();
-        assert_eq!(roles, Role::ALL);
-        let rounds: Vec<_> = script.parts.iter().map(|part| part.declared_in).collect();
-        assert_eq!(rounds, [0, 1, 2, 3, 4, 5]);
-    }
-
-    #[test]
-    fn many_resources_are_declared_in_no_more_rounds_under_names_of_their_own() {
-        let script = Script::drawn(1, 200);
-        assert!(script.parts.iter().all(|part| part.declared_in < 6));
-        let names: std::collections::BTreeSet<_> =
-            script.parts.iter().map(|part| &part.name).collect();
-        assert_eq!(names.len(), 200);
-    }
-
-    #[test]
-    fn every_path_takes_legal_steps_only() {
-        for role in Role::ALL {
-            for step in role.path().windows(2) {
-                assert!(step[0].can_become(step[1]), "{role:?}: {} to {}", step[0], step[1]);
-            }
-        }
-    }
-}

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use broker_domain::EventType;
-use broker_memory::Behaviour;
 use secrecy::ExposeSecret;
 
 use super::*;
@@ -34,53 +33,6 @@ async fn every_seed_ends_as_told() {
         assert_eq!(ending.flaw(), None, "seed {seed}, {resources} resources");
         assert_eq!(ending.outcomes.len(), usize::from(resources));
     }
-}
-
-#[tokio::test]
-async fn the_slowest_seed_still_has_rounds_to_spare() {
-    let mut demo = Demo::new(1, 6).unwrap();
-    for part in &mut demo.script.parts {
-        let slow = if part.role == Role::Rollback {
-            Behaviour::failing_after(6, "quota exceeded")
-        } else {
-            Behaviour::ready_after(6)
-        };
-        part.behaviour = slow.needing_provider_config().finalizing_after(3);
-        part.boots_for = 4;
-    }
-    demo.script.namespace_ready_in = 12;
-    let ending = ending_of(demo).await;
-    assert_eq!(ending.flaw(), None);
-    assert!(ending.after < ROUND * MOST_ROUNDS, "{:?}", ending.after);
-}
-
-#[tokio::test]
-async fn a_resource_that_never_comes_up_is_named() {
-    let mut demo = Demo::new(1, 3).unwrap();
-    demo.script.parts[2].behaviour = Behaviour::never_ready();
-    let ending = ending_of(demo).await;
-    assert_eq!(ending.flaw().unwrap(), "database-1 is in Provisioning, not in Ready");
-}
-
-#[tokio::test]
-async fn an_agent_that_is_not_let_in_is_named() {
-    let mut demo = Demo::new(1, 1).unwrap();
-    demo.script.parts[0].boots_for = 1;
-    let error = loop {
-        if let Some(machine) = demo.world.cluster.agent_documents().first() {
-            // Somebody else is faster, once; later attempts find the token consumed.
-            let _ = demo.world.mesh.enrol(machine.token.secret().expose_secret());
-        }
-        match demo.round(&mut Plain(&mut io::sink())).await {
-            Ok(Story::GoesOn) => {}
-            Ok(Story::IsOver) => panic!("the agent was let in"),
-            Err(error) => break error,
-        }
-    };
-    assert_eq!(
-        broker_app::one_line(&error),
-        "web-1 does not become a Node: its agent could not enrol: the token was consumed before"
-    );
 }
 
 type Spoil = fn(&mut Ending);

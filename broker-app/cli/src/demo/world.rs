@@ -249,7 +249,7 @@ fn operator() -> Result<RequestContext, DomainError> {
     Ok(RequestContext::new(actor, Scope::All, CorrelationId::new("demo")?))
 }
 
-fn service_config() -> Result<ServiceConfig, DomainError> {
+pub(crate) fn service_config() -> Result<ServiceConfig, DomainError> {
     Ok(ServiceConfig {
         deadlines: deadlines(),
         profiles: ProviderProfiles::default(),
@@ -263,7 +263,7 @@ fn service_config() -> Result<ServiceConfig, DomainError> {
     })
 }
 
-fn reconciler_config() -> Result<ReconcilerConfig, DomainError> {
+pub(crate) fn reconciler_config() -> Result<ReconcilerConfig, DomainError> {
     Ok(ReconcilerConfig {
         worker: WorkerId::new("demo-replica")?,
         lease: LEASE,

@@ -160,24 +160,21 @@ async fn only_400_413_415_and_422_reject_the_event() {
 }
 
 #[tokio::test]
-async fn no_answer_at_all_is_unknown_and_no_connection_is_transient() {
+async fn failure_says_what_is_known_of_it() {
     let (sink, _server) = answering("", Then::Hangs, Duration::from_millis(200)).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.class(), FailureClass::Unknown);
     assert!(error.to_string().ends_with("did not answer within 200ms"), "{error}");
 
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let error = sink_to(nobody, PATIENCE).deliver(&envelope()).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::Transient);
-    assert_eq!(error.to_string(), format!("cannot connect to http://{nobody}"));
-}
-
-#[tokio::test]
-async fn the_other_side_may_ask_to_be_left_alone() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\n\r\n";
     let (sink, _server) = answering(answer, Then::Closes, PATIENCE).await;
     let error = sink.deliver(&envelope()).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(17)));
+
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = sink_to(nobody, PATIENCE).deliver(&envelope()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Transient);
+    assert_eq!(error.to_string(), format!("cannot connect to http://{nobody}"));
 }
 
 #[tokio::test]

@@ -60,27 +60,6 @@ fn lists_are_filtered() {
 }
 
 #[test]
-fn people_get_tables_without_colour_or_trailing_space() {
-    let world = world();
-    let id = world.declare().to_string();
-    let list = world.broker(&["list"]).out;
-    let lines: Vec<_> = list.lines().collect();
-    assert_eq!(lines.len(), 2, "{list}");
-    let headings: Vec<_> = lines[0].split_whitespace().collect();
-    assert_eq!(headings, ["ID", "PROJECT", "PHASE", "SINCE", "ROLE", "NOTE"]);
-    let cells: Vec<_> = lines[1].split_whitespace().collect();
-    assert_eq!(cells[0], id);
-    assert_eq!(cells[2..], ["Pending", "2023-11-14T22:13:20Z", "standalone"]);
-
-    let get = world.broker(&["get", &id]).out;
-    assert!(get.lines().any(|line| line.ends_with(r#"{"size":"small"}"#)), "{get}");
-    for text in [list, get] {
-        assert!(!text.contains('\x1b'));
-        assert!(text.lines().all(|line| line.trim_end() == line), "{text:?}");
-    }
-}
-
-#[test]
 fn parameters_come_from_a_file_the_standard_input_and_flags() {
     let world = world();
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -95,21 +74,6 @@ fn parameters_come_from_a_file_the_standard_input_and_flags() {
 }
 
 #[test]
-fn a_repeated_request_is_free_and_another_under_its_name_is_refused() {
-    let world = world();
-    let first = world.declare();
-    assert_eq!(world.declare(), first);
-    let other = provision(&["--set=size=large", "--request-id=r1"]);
-    let said = world.broker(&other);
-    assert_eq!(said.exit, Exit::Error);
-    assert_eq!(
-        said.err,
-        "error[idempotency_conflict]: request id r1 was already used in project \
-         00000000-0000-0000-0000-000000000001 with another declaration\n"
-    );
-}
-
-#[test]
 fn operators_steer_and_are_told_what_was_done() {
     let world = world();
     let id = world.declare();
@@ -121,35 +85,21 @@ fn operators_steer_and_are_told_what_was_done() {
     let status = done(&["brake", "show"]);
     assert_eq!((&status["brakes"], &status["absent"]), (&json!([]), &json!([])));
     let cluster = status["cluster_id"].as_str().unwrap();
-    assert_eq!(
-        done(&["brake", "set"]),
-        json!({"cluster_id": cluster, "project_id": null, "done": "brake_set"})
-    );
+    let set = json!({"cluster_id": cluster, "project_id": null, "done": "brake_set"});
+    assert_eq!(done(&["brake", "set"]), set);
     assert_eq!(done(&["brake", "show"])["brakes"][0]["absent"], json!(0));
-    assert_eq!(
-        done(&["brake", "release", cluster]),
-        json!({"cluster_id": cluster, "project_id": null, "done": "brake_released", "accepted": [],
-            "unread": []})
-    );
-    let elsewhere = world.broker(&["brake", "release", "cluster-9"]);
-    assert!(
-        elsewhere.err.contains("cluster-9 is not the cluster of this broker"),
-        "{}",
-        elsewhere.err
-    );
+    assert_eq!(done(&["brake", "release", cluster])["done"], json!("brake_released"));
+    let elsewhere = world.broker(&["brake", "release", "cluster-9"]).err;
+    assert!(elsewhere.contains("cluster-9 is not the cluster of this broker"), "{elsewhere}");
     let untimely = world.broker(&["retry", &text]);
     assert!(untimely.err.starts_with("error[illegal_transition]"), "{}", untimely.err);
-    assert_eq!(
-        done(&["resume-events", &text]),
-        json!({"id": text, "done": "nothing_set_aside", "event": null})
-    );
+    let nothing = json!({"id": text, "done": "nothing_set_aside", "event": null});
+    assert_eq!(done(&["resume-events", &text]), nothing);
     done(&["deprovision", &text]);
     let given_up = done(&["abandon", &text, "--reason=the cloud is gone"]);
     assert_eq!((&given_up["phase"], &given_up["abandoned"]), (&json!("Deleted"), &json!(true)));
-    assert_eq!(
-        done(&["scrub-audit", &text]),
-        json!({"id": text, "done": "audit_scrubbed", "lines": 1})
-    );
+    let scrubbed = json!({"id": text, "done": "audit_scrubbed", "lines": 1});
+    assert_eq!(done(&["scrub-audit", &text]), scrubbed);
     assert_eq!(world.broker(&["pause", &text]).out, format!("{text} is paused\n"));
 }
 
@@ -224,27 +174,6 @@ fn replace_prints_the_new_resource_and_the_same_again() {
 }
 
 #[test]
-fn replace_that_is_refused_says_why_in_one_line() {
-    let world = world();
-    let old = world.declare().to_string();
-    let nobodys = "00000000-0000-0000-0000-00000000dead";
-    let rows: [(&[&str], &str); 4] = [
-        (&["replace", "first"], "error[usage]: invalid value 'first' for '<ID>'"),
-        (&["replace", &old, "--request-id=two words"], "error[usage]: invalid value 'two words'"),
-        (&["replace", nobodys], "error[provisioned_resource_not_found]: "),
-        (
-            &["replace", &old, "--request-id=r1"],
-            "error[invalid_input]: request_id: r1 was used for another resource; give another one",
-        ),
-    ];
-    for (arguments, told) in rows {
-        let said = world.broker(arguments);
-        assert!(said.err.starts_with(told), "{arguments:?}: {}", said.err);
-        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
-    }
-}
-
-#[test]
 fn history_shows_the_audit_oldest_first() {
     let world = world();
     let text = world.declare().to_string();
@@ -261,33 +190,7 @@ fn history_shows_the_audit_oldest_first() {
     let correlation_id = lines[2]["correlation_id"].as_str().unwrap();
     assert!(correlation_id.starts_with("cli-"), "{correlation_id}");
     let table = world.broker(&["history", &text]).out;
-    assert!(table.lines().next().unwrap().trim().starts_with("AT"), "{table}");
     assert_eq!(table.lines().count(), 4, "{table}");
-
-    let nobodys = "00000000-0000-0000-0000-00000000dead";
-    let said = world.broker(&["history", nobodys]);
-    assert_eq!(said.exit, Exit::Error);
-    assert!(said.err.starts_with("error[provisioned_resource_not_found]: "), "{}", said.err);
-}
-
-#[test]
-fn an_event_that_was_set_aside_is_taken_up_by_its_id() {
-    let world = world();
-    let id = world.declare();
-    let event = set_aside(&world);
-    let said = world.broker(&["resume-events", &id.to_string(), "--skip", "--output=json"]).json();
-    assert_eq!(
-        said,
-        json!({
-            "id": id.to_string(),
-            "done": "events_skipped",
-            "event": {
-                "event_id": event,
-                "event_type": "broker.ProvisionedResourceRequested",
-                "reason": "410 Gone",
-            },
-        })
-    );
 }
 
 #[test]
@@ -298,25 +201,17 @@ fn resume_events_of_all_or_a_project_names_each() {
     let run = |arguments: &[&str]| {
         world.broker(&[&["resume-events", "--output=json"], arguments].concat()).json()
     };
-    let project = format!("--project={}", id_of_another_project());
-    assert_eq!(run(&[&project]), json!({"done": "events_resumed", "events": []}));
-    let expected = json!({
-        "done": "events_resumed",
-        "events": [{
-            "id": id.to_string(),
-            "event_id": event,
-            "event_type": "broker.ProvisionedResourceRequested",
-            "reason": "410 Gone",
-        }],
-    });
-    assert_eq!(run(&["--all"]), expected);
-    assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": []}));
+    let nothing = json!({"done": "events_resumed", "events": []});
+    assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
+    let told = json!({"event_id": event, "reason": "410 Gone",
+        "event_type": "broker.ProvisionedResourceRequested"});
+    let named = json!({"id": id.to_string(), "event_id": event, "reason": "410 Gone",
+        "event_type": "broker.ProvisionedResourceRequested"});
+    assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": [named]}));
+    assert_eq!(run(&["--all"]), nothing);
     assert_eq!(set_aside(&world), event);
-    assert_eq!(world.broker(&["resume-events", "--all", "--skip"]).out, "events skipped: 1\n");
-}
-
-fn id_of_another_project() -> broker_domain::ProjectId {
-    broker_testkit::builders::id(0x77)
+    let skipped = json!({"id": id.to_string(), "done": "events_skipped", "event": told});
+    assert_eq!(run(&[&id.to_string(), "--skip"]), skipped);
 }
 
 /// Sets the world's first event aside, as a relay would; answers its id.
@@ -393,11 +288,6 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
         "actor: holds '@'; use an opaque id of 1 to 128 visible ASCII characters without @",
     ),
     (
-        "get ID --actor=",
-        "--actor <ID>",
-        "actor: is empty; use an opaque id of 1 to 128 visible ASCII characters without @",
-    ),
-    (
         "get ID --correlation-id=a·b",
         "--correlation-id <ID>",
         "correlation_id: holds ' '; use 1 to 128 visible ASCII characters without @",
@@ -418,7 +308,6 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
         "--interval <TIME>",
         "use a duration from 100ms to 10m, such as 2s",
     ),
-    ("deprovision ID --wait --timeout -1", "--timeout <TIME>", WAIT),
     ("deprovision ID --wait --timeout=0s", "--timeout <TIME>", WAIT),
     ("deprovision ID --wait --timeout=8days", "--timeout <TIME>", WAIT),
     (
@@ -446,19 +335,8 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     ),
     ("demo --resources=0", "--resources <N>", RESOURCES),
     ("demo --resources=201", "--resources <N>", RESOURCES),
-    ("demo --resources=-1", "--resources <N>", RESOURCES),
-    ("demo --resources six", "--resources <N>", RESOURCES),
-    ("demo --resources 1.5", "--resources <N>", RESOURCES),
-    ("demo --resources 70000", "--resources <N>", RESOURCES),
     ("demo --seed 4294967296", "--seed <N>", SEED),
-    ("demo --seed=-1", "--seed <N>", SEED),
-    ("demo --seed x", "--seed <N>", SEED),
     ("demo --speed -1", "--speed <X>", SPEED),
-    ("demo --speed=0", "--speed <X>", SPEED),
-    ("demo --speed 101", "--speed <X>", SPEED),
-    ("demo --speed NaN", "--speed <X>", SPEED),
-    ("demo --speed inf", "--speed <X>", SPEED),
-    ("demo --speed MAX", "--speed <X>", SPEED),
 ];
 
 #[test]
@@ -477,19 +355,16 @@ fn bad_value_is_named_with_its_flag_and_what_is_allowed() {
 
 const MISSING: &str = "error[usage]: the following required arguments were not provided:";
 
-/// Every other bad flag and file, and the exact line.
+/// What is told of other bad flags and files: the exact line.
 #[test]
 fn what_is_wrong_is_said_in_one_line() {
     const ID: &str = "00000000-0000-0000-0000-000000000077";
     const NO_OBJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-    const EMPTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
-    let nowhere = "No such file or directory (os error 2)";
     let rows = [
         (
             "lst",
             "error[usage]: unrecognized subcommand 'lst'; tip: a similar subcommand exists: 'list'",
         ),
-        ("--loud", "error[usage]: unexpected argument '--loud' found"),
         ("get", &format!("{MISSING} <ID>")),
         (
             &format!("get {ID} --output=yaml"),
@@ -503,35 +378,16 @@ fn what_is_wrong_is_said_in_one_line() {
         ),
         ("list --interval=1s", &format!("{MISSING} --watch")),
         (&format!("deprovision {ID} --timeout=1s"), &format!("{MISSING} --wait")),
+        ("provision --set=size=small --for=Ready", &format!("{MISSING} --wait")),
         (&format!("abandon {ID}"), &format!("{MISSING} --reason <TEXT>")),
         (
             &format!("abandon {ID} --reason="),
             "error[usage]: a value is required for '--reason <TEXT>' but none was supplied",
         ),
-        ("migrate sideways", "error[usage]: unrecognized subcommand 'sideways'"),
-        ("migrate down", &format!("{MISSING} --to <VERSION>")),
-        (
-            "completions ksh93",
-            "error[usage]: invalid value 'ksh93' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]",
-        ),
-        (
-            "provision --set size",
-            "error[usage]: --set number 1: use PATH=VALUE, such as size.disk=20",
-        ),
-        (
-            "provision --set=size=a --set=size=b",
-            "error[usage]: --set size: is set twice; set it once",
-        ),
-        (
-            "provision --set=disk[0]=1",
-            "error[usage]: --set number 1: a list cannot be set by index; give the whole list by --values",
-        ),
         (
             "provision --values=/nowhere/values.yaml",
-            &format!("error[file_unreadable]: cannot read /nowhere/values.yaml: {nowhere}"),
+            "error[file_unreadable]: cannot read /nowhere/values.yaml: No such file or directory (os error 2)",
         ),
-        ("provision --values=-", "error[values_invalid]: --values: is empty"),
-        ("provision --set=size=small --for=Ready", &format!("{MISSING} --wait")),
         (
             &format!("provision --values {NO_OBJECT}"),
             "error[values_invalid]: --values: is not YAML: did not find expected <document start> at line 5, column 1",
@@ -544,30 +400,6 @@ fn what_is_wrong_is_said_in_one_line() {
             "demo --plain --json",
             "error[usage]: the argument '--plain' cannot be used with '--json'",
         ),
-        (
-            "demo --speed",
-            "error[usage]: a value is required for '--speed <X>' but none was supplied",
-        ),
-        ("demo six", "error[usage]: unexpected argument 'six' found"),
-        (
-            "demo --sped 1",
-            "error[usage]: unexpected argument '--sped' found; tip: a similar argument exists: '--speed'",
-        ),
-        (
-            "catalog check /nowhere",
-            &format!("error[file_unreadable]: cannot read /nowhere: {nowhere}"),
-        ),
-        (
-            "rbac --catalog /nowhere",
-            &format!("error[file_unreadable]: cannot read /nowhere: {nowhere}"),
-        ),
-        ("rbac", &format!("{MISSING} --catalog <DIR>")),
-        (
-            &format!("catalog import {EMPTY}"),
-            &format!(
-                "error[catalog_invalid]: {EMPTY} holds no blueprint; use a directory with one directory per blueprint"
-            ),
-        ),
     ];
     let world = world();
     for (line, expected) in rows {
@@ -578,65 +410,14 @@ fn what_is_wrong_is_said_in_one_line() {
 #[test]
 fn a_bad_environment_stops_every_command_that_reads_it() {
     let world = world();
-    let commands: [&[&str]; 4] = [
-        &["list"],
-        &["migrate", "status"],
-        &["run"],
-        &["get", "00000000-0000-0000-0000-000000000077"],
-    ];
-    for command in commands {
+    for command in [&["list"][..], &["migrate", "status"], &["run"]] {
         let said = world.broker_in(&[STORE, (settings::LISTEN, "8090")], "", command);
-        assert_eq!(
-            (said.exit, said.err.as_str()),
-            (
-                Exit::Error,
-                "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_LISTEN is \"8090\"; use an \
-                 IP address and a port, such as 127.0.0.1:8090\n"
-            ),
-            "{command:?}"
-        );
-        assert_eq!(world.broker_in(&[(settings::DSN, "hush")], "", command).exit, Exit::Error);
+        let expected =
+            "error[environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_LISTEN is \"8090\"; ";
+        assert_eq!(said.exit, Exit::Error, "{command:?}");
+        assert!(said.err.starts_with(expected), "{command:?}: {}", said.err);
     }
     let said = world.broker_in(&[], "", &["list"]);
-    assert_eq!(
-        said.err,
-        "error[environment_invalid]: PLEXSPHERE_DSN is empty; use a connection string such as \
-         postgres://USER@HOST:5432/DATABASE\n"
-    );
-}
-
-#[test]
-fn help_version_completions_and_reference_are_answers() {
-    let world = world();
-    let version = world.broker(&["--version"]);
-    assert_eq!(version.out, format!("provisioning-broker {}\n", env!("CARGO_PKG_VERSION")));
-    let help = world.broker(&["provision", "--help"]);
-    assert_eq!((help.exit, help.err.as_str()), (Exit::Done, ""));
-    assert!(help.out.contains("--set <PATH=VALUE>"), "{}", help.out);
-    let nothing = world.broker(&[]);
-    assert_eq!((nothing.exit, nothing.out.as_str()), (Exit::Usage, ""));
-    assert!(nothing.err.contains("Usage: provisioning-broker"), "{}", nothing.err);
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = world.broker(&["completions", shell]);
-        assert_eq!(script.exit, Exit::Done);
-        assert!(script.out.contains("reconcile-now"), "{shell}");
-    }
-    assert!(world.broker(&["docs", "cli"]).out.starts_with("<!-- Generated"));
-}
-
-#[test]
-fn nobody_is_shown_a_secret() {
-    let world = world();
-    let dsn = "postgres://broker:hush@localhost/broker";
-    let id = world.declare();
-    world.settle(id);
-    let id = id.to_string();
-    world.store.set_reachable(false);
-    for arguments in [&["get", &id][..], &["list"], &["deprovision", &id], &["migrate", "status"]] {
-        for format in ["--output=human", "--output=json"] {
-            let arguments = [arguments, &[format]].concat();
-            let said = world.broker_in(&[(settings::DSN, dsn)], "", &arguments);
-            assert!(!said.out.contains("hush") && !said.err.contains("hush"), "{said:?}");
-        }
-    }
+    let expected = "error[environment_invalid]: PLEXSPHERE_DSN is empty; ";
+    assert!(said.err.starts_with(expected), "{}", said.err);
 }

@@ -10,21 +10,15 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
 
 #[test]
 fn nothing_set_is_inert_with_defaults() {
-    let settings = read(&[]).unwrap();
+    // An empty value is not set.
+    let empty: Vec<_> = VARIABLES.iter().map(|name| (*name, "")).collect();
+    let settings = read(&empty).unwrap();
     assert!(settings.replica().unwrap().is_none());
     assert_eq!(settings.reconcile_interval, Duration::from_secs(30));
     assert_eq!(settings.token_ttl, Duration::from_hours(1));
     assert_eq!(settings.mode, Mode::Live);
     assert_eq!(settings.listen.to_string(), "127.0.0.1:8090");
     assert!(settings.event_url.is_none() && settings.kubeconfig.is_empty());
-}
-
-#[test]
-fn an_empty_value_is_not_set() {
-    let empty: Vec<_> = VARIABLES.iter().map(|name| (*name, "")).collect();
-    let settings = read(&empty).unwrap();
-    assert!(settings.replica().unwrap().is_none());
-    assert_eq!(settings.listen.to_string(), "127.0.0.1:8090");
 }
 
 #[test]
@@ -65,42 +59,18 @@ fn a_bad_value_is_named_with_what_is_allowed() {
     const STORE: &str = "use a connection string such as postgres://USER@HOST:5432/DATABASE";
     let rows = [
         (DSN, "hush", format!("does not begin with postgres:// or postgresql://; {STORE}")),
-        (
-            DSN,
-            "mysql://a:hush@b/c",
-            format!("does not begin with postgres:// or postgresql://; {STORE}"),
-        ),
-        (
-            DSN,
-            " postgres://a:hush@b",
-            format!("does not begin with postgres:// or postgresql://; {STORE}"),
-        ),
         (RECONCILE_INTERVAL, "30", format!("is \"30\"; {INTERVAL}")),
-        (RECONCILE_INTERVAL, "0s", format!("is \"0s\"; {INTERVAL}")),
-        (RECONCILE_INTERVAL, "-30s", format!("is \"-30s\"; {INTERVAL}")),
         (RECONCILE_INTERVAL, "99ms", format!("is \"99ms\"; {INTERVAL}")),
         (RECONCILE_INTERVAL, "61m", format!("is \"61m\"; {INTERVAL}")),
-        (RECONCILE_INTERVAL, "soon", format!("is \"soon\"; {INTERVAL}")),
         (RECONCILE_INTERVAL, "30s\nx", format!("is \"30s\\nx\"; {INTERVAL}")),
         (TOKEN_TTL, "0s", format!("is \"0s\"; {TTL}")),
-        (TOKEN_TTL, "1", format!("is \"1\"; {TTL}")),
-        (TOKEN_TTL, "-1h", format!("is \"-1h\"; {TTL}")),
-        (TOKEN_TTL, "ever", format!("is \"ever\"; {TTL}")),
         (ENABLED, "yes", "is \"yes\"; use true or false".to_owned()),
-        (ENABLED, "1", "is \"1\"; use true or false".to_owned()),
-        (ENABLED, "True", "is \"True\"; use true or false".to_owned()),
-        (API_URL, "mesh.example.org", format!("is \"mesh.example.org\"; {API}")),
         (API_URL, "http://mesh.example.org", format!("is \"http://mesh.example.org\"; {API}")),
         (API_URL, "https://a:hush@mesh", format!("holds credentials; {API}")),
-        (API_URL, "https://", format!("is \"https://\"; {API}")),
-        (LISTEN, "8090", format!("is \"8090\"; {LISTENS}")),
-        (LISTEN, ":8090", format!("is \":8090\"; {LISTENS}")),
         (LISTEN, "localhost:8090", format!("is \"localhost:8090\"; {LISTENS}")),
         (LISTEN, "127.0.0.1:70000", format!("is \"127.0.0.1:70000\"; {LISTENS}")),
-        (LISTEN, "127.0.0.1", format!("is \"127.0.0.1\"; {LISTENS}")),
         (EVENT_URL, "https://a:hush@b/", format!("holds credentials; {URL}")),
         (EVENT_URL, "ftp://b/?key=hush", format!("is neither http nor https; {URL}")),
-        (EVENT_URL, "/hook?key=hush", format!("is neither http nor https; {URL}")),
         (EVENT_URL, "https:// b/hush", format!("is not a URL; {URL}")),
     ];
     for (variable, value, problem) in rows {

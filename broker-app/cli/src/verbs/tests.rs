@@ -42,8 +42,6 @@ async fn beside_work(
                 provision(&mut desk, arguments, &mut std::io::empty()).await
             } else if let Verb::Deprovision(arguments) = &verb {
                 deprovision(&mut desk, arguments).await
-            } else if let Verb::Replace(arguments) = &verb {
-                replace(&mut desk, arguments).await
             } else {
                 panic!("{verb:?} does not wait")
             }
@@ -78,18 +76,6 @@ async fn a_resource_is_followed_up_and_down_again() {
     let seen = phases(&printed);
     assert_eq!(seen.first(), Some(&Phase::Deregistering));
     assert_eq!(seen.last(), Some(&Phase::Deleted));
-}
-
-#[tokio::test(start_paused = true)]
-async fn replacement_is_followed_to_ready() {
-    let world = World::new(Behaviour::ready_after(1));
-    let old = declared(&world).await;
-    // The same request: the same replacement.
-    let new = world.service.replace(&operator(), old, None).await.unwrap().id();
-    let old = old.to_string();
-    let (ended, printed) = beside_work(&world, new, &waiting("replace", &[&old])).await;
-    ended.unwrap();
-    assert_eq!(phases(&printed), [Phase::Pending, Phase::Provisioning, Phase::Ready]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ use broker_memory::Behaviour;
 use serde_json::Value;
 
 use super::*;
-use crate::settings;
 use crate::testing::World;
 
 /// The examples of a kind of answer: the JSON blocks below a heading.
@@ -19,28 +18,6 @@ fn examples(page: &str, heading: &str) -> Vec<Value> {
 
 fn keys(object: &Value) -> BTreeSet<String> {
     object.as_object().unwrap().keys().cloned().collect()
-}
-
-#[test]
-fn every_command_flag_and_variable_is_on_the_page() {
-    let page = reference();
-    assert_eq!(page, reference());
-    let mut commands = vec![("provisioning-broker".to_owned(), definition())];
-    while let Some((name, command)) = commands.pop() {
-        assert!(page.contains(&format!("\n### `{name}`\n")), "{name}");
-        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-            if let Some(flag) = argument.get_long() {
-                assert!(page.contains(&format!("--{flag}")), "{name} --{flag}");
-            }
-        }
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-            commands.push((format!("{name} {}", below.get_name()), below.clone()));
-        }
-    }
-    for variable in settings::VARIABLES {
-        assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
-    }
-    assert!(!page.contains("`provisioning-broker docs`"), "what is hidden stays hidden");
 }
 
 #[test]

@@ -153,6 +153,3 @@ fn coloured(line: &str, phase: Phase) -> String {
         _ => line.to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests;
