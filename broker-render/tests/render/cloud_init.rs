@@ -6,14 +6,13 @@ use broker_render::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Given, Injected, read_yaml};
+use crate::support::{Given, Injected, cases, read_yaml, text, value};
 
 fn document(injected: &Injected) -> String {
     let given = Given::node(InjectionStrategy::CloudInitUserData);
     let rendered = xr(&given.input()).unwrap();
     let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
-    let object: Value = serde_json::from_slice(&sealed.expose_for_apply()).unwrap();
-    object["spec"]["userData"].as_str().unwrap().to_owned()
+    text(&value(&sealed.expose_for_apply())["spec"]["userData"]).to_owned()
 }
 
 fn sources() -> Vec<(AgentSource, Vec<String>)> {
@@ -30,61 +29,26 @@ fn sources() -> Vec<(AgentSource, Vec<String>)> {
     ]
 }
 
-/// Tokens that would mean something to YAML, to a shell or to JSON.
-fn hostile_tokens() -> Vec<String> {
-    let all: String = (' '..='~').collect();
-    let mut tokens: Vec<String> = [
-        "\"",
-        "'",
-        "\\",
-        "\\n",
-        "#cloud-config",
-        ": ",
-        "- x",
-        "{{ v1 }}",
-        "%YAML",
-        "$(reboot)",
-        "`reboot`",
-        "; reboot #",
-        "\" , content: \"",
-        "*anchor",
-        "&anchor",
-        "!tag",
-        "|",
-        ">",
-        "@",
-        "null",
-        "true",
-        "0600",
-        "  leading and trailing  ",
-        "## template: jinja",
-        "<&>",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    tokens.extend([all, "x".repeat(512), "\\\"".repeat(256)]);
-    tokens
-}
-
 /// Invariant: the document is exactly the files and commands that were meant, whatever goes into it.
 #[test]
 fn nothing_breaks_out_of_its_place() {
-    for token in hostile_tokens() {
+    let long = [json!("x".repeat(512)), json!("\\\"".repeat(256))];
+    for token in cases("tokens").iter().chain(&long).map(text) {
         for (source, arguments) in sources() {
             let agent = Agent::default().with_source(source);
             let api_url = ApiUrl::new("https://api.example/x?y='z'&w=\u{24}(reboot)").unwrap();
-            let text = document(&Injected { api_url, agent, ..Injected::token(&token) });
-            assert!(text.len() <= MAX_USER_DATA_BYTES, "{} bytes", text.len());
-            assert!(text.starts_with("#cloud-config\n"));
-            let read = read_yaml(&text);
+            let document = document(&Injected { api_url, agent, ..Injected::token(token) });
+            assert!(document.len() <= MAX_USER_DATA_BYTES, "{} bytes", document.len());
+            assert!(document.starts_with("#cloud-config\n"));
+            let read = read_yaml(&document);
             let keys: Vec<_> = read.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(keys, ["runcmd", "write_files"]);
             let files = read["write_files"].as_array().unwrap();
             let by_path = |path: &str| {
                 let file = files.iter().find(|file| file["path"] == path).unwrap();
-                (file["permissions"].as_str().unwrap(), file["content"].as_str().unwrap())
+                (text(&file["permissions"]), text(&file["content"]))
             };
-            assert_eq!(by_path("/etc/plexd/bootstrap-token"), ("0600", token.as_str()));
+            assert_eq!(by_path("/etc/plexd/bootstrap-token"), ("0600", token));
             let (permissions, config) = by_path("/etc/plexd/config.yaml");
             assert_eq!(permissions, "0600");
             assert_eq!(
@@ -104,17 +68,17 @@ fn scripts_and_units_are_constant() {
     for (source, _) in sources() {
         let scripts = |token: &str| {
             let agent = Agent::default().with_source(source.clone());
-            let text = document(&Injected { agent, ..Injected::token(token) });
-            let files = read_yaml(&text)["write_files"].as_array().unwrap().clone();
+            let document = document(&Injected { agent, ..Injected::token(token) });
+            let files = read_yaml(&document)["write_files"].as_array().unwrap().clone();
             let script = |file: &&Value| {
-                let path = file["path"].as_str().unwrap();
+                let path = text(&file["path"]);
                 path == "/etc/plexd/install" || path.starts_with("/etc/systemd/")
             };
             files.iter().filter(script).cloned().collect::<Vec<_>>()
         };
         let plain = scripts("plain");
         assert_eq!(plain, scripts("'; reboot; '"));
-        let install = plain[0]["content"].as_str().unwrap();
+        let install = text(&plain[0]["content"]);
         assert!(install.starts_with("#!/bin/sh\nset -eu\n"), "{install}");
         assert!(install.ends_with("systemctl enable --now plexd.service\n"), "{install}");
     }

@@ -8,8 +8,7 @@ use broker_render::catalog::{self, Files};
 use broker_render::{ParameterSchema, Xrd};
 use serde_json::{Value, json};
 
-use crate::catalog::{Draft, xrd_spec};
-use crate::support::{data, read_yaml, write_yaml, xrd_document};
+use crate::support::{cases, draft, read_data, text, write_yaml, xrd_document};
 
 /// How many inputs each kind of document gets: fewer where the reader is slow without optimisation.
 const XRDS_IN_YAML: usize = 30_000;
@@ -17,8 +16,6 @@ const XRDS_IN_JSON: usize = 80_000;
 const SCHEMAS: usize = 50_000;
 const METADATA_FILES: usize = 40_000;
 const COMPOSITIONS: usize = 10_000;
-const _: () =
-    assert!(XRDS_IN_YAML + XRDS_IN_JSON + SCHEMAS + METADATA_FILES + COMPOSITIONS >= 200_000);
 
 const COMPACT: &str = r#"{"parameters":[{"name":"size","type":"string","enum":["small","large"],
 "default":"small"},{"name":"count","type":"integer","minimum":1,"required":true},{"name":"net",
@@ -32,50 +29,10 @@ const FULL: &str = r##"{"type":"object","required":["size"],"additionalPropertie
 
 /// XRDs with every schema that the pairs have, written by one of the two writers.
 fn xrds(write: impl Fn(&Value) -> String) -> Vec<String> {
-    let pairs = read_yaml(&std::fs::read_to_string(data("schema_pairs.yaml")).unwrap());
+    let pairs = read_data("schema_pairs.yaml");
     let pairs = pairs.as_array().unwrap().iter();
     pairs.map(|pair| write(&xrd_document(&pair["schema"]))).collect()
 }
-
-/// Pieces that mean something to one of the readers.
-const PIECES: [&str; 36] = [
-    "null",
-    "true",
-    "-1",
-    "1e999",
-    "99999999999999999999",
-    "0.5",
-    "\"\"",
-    "[]",
-    "{}",
-    "[[[[",
-    "}}}}",
-    "\"\\ud800\"",
-    "\u{feff}",
-    "&a",
-    "*a",
-    "<<: *a",
-    "!!binary x",
-    "? ",
-    "- ",
-    ": ",
-    "---\n",
-    "...\n",
-    "|\n  x",
-    "\"pattern\":\"(\"",
-    "\"$ref\":\"#\"",
-    "\"$ref\":\"file:///etc/passwd\"",
-    "\"type\":[\"object\"]",
-    "\"properties\":{\"a\":true}",
-    "\"default\":{}",
-    "\"secret\":true",
-    "\t",
-    "\r\n",
-    "\0",
-    "ä",
-    "#",
-    "%",
-];
 
 /// A small generator (xorshift), so that a run can be repeated.
 struct Random(u64);
@@ -98,40 +55,32 @@ impl Random {
     }
 }
 
-fn mutate(random: &mut Random, seeds: &[String]) -> Vec<u8> {
+/// Replaces a few spans of a seed: by other bits, by nothing, by themselves twice, by a span of another seed, or by a
+/// known piece.
+fn mutate(random: &mut Random, seeds: &[String], pieces: &[Value]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].as_bytes().to_vec();
     if random.below(20) == 0 {
         // Noise, now and then.
         bytes = (0..random.below(64)).map(|_| random.next().to_le_bytes()[0]).collect();
     }
     for _ in 0..=random.below(3) {
-        let span = random.span(bytes.len());
-        match random.below(6) {
-            0 => {
-                let at = random.below(bytes.len());
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-            1 => drop(bytes.drain(span)),
-            2 => {
-                let copy = bytes[span.clone()].to_vec();
-                bytes.splice(span.end..span.end, copy);
-            }
-            3 => {
-                let other = seeds[random.below(seeds.len())].as_bytes();
-                let piece = other[random.span(other.len())].to_vec();
-                drop(bytes.splice(span, piece));
-            }
+        let (kind, span) = (random.below(6), random.span(bytes.len()));
+        let span = match kind {
+            0 => span.start..bytes.len().min(span.start + 1),
+            1 => span.start..span.start,
+            _ => span,
+        };
+        let piece = match kind {
+            0 => bytes[span.clone()].iter().map(|byte| byte ^ (1 << random.below(8))).collect(),
+            2 => Vec::new(),
+            3 => bytes[span.clone()].repeat(2),
             4 => {
-                let piece = PIECES[random.below(PIECES.len())].bytes();
-                drop(bytes.splice(span.start..span.start, piece));
+                let other = seeds[random.below(seeds.len())].as_bytes();
+                other[random.span(other.len())].to_vec()
             }
-            _ => {
-                let piece = PIECES[random.below(PIECES.len())].bytes();
-                drop(bytes.splice(span, piece));
-            }
-        }
+            _ => text(&pieces[random.below(pieces.len())]).as_bytes().to_vec(),
+        };
+        drop(bytes.splice(span, piece));
     }
     bytes
 }
@@ -139,9 +88,10 @@ fn mutate(random: &mut Random, seeds: &[String]) -> Vec<u8> {
 /// Runs a parser on mutations of its seeds.
 fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), String>) {
     let mut random = Random(0x0198_a8e2_5d9f_7c31 ^ rounds as u64);
+    let pieces = cases("fuzz_pieces");
     let mut accepted = 0;
     for _ in 0..rounds {
-        let input = mutate(&mut random, seeds);
+        let input = mutate(&mut random, seeds, &pieces);
         let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| parse(&input)));
         let input = String::from_utf8_lossy(&input);
         assert!(parsed.is_ok(), "panicked on {input:?}");
@@ -159,8 +109,8 @@ fn fuzz(rounds: usize, seeds: &[String], parse: impl Fn(&[u8]) -> Result<(), Str
 #[test]
 fn xrds_in_yaml() {
     let mut seeds = xrds(write_yaml);
-    let text = write_yaml(&xrd_document(&json!({"type": "object"})));
-    seeds.push(format!("a: &a {{type: string}}\nb: *a\nc: {{<<: *a}}\n{text}"));
+    let document = write_yaml(&xrd_document(&json!({"type": "object"})));
+    seeds.push(format!("a: &a {{type: string}}\nb: *a\nc: {{<<: *a}}\n{document}"));
     fuzz(XRDS_IN_YAML, &seeds, |bytes| {
         Xrd::parse(bytes).map(drop).map_err(|error| error.to_string())
     });
@@ -191,26 +141,29 @@ fn parameter_schemas() {
 
 #[test]
 fn metadata() {
-    let mut draft = Draft::new();
-    *xrd_spec(&mut draft) = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    draft.metadata["parameterSchema"] = json!({"parameters": [{"name": "size", "type": "string"}]});
-    draft.metadata["composedKinds"] = json!([{"apiVersion": "v1", "kind": "Pod"}]);
-    draft.metadata["description"] = json!("a machine that enrols ".repeat(6));
-    fuzz(METADATA_FILES, &[draft.metadata.to_string()], |bytes| {
-        check(&draft, bytes, draft.composition.to_string().as_bytes())
+    let draft = draft(&json!({
+        "/schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "/metadata/parameterSchema": {"parameters": [{"name": "size", "type": "string"}]},
+        "/metadata/composedKinds": [{"apiVersion": "v1", "kind": "Pod"}],
+        "/metadata/description": "a machine that enrols ".repeat(6),
+    }));
+    fuzz(METADATA_FILES, &[draft["metadata"].to_string()], |bytes| {
+        check(&draft, bytes, draft["composition"].to_string().as_bytes())
     });
 }
 
 #[test]
 fn compositions() {
-    let draft = Draft::new();
-    let seeds = [draft.composition.to_string(), write_yaml(&draft.composition)];
-    fuzz(COMPOSITIONS, &seeds, |bytes| check(&draft, draft.metadata.to_string().as_bytes(), bytes));
+    let draft = draft(&json!({}));
+    let composition = &draft["composition"];
+    fuzz(COMPOSITIONS, &[composition.to_string(), write_yaml(composition)], |bytes| {
+        check(&draft, draft["metadata"].to_string().as_bytes(), bytes)
+    });
 }
 
 /// A catalog's check, with files that are read fast for those that are not tried.
-fn check(draft: &Draft, metadata: &[u8], composition: &[u8]) -> Result<(), String> {
-    let xrd = draft.xrd.to_string();
+fn check(draft: &Value, metadata: &[u8], composition: &[u8]) -> Result<(), String> {
+    let xrd = draft["xrd"].to_string();
     let files = Files { metadata, xrd: xrd.as_bytes(), composition };
     let (blueprint, problems) = catalog::check("vm", files);
     let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();

@@ -2,17 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
 
-mod bad_input;
-mod bounds;
-mod catalog;
+mod cases;
 mod cloud_init;
 mod composite;
 mod definitions;
-mod found;
 mod fuzz;
 mod goldens;
 mod limits;
-mod pairs;
 mod properties;
 mod secrets;
 mod support;

@@ -1,20 +1,13 @@
 //! A canary for every secret: it goes in, and shows nowhere but in the bytes for the API server.
 
-use broker_domain::Error;
 use broker_render::{
-    InjectionStrategy, ParameterSchema, Precondition, inject_bootstrap, preserve_injection, scrub,
-    xr,
+    Armed, InjectionStrategy, Precondition, inject_bootstrap, preserve_injection, scrub, xr,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Given, Injected, token_id, xrd_for};
+use crate::support::{Given, Injected, token_id, value, xrd_for};
 
 const CANARY: &str = "canary-7f3a9b";
-
-/// Everything that an error shows to anybody.
-fn shown(error: &Error) -> String {
-    format!("{error} {error:?} {error:#?} {}", error.reason())
-}
 
 #[test]
 fn a_token_shows_in_no_error() {
@@ -43,36 +36,10 @@ fn a_token_shows_in_no_error() {
             let rendered = xr(&given.input()).unwrap();
             let injected = Injected::token(CANARY);
             let error = inject_bootstrap(&rendered, &injected.bootstrap()).err().unwrap();
-            assert!(!shown(&error).contains(CANARY), "{error}");
+            let shown = format!("{error} {error:?} {error:#?} {}", error.reason());
+            assert!(!shown.contains(CANARY), "{error}");
         }
     }
-}
-
-#[test]
-fn an_unusable_token_is_not_repeated() {
-    for token in [format!("{CANARY}\n"), format!("{CANARY}é"), CANARY.repeat(100)] {
-        let given = Given::node(InjectionStrategy::CloudInitUserData);
-        let rendered = xr(&given.input()).unwrap();
-        let injected = Injected::token(&token);
-        let error = inject_bootstrap(&rendered, &injected.bootstrap()).err().unwrap();
-        assert!(!shown(&error).contains("canary"), "{error}");
-    }
-}
-
-/// Invariant: a panic while a token is at hand does not show it.
-#[test]
-fn a_token_shows_in_no_panic() {
-    let given = Given::node(InjectionStrategy::CloudInitUserData);
-    let rendered = xr(&given.input()).unwrap();
-    let injected = Injected::token(CANARY);
-    let panic = std::panic::catch_unwind(|| {
-        let sealed = inject_bootstrap(&rendered, &injected.bootstrap()).unwrap();
-        panic!("{rendered:?} {:?} {:?}", sealed.reference(), injected.token);
-    })
-    .unwrap_err();
-    let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.contains("Machine"), "{message}");
-    assert!(!message.contains(CANARY), "{message}");
 }
 
 #[test]
@@ -86,66 +53,15 @@ fn the_bytes_for_the_api_server_hold_it_and_nothing_else_does() {
             .with_precondition(&Precondition::Absent);
         let bytes = String::from_utf8(sealed.expose_for_apply()).unwrap();
         assert!(bytes.contains(CANARY), "{strategy}");
-        for open in [rendered.shell(1), rendered.armed(&broker_render::Armed::Token(token_id()))] {
-            let bytes = String::from_utf8(open.to_bytes()).unwrap();
-            assert!(!bytes.contains(CANARY), "{strategy}");
-            assert!(!format!("{open:?}{rendered:?}").contains(CANARY));
+        for open in [rendered.shell(1), rendered.armed(&Armed::Token(token_id()))] {
+            let shown = format!("{}{open:?}{rendered:?}", value(&open.to_bytes()));
+            assert!(!shown.contains(CANARY), "{strategy}");
         }
         // The refusal of an API server that repeats the whole object.
         let refusal = format!("Machine is invalid: {bytes}");
         assert!(!sealed.scrub(&refusal).contains(CANARY), "{strategy}");
-        let live: Value = serde_json::from_str(&bytes).unwrap();
-        let again = preserve_injection(&live, &rendered, token_id()).unwrap();
+        let again = preserve_injection(&value(bytes.as_bytes()), &rendered, token_id()).unwrap();
         assert!(!again.scrub(&refusal).contains(CANARY), "{strategy}, preserved");
-    }
-}
-
-#[test]
-fn a_literal_for_a_secret_parameter_is_not_repeated() {
-    let schemas = [
-        json!({"parameters": [{"name": "password", "type": "string", "secret": true}]}),
-        json!({"type": "object", "properties": {"password": {"type": "string", "secret": true}}}),
-    ];
-    let literals = [
-        json!(CANARY),
-        json!([CANARY]),
-        json!({CANARY: 1}),
-        json!({"secretRef": CANARY}),
-        json!({"secretRef": {CANARY: 1}}),
-        json!({"secretRef": {"name": format!("{CANARY}!"), "key": "k"}}),
-        json!({"secretRef": {"name": "n", "key": format!("{CANARY}!")}}),
-        json!({"secretRef": {"name": "n", "key": "k"}, "value": CANARY}),
-    ];
-    for schema in &schemas {
-        let schema = ParameterSchema::from_value(schema).unwrap();
-        for literal in &literals {
-            let error = schema.validate(&json!({"password": literal}).to_string()).unwrap_err();
-            assert!(!shown(&error).contains("canary"), "{error}");
-        }
-        let reference = json!({"password": {"secretRef": {"name": "db.main", "key": "pass_word"}}});
-        let valid = schema.validate(&reference.to_string()).unwrap();
-        assert_eq!(valid.as_json(), reference.to_string());
-    }
-}
-
-/// A secret that was typed into the wrong parameter is still a secret.
-#[test]
-fn a_refused_value_is_never_repeated() {
-    let schema = json!({"parameters": [
-        {"name": "a", "type": "string", "enum": ["x"]},
-        {"name": "b", "type": "string", "pattern": "^x$", "maxLength": 1},
-        {"name": "c", "type": "integer"},
-    ]});
-    let schema = ParameterSchema::from_value(&schema).unwrap();
-    let values = json!({"a": CANARY, "b": CANARY, "c": CANARY});
-    let error = schema.validate(&values.to_string()).unwrap_err();
-    assert!(!shown(&error).contains(CANARY), "{error}");
-    let broken = format!("{{\"a\": \"{CANARY}\" \"b\"}}");
-    let twice = format!("{{\"{CANARY}\": 1, \"{CANARY}\": 2}}");
-    let below = format!(r#"{{"a":[{{"{CANARY}":{{}},"{CANARY}":2}}]}}"#);
-    for text in [broken, twice, below] {
-        let error = schema.validate(&text).unwrap_err();
-        assert!(!shown(&error).contains(CANARY), "{error}");
     }
 }
 

@@ -6,16 +6,34 @@ use std::path::PathBuf;
 use broker_domain::{
     BlueprintVersionId, BootstrapTokenId, MeshRole, Parameters, ProjectId, ProvisionedResourceId,
 };
+use broker_render::catalog::{self, Blueprint, Files};
 use broker_render::{
     Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, XrInput, Xrd,
 };
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// A file of the test data.
 pub(crate) fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+pub(crate) fn read_data(name: &str) -> Value {
+    read_yaml(&std::fs::read_to_string(data(name)).unwrap())
+}
+
+/// The rows of a file of cases.
+pub(crate) fn cases(name: &str) -> Vec<Value> {
+    read_data(&format!("cases/{name}.yaml")).as_array().unwrap().clone()
+}
+
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+pub(crate) fn value(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
 }
 
 pub(crate) fn identity() -> Identity {
@@ -34,26 +52,50 @@ pub(crate) fn parameters(text: &str) -> Parameters {
     Parameters::from_canonical_json(text).unwrap()
 }
 
+/// The files of the blueprint with changes, each by the JSON pointer to its place; null removes what is there.
+pub(crate) fn draft(changes: &Value) -> Value {
+    let file = |name: &str| read_data(&format!("blueprint/{name}"));
+    let mut draft = json!({
+        "metadata": file("metadata.json"),
+        "xrd": file("xrd.yaml"),
+        "composition": file("composition.yaml"),
+    });
+    for (pointer, value) in changes.as_object().into_iter().flatten() {
+        let (short, long) =
+            SHORT.into_iter().find(|(short, _)| pointer.starts_with(short)).unwrap_or_default();
+        let pointer = pointer.replacen(short, long, 1);
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        match draft.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} leads nowhere")) {
+            Value::Object(fields) if value.is_null() => drop(fields.remove(key)),
+            Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
+            fields => fields[key] = value.clone(),
+        }
+    }
+    draft
+}
+
+/// What pointers into a blueprint may begin with.
+const SHORT: [(&str, &str); 2] = [
+    ("/schema", "/xrd/spec/versions/0/schema/openAPIV3Schema/properties/spec"),
+    ("/input", "/composition/spec/pipeline/0/input"),
+];
+
+/// What the catalog says of a blueprint.
+pub(crate) fn check(draft: &Value) -> (Option<Blueprint>, Vec<String>) {
+    let [metadata, xrd, composition] =
+        ["metadata", "xrd", "composition"].map(|file| draft[file].to_string());
+    let files = Files {
+        metadata: metadata.as_bytes(),
+        xrd: xrd.as_bytes(),
+        composition: composition.as_bytes(),
+    };
+    let (blueprint, problems) = catalog::check("vm", files);
+    (blueprint, problems.iter().map(ToString::to_string).collect())
+}
+
 /// An XRD around the schema of its `spec`.
 pub(crate) fn xrd_document(spec_schema: &Value) -> Value {
-    serde_json::json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "machines.example.org"},
-        "spec": {
-            "group": "example.org",
-            "names": {"kind": "Machine", "plural": "machines"},
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "referenceable": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "properties": {"spec": spec_schema},
-                }},
-            }],
-        },
-    })
+    draft(&json!({"/schema": spec_schema}))["xrd"].take()
 }
 
 pub(crate) fn xrd_for(spec_schema: &Value) -> Xrd {
@@ -61,15 +103,14 @@ pub(crate) fn xrd_for(spec_schema: &Value) -> Xrd {
 }
 
 /// An XRD that takes whatever stands in its `spec`.
-pub(crate) fn lenient_xrd() -> Xrd {
-    xrd_for(&serde_json::json!({
+fn lenient_xrd() -> Xrd {
+    xrd_for(&json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
     }))
 }
 
-/// The blueprint's Composition.
-pub(crate) fn composition() -> CompositionName {
+fn composition() -> CompositionName {
     CompositionName::new("sample-machine").unwrap()
 }
 
