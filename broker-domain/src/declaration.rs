@@ -113,7 +113,6 @@ impl fmt::Debug for Declaration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::declaration;
 
     #[test]
@@ -121,12 +120,5 @@ mod tests {
         let shown = format!("{:?}", declaration().with_parameters(r#"{"note":"canary"}"#));
         assert!(!shown.contains("canary"), "{shown}");
         assert!(shown.contains("parameters: 17 bytes"), "{shown}");
-    }
-
-    #[test]
-    fn what_is_said_is_kept() {
-        let request = RequestId::new("order-1").unwrap();
-        let said = declaration().on_failure(OnFailure::Rollback).with_request_id(request.clone());
-        assert_eq!((said.on_failure, said.request_id), (OnFailure::Rollback, Some(request)));
     }
 }

@@ -235,26 +235,3 @@ impl TryFrom<&str> for EventType {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_discriminators_are_pinned() {
-        assert_eq!(
-            EventType::ALL.map(EventType::as_str),
-            [
-                "broker.ProvisionedResourceRequested",
-                "broker.ProvisionedResourceDeleting",
-                "broker.ProvisionedResourceReady",
-                "broker.ProvisionedResourceFailed",
-                "broker.ProvisionedResourceDeleted",
-            ]
-        );
-        for event_type in EventType::ALL {
-            assert_eq!(EventType::try_from(event_type.as_str()).unwrap(), event_type);
-        }
-        assert!(EventType::try_from("broker.ProvisionedResourcePaused").is_err());
-    }
-}

@@ -338,15 +338,4 @@ mod tests {
             assert!(error.to_string().starts_with("cluster_id: is missing"), "{error}");
         }
     }
-
-    #[test]
-    fn only_what_is_gone_is_forgotten() {
-        let cluster = ClusterId::new("uid").unwrap();
-        let seen = Substrate::default()
-            .about_to_apply(cluster, composed("config"))
-            .observed([composed("a")], ReferencesDigest::new([1; 32]));
-        let left = seen.without(&[composed("a")].into());
-        assert_eq!(left.provider_config(), Some(&composed("config")));
-        assert!(left.is_clear());
-    }
 }
