@@ -111,20 +111,3 @@ impl TryFrom<&str> for OnFailure {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_names_are_pinned_and_read_back() {
-        assert_eq!(MeshRole::ALL.map(MeshRole::as_str), ["node", "standalone"]);
-        assert_eq!(OnFailure::ALL.map(OnFailure::as_str), ["retain", "rollback"]);
-        for role in MeshRole::ALL {
-            assert_eq!(MeshRole::try_from(role.as_str()).unwrap(), role);
-        }
-        for policy in OnFailure::ALL {
-            assert_eq!(OnFailure::try_from(policy.as_str()).unwrap(), policy);
-        }
-    }
-}

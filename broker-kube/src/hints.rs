@@ -58,10 +58,7 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::*;
-
-    fn id(number: usize) -> ProvisionedResourceId {
-        format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}").parse().unwrap()
-    }
+    use crate::testing::resource as id;
 
     #[test]
     fn everybody_hears_everything_from_when_they_listen() {

@@ -40,6 +40,8 @@ mod delete;
 mod owned;
 
 mod rbac;
+#[cfg(test)]
+mod testing;
 
 pub use call::KubeOptions;
 pub use client::client_config;

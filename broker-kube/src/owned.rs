@@ -150,26 +150,11 @@ fn owned(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn xrd(kind: &str, version: &str) -> Arc<Xrd> {
-        let plural = format!("{}s", kind.to_lowercase());
-        let document = json!({
-            "apiVersion": "apiextensions.crossplane.io/v2",
-            "kind": "CompositeResourceDefinition",
-            "metadata": {"name": format!("{plural}.example.org")},
-            "spec": {
-                "group": "example.org",
-                "names": {"kind": kind, "plural": plural},
-                "versions": [{
-                    "name": version, "served": true, "referenceable": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
-                }],
-            },
-        });
-        Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
+        let text = crate::testing::xrd(kind, version, "Namespaced");
+        Arc::new(Xrd::parse(text.as_bytes()).unwrap())
     }
 
     #[test]

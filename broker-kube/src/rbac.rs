@@ -175,4 +175,88 @@ fn plural(api_version: &str, kind: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use broker_render::catalog::{Files, read};
+    use broker_render::{Provider, ProviderProfile};
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::xrd;
+
+    /// A blueprint of a kind; its plural and its slug follow from that.
+    fn blueprint(kind: &str, scope: &str, provider: &str, composed: &str) -> Blueprint {
+        let slug = kind.to_lowercase();
+        let metadata = format!(
+            r#"{{"slug": "{slug}", "displayName": "{slug}", "description": "for a test", "version": "v1",
+                "providerKinds": ["{provider}"], "injectionStrategy": "cloud-init-user-data",
+                "parameterSchema": {{"parameters": []}}, "composedKinds": [{composed}]}}"#
+        );
+        let xrd = xrd(kind, "v1", scope);
+        let composition = json!({
+            "apiVersion": "apiextensions.crossplane.io/v1",
+            "kind": "Composition",
+            "metadata": {"name": slug},
+            "spec": {
+                "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": kind},
+                "mode": "Pipeline",
+                "pipeline": [{"step": "compose", "functionRef": {"name": "any"}}],
+            },
+        })
+        .to_string();
+        let files = Files {
+            metadata: metadata.as_bytes(),
+            xrd: xrd.as_bytes(),
+            composition: composition.as_bytes(),
+        };
+        read(&slug, files).unwrap()
+    }
+
+    const SERVER: &str = r#"{"apiVersion": "hcloud.crossplane.io/v1", "kind": "Server"},
+        {"apiVersion": "hcloud.crossplane.io/v1", "kind": "Policy"}"#;
+
+    fn small() -> Blueprint {
+        blueprint("SmallMachine", "Namespaced", "hcloud", SERVER)
+    }
+
+    fn large() -> Blueprint {
+        let small = r#"{"apiVersion": "example.org/v1", "kind": "SmallMachine"}"#;
+        blueprint("LargeMachine", "Namespaced", "hcloud", small)
+    }
+
+    #[test]
+    fn a_namespaced_catalog_has_a_reader_and_a_writer() {
+        let profiles = ProviderProfiles::default();
+        let roles = rbac([&small(), &large()], &profiles);
+        assert_eq!(roles, format!("{HEAD}{}", include_str!("rbac/namespaced.yaml")));
+        assert_eq!(roles, rbac([&large(), &small(), &large()], &profiles), "the order matters");
+    }
+
+    #[test]
+    fn what_stands_in_no_namespace_is_written_by_choice_only() {
+        let estate = blueprint("Estate", "Cluster", "aws", "");
+        let aws = Provider::new("aws").unwrap();
+        let profile = ProviderProfile::of(&aws)
+            .with_kind("ClusterProviderConfig")
+            .unwrap()
+            .with_scope(ProviderConfigScope::Cluster);
+        let roles = rbac([&estate], &ProviderProfiles::default().with(aws, profile));
+        let (rest, optional) = roles.split_once("---\n# Optional.").unwrap();
+        let (reader, writer) = rest.rsplit_once("---\n").unwrap();
+        for plural in ["  - estates\n", "  - clusterproviderconfigs\n"] {
+            assert!(reader.contains(plural), "{reader}");
+            assert!(!writer.contains(plural), "{writer}");
+            assert!(optional.contains(plural), "{optional}");
+        }
+        assert!(writer.ends_with("-writer\nrules: []\n"), "{writer}");
+    }
+
+    #[test]
+    fn no_right_on_plain_data_is_given_whatever_is_composed() {
+        let data =
+            r#"{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "v1", "kind": "ConfigMap"}"#;
+        let leaky = blueprint("Leaky", "Namespaced", "hcloud", data);
+        let roles = rbac([&leaky], &ProviderProfiles::default());
+        assert!(!roles.contains("  - secrets") && !roles.contains("  - configmaps"), "{roles}");
+        assert!(roles.contains("# leaky composes Secrets or ConfigMaps."), "{roles}");
+    }
+}

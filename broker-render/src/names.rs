@@ -177,12 +177,6 @@ mod tests {
     }
 
     #[test]
-    fn mount_and_path_do_not_run_into_each_other() {
-        assert_ne!(secret_name("a", "b/c"), secret_name("a/b", "c"));
-        assert_ne!(secret_name("ab", ""), secret_name("a", "b"));
-    }
-
-    #[test]
     fn an_assignment_cannot_lead_elsewhere() {
         let project: ProjectId = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10".parse().unwrap();
         let own = "plexsphere-project-5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";

@@ -112,18 +112,8 @@ mod tests {
 
     use super::*;
 
-    const TOKEN: u128 = 7;
-
-    fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(number: u128) -> T {
-        T::try_from(Uuid::from_u128(number)).unwrap()
-    }
-
     fn node() -> NodeId {
         NodeId::new(Uuid::from_u128(1)).unwrap()
-    }
-
-    fn peer(number: u128) -> PeerId {
-        PeerId::new(Uuid::from_u128(number)).unwrap()
     }
 
     fn consumed() -> MockTokenReader {
@@ -138,7 +128,7 @@ mod tests {
         peers: MockPeerResolver,
         commander: MockPeerCommander,
     ) -> Result<(), PortError> {
-        let token = id::<BootstrapTokenId>(TOKEN);
+        let token = BootstrapTokenId::new(Uuid::from_u128(7)).unwrap();
         let (tokens, peers, commander) = (Arc::new(tokens), Arc::new(peers), Arc::new(commander));
         ChainedNodeDeregistrar::new(tokens, peers, commander).deregister(token).await
     }
@@ -171,7 +161,8 @@ mod tests {
         for (appears, left) in [(2, true), (3, false)] {
             let (mut peers, mut commander) = (MockPeerResolver::new(), MockPeerCommander::new());
             let looks = if left { appears + 1 } else { appears };
-            peers.expect_live_peer().times(looks).returning(|_| Ok(Some(peer(2))));
+            let peer = PeerId::new(Uuid::from_u128(2)).unwrap();
+            peers.expect_live_peer().times(looks).returning(move |_| Ok(Some(peer)));
             commander.expect_retire().times(appears).returning(|_, _| Ok(Retired::PeerAppeared));
             if left {
                 commander.expect_retire().times(1).returning(|_, _| Ok(Retired::Done));

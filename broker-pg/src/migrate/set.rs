@@ -108,28 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn every_migration_allows_its_own_release() {
+    fn every_migration_keeps_the_rules() {
         for migration in MIGRATIONS.iter().chain(REFERENCE) {
-            assert!(migration.lowest_release <= migration.version, "{}", migration.name);
-        }
-    }
-
-    #[test]
-    fn every_way_back_says_what_it_loses() {
-        for migration in MIGRATIONS.iter().chain(REFERENCE) {
-            let said = migration.down.starts_with("-- Loses");
-            assert!(said, "{} does not begin with what it loses", migration.name);
-        }
-    }
-
-    /// A script that ends its transaction itself could be applied by half.
-    #[test]
-    fn no_script_ends_its_transaction() {
-        for migration in MIGRATIONS.iter().chain(REFERENCE) {
+            let name = migration.name;
+            assert!(migration.lowest_release <= migration.version, "{name} allows its own release");
+            assert!(migration.down.starts_with("-- Loses"), "{name} begins with what it loses");
             for script in [migration.up, migration.down] {
+                // A script that ends its transaction itself could be applied by half.
                 let ends = ["BEGIN;", "START TRANSACTION;", "COMMIT;", "ROLLBACK;"];
-                let found = script.lines().find(|line| ends.contains(&line.trim()));
-                assert_eq!(found, None, "{}", migration.name);
+                assert_eq!(script.lines().find(|line| ends.contains(&line.trim())), None, "{name}");
             }
         }
     }

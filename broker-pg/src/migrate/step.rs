@@ -62,11 +62,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn script_without_markers_is_one_transaction() {
-        assert_eq!(steps("SELECT 1;\n"), [Step::Transaction("SELECT 1;\n")]);
-    }
-
-    #[test]
     fn markers_split_a_script_into_steps() {
         let script =
             "a;\n-- step: batches\nb;\n-- step: statements\nc;\nd;\n-- step: transaction\ne;\n";

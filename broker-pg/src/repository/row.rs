@@ -238,17 +238,6 @@ mod tests {
     }
 
     #[test]
-    fn substrate_reads_back_as_it_was_written() {
-        for substrate in [Substrate::default(), seen()] {
-            let Json(document) = substrate_document(&substrate);
-            let cluster = substrate.cluster().map(|cluster| cluster.as_str().to_owned());
-            let digest = substrate.references_digest().map(|digest| digest.as_bytes().to_vec());
-            let uid = substrate.applied().map(|uid| uid.as_str().to_owned());
-            assert_eq!(substrate_of(document, cluster, digest, uid).unwrap(), substrate);
-        }
-    }
-
-    #[test]
     fn the_spelling_of_substrate_is_pinned() {
         let Json(document) = substrate_document(&seen());
         assert_eq!(

@@ -260,25 +260,9 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for pattern in [
-            "(",
-            "a{2,1}",
-            "(?=a)",
-            r"\1",
-            "[z-a]",
-            "\\",
-            "a{1001}",
-            "a{2,1001}",
-            "a{99999999999}",
-            "(?x)a",
-            "(?u:a)",
-            "(?R)a",
-            r"\u0041",
-            r"\U00000041",
-            "[[:letter:]]",
-            "a**",
-            "a{2}{3}",
-        ] {
+        let refused = r"( a{2,1} (?=a) \1 [z-a] \ a{1001} a{2,1001} a{99999999999}
+            (?x)a (?u:a) (?R)a \u0041 \U00000041 [[:letter:]] a** a{2}{3}";
+        for pattern in refused.split_whitespace() {
             assert!(compile(pattern).is_err(), "{pattern}");
         }
         assert!(compile("(.{1,100}){1,100}").unwrap_err().starts_with("is too large"), "bounded");

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::*;
-use server::{End, Followed, bookmark, resource};
+use crate::testing::resource;
+use server::{End, Followed, bookmark};
 
 /// How often an API server sends a bookmark.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -137,11 +138,7 @@ async fn list_page_with_too_many_bytes_is_asked_for_in_parts() {
     let limits = |pages: &[(usize, usize)]| pages.iter().map(|(it, _)| *it).collect::<Vec<_>>();
     assert_eq!(limits(&large), [500, 250, 125, 62, 31, 15, 7], "each is half of the one before");
     assert_eq!(limits(&taken), [3; 7], "and the size that fits is kept");
-}
-
-/// A single object is taken whatever its size, or the kind would never be warm.
-#[tokio::test(start_paused = true)]
-async fn object_larger_than_a_page_is_listed_alone() {
+    // A single object is taken whatever its size, or the kind would never be warm.
     let options = CacheOptions::default().with_page_bytes(10);
     let followed = Followed::with(options, &[(1, 3), (2, 4)], 10).await;
     assert!(followed.sees(1) && followed.sees(2));

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use broker_domain::ProvisionedResourceId;
 use broker_ports::{CachedXr, XrTarget};
 use broker_render::Xrd;
 use bytes::Bytes;
@@ -22,8 +21,7 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, CacheOptions};
-
-const PROJECT: &str = "5e0c4a36-7d0e-4c39-9c1c-3f3d6f1f2a10";
+use crate::testing::{PROJECT, id, object, resource, xrd};
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
@@ -48,7 +46,7 @@ pub(super) struct Server {
 struct State {
     version: u64,
     /// The version of each object.
-    objects: BTreeMap<u32, u64>,
+    objects: BTreeMap<usize, u64>,
     lists: usize,
     /// How many objects each list was asked for, and how many bytes it was answered with.
     pages: Vec<(usize, usize)>,
@@ -58,7 +56,7 @@ struct State {
 
 impl Server {
     /// The store has these objects from now on, at that version.
-    pub(super) fn restore(&self, objects: &[(u32, u64)], version: u64) {
+    pub(super) fn restore(&self, objects: &[(usize, u64)], version: u64) {
         let mut state = self.lock();
         state.objects = objects.iter().copied().collect();
         state.version = version;
@@ -152,11 +150,15 @@ pub(super) struct Followed {
 
 impl Followed {
     /// Warm over these objects, at that version.
-    pub(super) async fn of(objects: &[(u32, u64)], version: u64) -> Self {
+    pub(super) async fn of(objects: &[(usize, u64)], version: u64) -> Self {
         Self::with(CacheOptions::default(), objects, version).await
     }
 
-    pub(super) async fn with(options: CacheOptions, objects: &[(u32, u64)], version: u64) -> Self {
+    pub(super) async fn with(
+        options: CacheOptions,
+        objects: &[(usize, u64)],
+        version: u64,
+    ) -> Self {
         let server = Server::default();
         server.restore(objects, version);
         let serving = server.clone();
@@ -166,7 +168,8 @@ impl Followed {
         let mut running = JoinSet::new();
         let run = Arc::clone(&cache);
         running.spawn(async move { run.run(std::future::pending()).await });
-        let followed = Self { server, cache, xrd: Arc::new(xrd()), _running: running };
+        let machine = Xrd::parse(xrd("Machine", "v1", "Namespaced").as_bytes()).unwrap();
+        let followed = Self { server, cache, xrd: Arc::new(machine), _running: running };
         followed.cache.track(&followed.xrd);
         followed.until_watches(1).await;
         followed
@@ -197,7 +200,7 @@ impl Followed {
     }
 
     /// Whether the warm cache shows an object.
-    pub(super) fn sees(&self, number: u32) -> bool {
+    pub(super) fn sees(&self, number: usize) -> bool {
         let warm = self.cache.warm(&self.xrd).expect("the kind is warm");
         let project = PROJECT.parse().unwrap();
         let target = XrTarget::new(resource(number), project, Arc::clone(&self.xrd));
@@ -209,38 +212,4 @@ impl Followed {
 pub(super) fn bookmark(version: u64) -> String {
     let object = json!({"metadata": {"resourceVersion": version.to_string()}});
     format!("{}\n", json!({"type": "BOOKMARK", "object": object}))
-}
-
-pub(super) fn resource(number: u32) -> ProvisionedResourceId {
-    id(number).parse().unwrap()
-}
-
-fn id(number: u32) -> String {
-    format!("0198a8e2-5d9f-7c31-8a4e-{number:012x}")
-}
-
-fn object(number: u32, version: u64) -> Value {
-    json!({"metadata": {
-        "name": format!("pr-{}", id(number)),
-        "namespace": format!("plexsphere-project-{PROJECT}"),
-        "uid": id(number),
-        "resourceVersion": version.to_string(),
-    }})
-}
-
-fn xrd() -> Xrd {
-    let document = json!({
-        "apiVersion": "apiextensions.crossplane.io/v2",
-        "kind": "CompositeResourceDefinition",
-        "metadata": {"name": "machines.example.org"},
-        "spec": {
-            "group": "example.org",
-            "names": {"kind": "Machine", "plural": "machines"},
-            "versions": [{
-                "name": "v1", "served": true, "referenceable": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    });
-    Xrd::parse(document.to_string().as_bytes()).unwrap()
 }
