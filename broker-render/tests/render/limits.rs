@@ -25,8 +25,10 @@ fn nested_json(depth: usize) -> String {
 #[test]
 fn document_beyond_a_limit_is_refused_in_either_format() {
     let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
-    let nested_yaml =
-        |depth| (0..depth).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
+    let nested_yaml = |depth| {
+        let lines = (0..depth).map(|level| format!("{}a:\n", " ".repeat(level)));
+        lines.collect::<String>()
+    };
     let items = "1,".repeat(100_000);
     let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..10 {

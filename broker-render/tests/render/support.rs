@@ -65,10 +65,13 @@ pub(crate) fn draft(changes: &Value) -> Value {
             SHORT.into_iter().find(|(short, _)| pointer.starts_with(short)).unwrap_or_default();
         let pointer = pointer.replacen(short, long, 1);
         let (parent, key) = pointer.rsplit_once('/').unwrap();
-        match draft.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} leads nowhere")) {
-            Value::Object(fields) if value.is_null() => drop(fields.remove(key)),
-            Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
-            fields => fields[key] = value.clone(),
+        let parent = draft.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} leads nowhere"));
+        if let Some(items) = parent.as_array_mut() {
+            items[key.parse::<usize>().unwrap()] = value.clone();
+        } else if value.is_null() {
+            parent.as_object_mut().unwrap().remove(key);
+        } else {
+            parent[key] = value.clone();
         }
     }
     draft
