@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::testing::{composed, declaration, id, resource, second, stamp};
 use crate::{
     ClusterId, MeshRole, OnFailure, Parameters, Phase, ProvisionedResource, ReferencesDigest,
-    Snapshot, Substrate, Version,
+    Snapshot, Stamp, Substrate, Version,
 };
 
 type Break = fn(&mut Snapshot);
@@ -197,6 +197,14 @@ fn something_standing() -> Substrate {
     Substrate::default()
         .about_to_apply(cluster, composed("config"))
         .observed([composed("a"), composed("b")], ReferencesDigest::new([7; 32]))
+}
+
+#[test]
+fn a_declaration_at_time_zero_is_refused() {
+    let at_zero = Stamp::new(id(7), OffsetDateTime::UNIX_EPOCH);
+    let (role, parameters) = (MeshRole::Node, Parameters::default());
+    let refused = ProvisionedResource::new(id(5), &declaration(), role, parameters, at_zero);
+    assert_eq!(refused.unwrap_err().to_string(), "created_at: is not after 1970");
 }
 
 #[test]
