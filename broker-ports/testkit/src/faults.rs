@@ -27,7 +27,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Thirteen of the fifteen ports can be wrapped, and the three seams of the mesh. [`Clock`](broker_ports::Clock) and
+//! Thirteen of the fifteen ports can be wrapped. [`Clock`](broker_ports::Clock) and
 //! [`IdSource`](broker_ports::IdSource) cannot: they neither wait nor fail.
 
 mod answers;
@@ -72,7 +72,7 @@ struct State {
 /// A fault that fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fired {
-    /// On which port. The seams of the mesh count as the node deregistrar.
+    /// On which port.
     pub port: PortName,
     /// In which of its methods.
     pub method: &'static str,

@@ -13,7 +13,7 @@ use super::{Faults, Fired};
 use broker_ports::{PortError, PortName};
 
 /// A port that can be wrapped: implemented for `dyn` of each, and for nothing else.
-pub trait FaultyPort: Send + Sync + 'static + sealed::Sealed {
+pub trait FaultyPort: Send + Sync + 'static {
     /// Which port it is.
     #[doc(hidden)]
     const PORT: PortName;
@@ -24,10 +24,6 @@ pub trait FaultyPort: Send + Sync + 'static + sealed::Sealed {
     /// The same port, with faults.
     #[doc(hidden)]
     fn decorate(port: Arc<Self>, faults: Faults) -> Arc<Self>;
-}
-
-pub(super) mod sealed {
-    pub trait Sealed {}
 }
 
 /// A method that can go wrong.
@@ -68,49 +64,21 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         &self.inner
     }
 
-    /// What a call is about, if anybody wants to know.
-    pub(super) fn about(&self, what: impl FnOnce() -> String) -> Option<String> {
-        self.faults.0.plan.remembers().then(what)
-    }
-
-    /// A call that may change something. `now` performs it for this caller, `later` makes a request of it
-    /// that outlives the caller.
-    pub(super) async fn write<T, F>(
+    /// A call whose answer is not given again. `later` makes a request of it that outlives the caller, if it may
+    /// change something.
+    pub(super) async fn call<T, F>(
         &self,
         method: Method,
         about: Option<String>,
         now: impl Fn() -> F + Send,
-        later: impl FnOnce() -> BoxFuture<'static, Answer<T>> + Send,
+        later: impl FnOnce() -> Option<BoxFuture<'static, Answer<T>>> + Send,
     ) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send,
         T: Send + 'static,
     {
         let (_, fired) = self.faults.count(P::PORT, method, about);
-        let Some(fired) = fired else { return now().await };
-        let lost = || Err(PortError::unknown(format!("fault: {fired}")));
-        if fired.fault != Fault::StaleRead {
-            self.faults.record(fired);
-        }
-        match fired.fault {
-            Fault::BeforeEffect => Err(PortError::transient(format!("fault: {fired}"))),
-            Fault::AfterEffect => {
-                let _lost = now().await;
-                lost()
-            }
-            Fault::Delay { by, late: Late::Never } => {
-                tokio::time::sleep(by).await;
-                lost()
-            }
-            Fault::Delay { by, late: Late::Lands } => {
-                let under_way = UnderWay { fired, faults: &self.faults, request: Some(later()) };
-                tokio::time::sleep(by).await;
-                under_way.arrive().await
-            }
-            Fault::Duplicate { answered } => twice(answered, now).await,
-            // Nothing that changes something is answered from memory.
-            Fault::StaleRead => now().await,
-        }
+        self.perform(fired, method, now, later).await
     }
 
     /// A call that changes nothing and whose answer can be given again.
@@ -126,68 +94,68 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         F: Future<Output = Answer<T>> + Send,
         T: Debug + Send + 'static,
     {
+        let (nth, fired) = self.faults.count(P::PORT, method, about);
         if !self.faults.0.plan.has_stale_reads() {
-            return self.ask(method, about, now).await;
+            return self.perform(fired, method, now, || None).await;
         }
         let key = (method.name, question());
-        let (nth, fired) = self.faults.count(P::PORT, method, about);
-        let answer = match fired {
-            Some(fired) if fired.fault != Fault::StaleRead => self.answer(fired, now).await,
-            Some(_) | None => now().await,
-        };
-        let Ok(truth) = &answer else { return answer };
-        let Some(stale) = self.remember(key, truth, copy) else { return answer };
+        let truth = self.perform(fired, method, now, || None).await?;
+        let Some(stale) = self.remember(key, &truth, copy) else { return Ok(truth) };
         self.faults.lock().stale.insert((P::PORT, method.name, nth));
         match fired {
             Some(fired) if fired.fault == Fault::StaleRead => {
                 self.faults.record(fired);
                 Ok(stale)
             }
-            Some(_) | None => answer,
+            Some(_) | None => Ok(truth),
         }
     }
 
-    /// A call that changes nothing.
-    pub(super) async fn ask<T, F>(
+    /// Performs a call, or lets it go wrong. What is lost of a call that changes nothing is only `Transient`: nothing
+    /// can have happened.
+    async fn perform<T, F>(
         &self,
+        fired: Option<Fired>,
         method: Method,
-        about: Option<String>,
         now: impl Fn() -> F + Send,
+        later: impl FnOnce() -> Option<BoxFuture<'static, Answer<T>>> + Send,
     ) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send,
         T: Send + 'static,
     {
-        match self.faults.count(P::PORT, method, about).1 {
-            Some(fired) => self.answer(fired, now).await,
-            None => now().await,
-        }
-    }
-
-    /// The same faults as with a write, but whatever is lost is only `Transient`: nothing can have happened.
-    async fn answer<T, F>(&self, fired: Fired, now: impl Fn() -> F + Send) -> Answer<T>
-    where
-        F: Future<Output = Answer<T>> + Send,
-        T: Send + 'static,
-    {
-        let lost = || Err(PortError::transient(format!("fault: {fired}")));
-        if fired.fault != Fault::StaleRead {
-            self.faults.record(fired);
-        }
+        // Nothing is answered from memory here.
+        let Some(fired) = fired.filter(|fired| fired.fault != Fault::StaleRead) else {
+            return now().await;
+        };
+        self.faults.record(fired);
+        let message = format!("fault: {fired}");
+        let lost = if method.may_change { PortError::unknown } else { PortError::transient };
         match fired.fault {
-            Fault::BeforeEffect => lost(),
+            Fault::BeforeEffect => Err(PortError::transient(message)),
             Fault::AfterEffect => {
                 let _lost = now().await;
-                lost()
+                Err(lost(message))
             }
-            Fault::Delay { by, late } => {
+            Fault::Delay { by, late: Late::Never } => {
                 tokio::time::sleep(by).await;
-                match late {
-                    Late::Never => lost(),
-                    Late::Lands => now().await,
+                Err(lost(message))
+            }
+            Fault::Delay { by, late: Late::Lands } => {
+                let mut under_way = UnderWay { fired, faults: &self.faults, request: later() };
+                tokio::time::sleep(by).await;
+                match under_way.request.take() {
+                    Some(request) => request.await,
+                    None => now().await,
                 }
             }
-            Fault::Duplicate { answered } => twice(answered, now).await,
+            Fault::Duplicate { answered } => {
+                let (first, second) = (now().await, now().await);
+                match answered {
+                    Answered::First => first,
+                    Answered::Second => second,
+                }
+            }
             Fault::StaleRead => now().await,
         }
     }
@@ -211,19 +179,6 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
     }
 }
 
-async fn twice<T, F>(answered: Answered, now: impl Fn() -> F + Send) -> Answer<T>
-where
-    F: Future<Output = Answer<T>> + Send,
-    T: Send,
-{
-    let first = now().await;
-    let second = now().await;
-    match answered {
-        Answered::First => first,
-        Answered::Second => second,
-    }
-}
-
 impl Faults {
     /// Counts a call, and says which it is and what should go wrong with it.
     fn count(&self, port: PortName, method: Method, about: Option<String>) -> (u64, Option<Fired>) {
@@ -231,7 +186,7 @@ impl Faults {
         let calls = state.calls.entry((port, method.name)).or_default();
         *calls += 1;
         let nth = *calls;
-        if let Some(about) = about {
+        if let Some(about) = about.filter(|_| self.0.plan.remembers()) {
             state.about.insert((port, method.name, nth), about);
         }
         let fault = if state.healed { None } else { self.0.plan.decide(port, method, nth) };
@@ -248,12 +203,6 @@ struct UnderWay<'a, T: Send + 'static> {
     fired: Fired,
     faults: &'a Faults,
     request: Option<BoxFuture<'static, Answer<T>>>,
-}
-
-impl<T: Send + 'static> UnderWay<'_, T> {
-    async fn arrive(mut self) -> Answer<T> {
-        self.request.take().expect("it arrives once").await
-    }
 }
 
 impl<T: Send + 'static> Drop for UnderWay<'_, T> {

@@ -1,6 +1,7 @@
 //! What goes wrong, and when: by script, by seed, or both.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -115,14 +116,8 @@ pub struct FaultPlan {
 struct Line {
     port: PortName,
     method: &'static str,
-    calls: Calls,
+    calls: RangeInclusive<u64>,
     fault: Fault,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Calls {
-    Nth(u64),
-    From(u64),
 }
 
 impl FaultPlan {
@@ -152,8 +147,7 @@ impl FaultPlan {
     #[must_use]
     #[track_caller]
     pub fn on(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
-        check(port, method, fault);
-        self.with(Line { port, method, calls: Calls::Nth(nth), fault })
+        self.with(Line { port, method, calls: nth..=nth, fault })
     }
 
     /// Every call of a method goes wrong from its nth on, until the faults are
@@ -165,8 +159,7 @@ impl FaultPlan {
     #[must_use]
     #[track_caller]
     pub fn from_call(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
-        check(port, method, fault);
-        self.with(Line { port, method, calls: Calls::From(nth), fault })
+        self.with(Line { port, method, calls: nth..=u64::MAX, fault })
     }
 
     /// Answers are remembered although no stale one is wanted, to learn
@@ -180,7 +173,9 @@ impl FaultPlan {
         self.remembers
     }
 
+    #[track_caller]
     fn with(mut self, line: Line) -> Self {
+        check(line.port, line.method, line.fault);
         self.script.push(line);
         self
     }
@@ -194,12 +189,7 @@ impl FaultPlan {
 
     pub(super) fn decide(&self, port: PortName, method: Method, nth: u64) -> Option<Fault> {
         let scripted = self.script.iter().find(|line| {
-            line.port == port
-                && line.method == method.name
-                && match line.calls {
-                    Calls::Nth(exactly) => nth == exactly,
-                    Calls::From(first) => nth >= first,
-                }
+            line.port == port && line.method == method.name && line.calls.contains(&nth)
         });
         match (scripted, self.seeded) {
             (Some(line), _) => Some(line.fault),

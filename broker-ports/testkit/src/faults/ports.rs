@@ -20,22 +20,21 @@ use broker_domain::{
 
 use super::Faults;
 use super::answers::{self, KeptDelete, KeptWrite};
-use super::mechanism::{Faulty, FaultyPort, Method, sealed};
+use super::mechanism::{Faulty, FaultyPort, Method};
 use broker_ports::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
     AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
-    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Consumer,
-    Created, CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure, DryRun,
-    Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
+    CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Created,
+    CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure, DryRun, Due,
+    Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
     LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
-    NodeId, Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, PeerCommander, PeerId,
-    PeerResolver, Permit, PermitRequest, PortError, PortName, PurgeRequest, Reading, Released,
-    Replaced, Replacement, Repository, ResourceView, Resume, Retired, Schedule, ScheduleEntry,
-    SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery, Target, TokenIssuer, TokenReader,
-    TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
+    Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest, PortError,
+    PortName, PurgeRequest, Reading, Released, Replaced, Replacement, Repository, ResourceView,
+    Resume, Schedule, ScheduleEntry, SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery,
+    Target, TokenIssuer, TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
 };
 
-/// What can be called on a port. The seams of the mesh go by the name of the port that they make up.
+/// What can be called on a port.
 pub(super) fn methods_of(port: PortName) -> Vec<Method> {
     let methods: &[&[Method]] = match port {
         PortName::Repository => &[<dyn Repository>::METHODS, &WRITES],
@@ -43,12 +42,7 @@ pub(super) fn methods_of(port: PortName) -> Vec<Method> {
         PortName::Outbox => &[<dyn Outbox>::METHODS],
         PortName::Cluster => &[<dyn Cluster>::METHODS],
         PortName::TokenIssuer => &[<dyn TokenIssuer>::METHODS],
-        PortName::NodeDeregistrar => &[
-            <dyn NodeDeregistrar>::METHODS,
-            <dyn TokenReader>::METHODS,
-            <dyn PeerResolver>::METHODS,
-            <dyn PeerCommander>::METHODS,
-        ],
+        PortName::NodeDeregistrar => &[<dyn NodeDeregistrar>::METHODS],
         PortName::BlueprintResolver => &[<dyn BlueprintResolver>::METHODS],
         PortName::CloudResolver => &[<dyn CloudResolver>::METHODS],
         PortName::CredentialResolver => &[<dyn CredentialResolver>::METHODS],
@@ -83,7 +77,6 @@ macro_rules! faulty_port {
             $($arg:ident: $ty:ty $(= $keep:expr => $lend:expr)?),*
         ) -> $answer:ty $(, copied by $copy:path)? $(, about $about:expr)?;)+
     }) => {
-        impl sealed::Sealed for dyn $trait {}
 
         impl FaultyPort for dyn $trait {
             const PORT: PortName = PortName::$name;
@@ -98,7 +91,7 @@ macro_rules! faulty_port {
         impl $trait for Faulty<dyn $trait> {
             $(async fn $method(&self, $($arg: $ty),*) -> Result<$answer, PortError> {
                 let port = self;
-                let about = about!(port $(, $about)?);
+                let about: Option<String> = [$($about)?].into_iter().next();
                 call!($kind port, about, $method($($arg $(= $keep => $lend)?),*) $(copied by $copy)?)
             })+
         }
@@ -120,15 +113,6 @@ macro_rules! method {
     };
 }
 
-macro_rules! about {
-    ($port:ident) => {
-        None
-    };
-    ($port:ident, $about:expr) => {
-        $port.about(|| $about)
-    };
-}
-
 macro_rules! call {
     (write $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
         call!(changing changing(stringify!($method)), $port, $about, $method($($arg $(= $keep => $lend)?),*))
@@ -138,14 +122,14 @@ macro_rules! call {
     };
     (changing $called:expr, $port:ident, $about:ident, $method:ident($($arg:ident $(= $keep:expr => $lend:expr)?),*)) => {
         $port
-            .write(
+            .call(
                 $called,
                 $about,
                 || $port.inner().$method($($arg),*),
                 || {
                     let inner = Arc::clone($port.inner());
                     $(let $arg = or!($arg $(, $keep)?);)*
-                    Box::pin(async move { inner.$method($(or!($arg $(, $lend)?)),*).await })
+                    Some(Box::pin(async move { inner.$method($(or!($arg $(, $lend)?)),*).await }))
                 },
             )
             .await
@@ -153,19 +137,12 @@ macro_rules! call {
     (read $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
         call!(read $port, $about, $method($($arg),*) copied by Clone::clone)
     };
-    (read $port:ident, $about:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {
-        $port
-            .read(
-                method!(read $method),
-                $about,
-                || format!("{:?}", ($($arg,)*)),
-                $copy,
-                || $port.inner().$method($($arg),*),
-            )
-            .await
-    };
+    (read $port:ident, $about:ident, $method:ident($($arg:ident),*) copied by $copy:path) => {{
+        let (question, now) = (|| format!("{:?}", ($($arg,)*)), || $port.inner().$method($($arg),*));
+        $port.read(method!(read $method), $about, question, $copy, now).await
+    }};
     (ask $port:ident, $about:ident, $method:ident($($arg:ident),*)) => {
-        $port.ask(method!(ask $method), $about, || $port.inner().$method($($arg),*)).await
+        $port.call(method!(ask $method), $about, || $port.inner().$method($($arg),*), || None).await
     };
 }
 
@@ -276,18 +253,6 @@ faulty_port!(NodeDeregistrar as NodeDeregistrar {
     read nodes_registered(
         tokens: &[BootstrapTokenId]
     ) -> Vec<Result<bool, PortError>>, copied by answers::batch;
-});
-
-faulty_port!(TokenReader as NodeDeregistrar {
-    read consumers(tokens: &[BootstrapTokenId]) -> Vec<Option<Consumer>>;
-});
-
-faulty_port!(PeerResolver as NodeDeregistrar {
-    read live_peer(node: NodeId) -> Option<PeerId>;
-});
-
-faulty_port!(PeerCommander as NodeDeregistrar {
-    write retire(node: NodeId, peer: Option<PeerId>) -> Retired;
 });
 
 faulty_port!(BlueprintResolver as BlueprintResolver {
