@@ -87,6 +87,6 @@ pub fn seams_suite<W: SeamsUnderTest + 'static>() -> Suite<W> {
 }
 
 /// A token that nobody ever issued.
-fn unknown_token() -> Result<BootstrapTokenId, Violation> {
+fn unknown_token() -> Checked<BootstrapTokenId> {
     Ok(BootstrapTokenId::new(Uuid::from_u128(0x00dd))?)
 }

@@ -7,8 +7,11 @@ use std::task::Poll;
 pub(crate) use crate::{Case, Suite, Violation};
 pub(crate) use broker_ports::{FailureClass, PortError};
 
+/// What a case learnt on its way.
+pub(crate) type Checked<T> = Result<T, Violation>;
+
 /// The result of a case.
-pub(crate) type Outcome = Result<(), Violation>;
+pub(crate) type Outcome = Checked<()>;
 
 /// Cases from functions `async fn(&dyn World) -> Outcome`, named like them. With the name of a type before them the
 /// functions take what that type makes of the world by `new`.
@@ -25,7 +28,7 @@ macro_rules! suite_of {
 pub(crate) use suite_of;
 
 /// Whether the call that a case dropped was answered before.
-pub(crate) type Dropped = Result<bool, Violation>;
+pub(crate) type Dropped = Checked<bool>;
 
 /// Cases that drop a call, from functions `async fn(&dyn World, polls: u32) -> Dropped`. What happens after how many
 /// polls is the adapter's affair. So a case drops a call after one poll, another after two, and so on, until one is

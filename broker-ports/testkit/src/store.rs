@@ -161,6 +161,9 @@ pub trait StoreUnderTest: Send + Sync {
     async fn cut_off(&self) -> Result<(), PortError>;
 }
 
+/// What the cases are checked in.
+type World = dyn StoreUnderTest;
+
 /// A transaction of [`StoreUnderTest::begin_create`].
 #[async_trait]
 pub trait OpenTransaction: Send {

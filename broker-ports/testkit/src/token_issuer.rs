@@ -69,7 +69,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    async fn new(world: &'a dyn TokenIssuerUnderTest) -> Result<Self, Violation> {
+    async fn new(world: &'a dyn TokenIssuerUnderTest) -> Checked<Self> {
         let ttl = world.issuer().ttl_window().await?.max;
         Ok(Self { world, resource: world.resource().await?, ttl })
     }
@@ -78,16 +78,16 @@ impl<'a> Bench<'a> {
         self.world.issuer()
     }
 
-    fn request(&self, ordinal: u32, epoch: u64) -> Result<IssueRequest, Violation> {
+    fn request(&self, ordinal: u32, epoch: u64) -> Checked<IssueRequest> {
         let (ordinal, epoch) = (TokenOrdinal::new(ordinal)?, LeaseEpoch::new(epoch));
         Ok(IssueRequest::new(self.resource, ordinal, epoch, self.ttl))
     }
 
-    async fn ask(&self, ordinal: u32, epoch: u64) -> Result<Result<Issue, PortError>, Violation> {
+    async fn ask(&self, ordinal: u32, epoch: u64) -> Checked<Result<Issue, PortError>> {
         Ok(self.issuer().issue(&self.request(ordinal, epoch)?).await)
     }
 
-    async fn issued(&self, ordinal: u32, epoch: u64) -> Result<IssuedToken, Violation> {
+    async fn issued(&self, ordinal: u32, epoch: u64) -> Checked<IssuedToken> {
         match self.ask(ordinal, epoch).await?? {
             Issue::Issued(token) => Ok(token),
             Issue::Consumed { id } => Err(Violation::new(format!(
@@ -96,7 +96,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    async fn told_consumed(&self, ordinal: u32, epoch: u64) -> Result<BootstrapTokenId, Violation> {
+    async fn told_consumed(&self, ordinal: u32, epoch: u64) -> Checked<BootstrapTokenId> {
         match self.ask(ordinal, epoch).await?? {
             Issue::Consumed { id } => Ok(id),
             Issue::Issued(token) => Err(Violation::new(format!(
@@ -106,25 +106,25 @@ impl<'a> Bench<'a> {
         }
     }
 
-    async fn rejected(&self, ordinal: u32, epoch: u64) -> Result<(), Violation> {
+    async fn rejected(&self, ordinal: u32, epoch: u64) -> Outcome {
         let what = format!("an issue of ordinal {ordinal} under epoch {epoch}");
         require_rejected(self.ask(ordinal, epoch).await?, &what)
     }
 
-    async fn consume(&self, token: &IssuedToken) -> Result<bool, Violation> {
+    async fn consume(&self, token: &IssuedToken) -> Checked<bool> {
         Ok(self.world.consume(&token.plaintext).await?)
     }
 
-    async fn enrol(&self, token: &IssuedToken) -> Result<(), Violation> {
+    async fn enrol(&self, token: &IssuedToken) -> Outcome {
         require(self.consume(token).await?, "a live token was refused")
     }
 
-    async fn state(&self, id: BootstrapTokenId) -> Result<TokenState, Violation> {
+    async fn state(&self, id: BootstrapTokenId) -> Checked<TokenState> {
         let state = self.issuer().state(id).await?;
         state.ok_or_else(|| Violation::new(format!("token {id} was issued and has no state")))
     }
 
-    async fn is_live(&self, token: &IssuedToken) -> Result<(), Violation> {
+    async fn is_live(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
         require(
             matches!(state, TokenState::Live { .. }),
@@ -132,7 +132,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    async fn is_consumed(&self, id: BootstrapTokenId) -> Result<(), Violation> {
+    async fn is_consumed(&self, id: BootstrapTokenId) -> Outcome {
         let state = self.state(id).await?;
         require(
             matches!(state, TokenState::Consumed { .. }),
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Says so itself, and lets no agent in.
-    async fn is_invalidated(&self, token: &IssuedToken) -> Result<(), Violation> {
+    async fn is_invalidated(&self, token: &IssuedToken) -> Outcome {
         let state = self.state(token.id).await?;
         require(
             state == TokenState::Invalidated,

@@ -10,7 +10,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_first_apply_creates_onto_a_free_name_only,
         of_two_applies_on_one_precondition_one_wins,
         a_reapply_changes_the_observed_object_only,
-        a_reapply_of_what_is_gone_creates_nothing,
         a_reapply_of_a_namesake_changes_nothing,
         an_apply_does_not_revive_what_is_being_deleted,
         a_provider_config_is_applied_like_any_other,
@@ -70,22 +69,10 @@ async fn a_reapply_changes_the_observed_object_only(scene: &Scene<'_>) -> Outcom
     unchanged(scene, &subject.reference()?, &second).await
 }
 
-async fn a_reapply_of_what_is_gone_creates_nothing(scene: &Scene<'_>) -> Outcome {
-    let (subject, version) = scene.standing().await?;
-    let reference = subject.reference()?;
-    scene.world.delete_in_background(&reference).await?;
-    scene.until_gone(&reference).await?;
-    let late = scene.apply(subject.shell(1)?, version.unchanged()).await?;
-    require(late == Applied::Conflict, "a re-apply of what is gone is no conflict")?;
-    require(scene.world.object(&reference).await?.is_none(), "a re-apply revived what was gone")
-}
-
 async fn a_reapply_of_a_namesake_changes_nothing(scene: &Scene<'_>) -> Outcome {
-    let (subject, before) = scene.standing().await?;
+    let subject = scene.machine()?;
+    let [before, namesake] = scene.replaced(&subject).await?;
     let reference = subject.reference()?;
-    scene.world.delete_in_background(&reference).await?;
-    scene.until_gone(&reference).await?;
-    let namesake = scene.shell(&subject).await?;
     let late = scene.apply(subject.shell(2)?, before.unchanged()).await?;
     require(!matches!(late, Applied::Done(_)), "a re-apply landed on another object")?;
     unchanged(scene, &reference, &namesake).await?;
@@ -93,7 +80,12 @@ async fn a_reapply_of_a_namesake_changes_nothing(scene: &Scene<'_>) -> Outcome {
     let chance = ObjectVersion::new(before.uid, namesake.resource_version.clone());
     let late = scene.apply(subject.shell(2)?, chance.unchanged()).await?;
     require(late == Applied::NameTaken, "another object of that name is not told apart")?;
-    unchanged(scene, &reference, &namesake).await
+    unchanged(scene, &reference, &namesake).await?;
+    scene.world.delete_in_background(&reference).await?;
+    scene.until_gone(&reference).await?;
+    let late = scene.apply(subject.shell(1)?, namesake.unchanged()).await?;
+    require(late == Applied::Conflict, "a re-apply of what is gone is no conflict")?;
+    require(scene.world.object(&reference).await?.is_none(), "a re-apply revived what was gone")
 }
 
 async fn an_apply_does_not_revive_what_is_being_deleted(scene: &Scene<'_>) -> Outcome {

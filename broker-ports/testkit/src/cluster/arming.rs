@@ -1,6 +1,5 @@
 //! Shell, touch and arm: of a worker that was cut off, nothing but a shell can still land.
 
-use broker_domain::BootstrapTokenId;
 use broker_render::{ARMED_ANNOTATION, EPOCH_ANNOTATION};
 
 use super::prelude::*;
@@ -8,14 +7,11 @@ use super::prelude::*;
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
         a_shell_is_paused_and_carries_its_epoch,
-        a_touch_makes_every_older_request_stale,
         an_arm_injects_and_drops_the_pause,
-        an_arm_lands_once,
         an_older_arm_is_refused_after_a_touch,
         a_reapply_keeps_the_injected_token,
         a_standalone_composite_is_armed_without_a_token,
         an_annotation_by_hand_is_no_shell,
-        a_shell_is_deleted_freely,
     })
 }
 
@@ -39,18 +35,6 @@ async fn a_shell_is_paused_and_carries_its_epoch(scene: &Scene<'_>) -> Outcome {
     require(at(object, &["spec", "userData"]).is_none(), "a shell carries user data")
 }
 
-async fn a_touch_makes_every_older_request_stale(scene: &Scene<'_>) -> Outcome {
-    let (subject, shell) = scene.standing().await?;
-    let touched = done(scene.apply(subject.shell(2)?, shell.unchanged()).await?)?;
-    require(touched.resource_version != shell.resource_version, "a touch kept the version")?;
-    let live = scene.live(&subject).await?;
-    require(annotation(live.object.expose(), EPOCH_ANNOTATION) == Some("2"), "no new epoch")?;
-    let older = scene.apply(subject.shell(1)?, shell.unchanged()).await?;
-    require(older == Applied::Conflict, "a touch of an older worker still lands")?;
-    let late = scene.apply(subject.shell(1)?, Precondition::Absent).await?;
-    require(late == Applied::Conflict, "a late shell lands on a newer one")
-}
-
 async fn an_arm_injects_and_drops_the_pause(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     scene.armed(&subject).await?;
@@ -61,15 +45,6 @@ async fn an_arm_injects_and_drops_the_pause(scene: &Scene<'_>) -> Outcome {
     require(holds_token(object), "the token was not injected")?;
     require(annotation(object, PAUSED_ANNOTATION).is_none(), "an armed composite is still paused")?;
     require(annotation(object, EPOCH_ANNOTATION).is_none(), "an armed composite keeps an epoch")
-}
-
-async fn an_arm_lands_once(scene: &Scene<'_>) -> Outcome {
-    let (subject, shell) = scene.standing().await?;
-    done(scene.arm(&subject, &shell).await?)?;
-    let mut other = subject;
-    other.token_id = BootstrapTokenId::new(scene.world.fresh_id())?;
-    let again = scene.arm(&other, &shell).await?;
-    require(again == Applied::Conflict, "a shell was armed twice")
 }
 
 async fn an_older_arm_is_refused_after_a_touch(scene: &Scene<'_>) -> Outcome {
@@ -114,12 +89,4 @@ async fn an_annotation_by_hand_is_no_shell(scene: &Scene<'_>) -> Outcome {
     scene.world.patch("kubectl", &subject.reference()?, &patch).await?;
     let live = scene.live(&subject).await?;
     require(live.armed == Arming::Unreadable, "an annotation by hand is read as something else")
-}
-
-async fn a_shell_is_deleted_freely(scene: &Scene<'_>) -> Outcome {
-    let (subject, shell) = scene.standing().await?;
-    let reference = subject.reference()?;
-    let answer = scene.delete(&reference, &shell.uid).await?;
-    require(answer == Deleted::Accepted, "the deletion of a shell is not accepted")?;
-    scene.until_gone(&reference).await
 }

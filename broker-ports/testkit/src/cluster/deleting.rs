@@ -11,7 +11,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_deletion_in_an_absent_namespace_says_gone,
         a_deletion_turns_a_background_one_into_a_foreground_one,
         a_veto_is_told_in_its_words_and_concerns_one_object,
-        a_finalizer_of_others_holds,
         a_provider_config_goes_by_itself,
         a_forbidden_deletion_is_an_error,
     })
@@ -21,7 +20,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
 pub(super) const NOBODYS: &str = "00000000-0000-4000-8000-000000000000";
 
 /// Asks for the deletion of a subject that stands.
-async fn delete(scene: &Scene<'_>, subject: &Subject) -> Result<Deleted, Violation> {
+async fn delete(scene: &Scene<'_>, subject: &Subject) -> Checked<Deleted> {
     let live = scene.live(subject).await?;
     Ok(scene.delete(&subject.reference()?, &live.object.version().uid).await?)
 }
@@ -61,11 +60,9 @@ async fn a_deletion_spares_the_neighbours(scene: &Scene<'_>) -> Outcome {
 }
 
 async fn a_deletion_of_a_namesake_changes_nothing(scene: &Scene<'_>) -> Outcome {
-    let (subject, before) = scene.standing().await?;
+    let subject = scene.machine()?;
+    let [before, namesake] = scene.replaced(&subject).await?;
     let reference = subject.reference()?;
-    scene.world.delete_in_background(&reference).await?;
-    scene.until_gone(&reference).await?;
-    let namesake = scene.shell(&subject).await?;
     let answer = scene.delete(&reference, &before.uid).await?;
     require(answer == Deleted::Replaced, "another object of that name is not told apart")?;
     let live = ObjectVersion::of(&scene.object(&reference).await?)?;
@@ -98,7 +95,7 @@ async fn a_deletion_in_an_absent_namespace_says_gone(scene: &Scene<'_>) -> Outco
 /// An object that another party deletes in the background would vanish before what it composed.
 async fn a_deletion_turns_a_background_one_into_a_foreground_one(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
-    let part = scene.composed(&subject).await?;
+    scene.composed(&subject).await?;
     let reference = subject.reference()?;
     scene.hold(&reference).await?;
     scene.world.delete_in_background(&reference).await?;
@@ -109,7 +106,10 @@ async fn a_deletion_turns_a_background_one_into_a_foreground_one(scene: &Scene<'
     require(answer == Deleted::Accepted, "a deletion that is under way is not accepted again")?;
     let status = scene.live(&subject).await?.status;
     require(status.foreground, "an accepted deletion does not wait for what was composed")?;
-    scene.until_deleting(&part).await?;
+    // Whoever asks last decides: another deletion in the background ends the wait.
+    scene.world.delete_in_background(&reference).await?;
+    let status = scene.live(&subject).await?.status;
+    require(status.deleting && !status.foreground, "a background deletion does not end the wait")?;
     scene.let_go(&reference).await
 }
 
@@ -126,20 +126,6 @@ async fn a_veto_is_told_in_its_words_and_concerns_one_object(scene: &Scene<'_>) 
     let answer = delete(scene, &neighbour).await?;
     require(answer == Deleted::Accepted, "a veto on one object holds another of its kind")?;
     scene.until_gone(&neighbour.reference()?).await
-}
-
-async fn a_finalizer_of_others_holds(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let reference = subject.reference()?;
-    scene.hold(&reference).await?;
-    let answer = delete(scene, &subject).await?;
-    require(answer == Deleted::Accepted, "a deletion of what is held is not accepted")?;
-    for _ in 0..5 {
-        scene.world.settle().await;
-        require(scene.live(&subject).await?.status.deleting, "a held object does not say it goes")?;
-    }
-    scene.let_go(&reference).await?;
-    scene.until_gone(&reference).await
 }
 
 async fn a_provider_config_goes_by_itself(scene: &Scene<'_>) -> Outcome {

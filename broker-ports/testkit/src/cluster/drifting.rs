@@ -17,7 +17,7 @@ async fn drift_and_a_missing_config_are_observed(scene: &Scene<'_>) -> Outcome {
     observe_until(scene, &subject, (SpecState::AsApplied, ConfigPresence::Missing)).await?;
     done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
     observe_until(scene, &subject, (SpecState::AsApplied, ConfigPresence::Present)).await?;
-    let patch = json!({"spec": {"parameters": {"size": "large"}}});
+    let patch = json!({"spec": {"parameters": {"size": Value::Null}}});
     scene.world.patch("another writer", &subject.reference()?, &patch).await?;
     observe_until(scene, &subject, (SpecState::Drifted, ConfigPresence::Present)).await?;
     scene.world.delete_in_background(subject.provider_config()?.reference()).await?;
@@ -34,19 +34,16 @@ async fn observe_until(
     let listed = OwnedKinds::new(Vec::new(), vec![(kind.api_version.clone(), kind.kind.clone())]);
     let kind = ConfigKind::new(kind.api_version, kind.kind, ProviderConfigScope::Namespaced);
     let target = [subject.xr_target().with_config(Some(Arc::new(kind)))];
-    let mut last = None;
-    for _ in 0..ROUNDS {
+    let mut rounds = scene.rounds(format!("{expected:?} stands, and is not observed"));
+    loop {
         // An adapter follows a kind of ProviderConfig once it was listed or read.
         scene.cluster.list_owned(&OwnedQuery::new(listed.clone())).await?;
-        if let [Ok(CachedXr::Seen { spec, config, .. })] =
-            scene.cluster.observe_many(&target).await?[..]
+        let seen = scene.cluster.observe_many(&target).await?;
+        if let [Ok(CachedXr::Seen { spec, config, .. })] = seen[..]
+            && (spec, config) == expected
         {
-            if (spec, config) == expected {
-                return Ok(());
-            }
-            last = Some((spec, config));
+            return Ok(());
         }
-        scene.world.settle().await;
+        rounds.wait().await?;
     }
-    Err(Violation::new(format!("{expected:?} stands, and {last:?} is observed")))
 }

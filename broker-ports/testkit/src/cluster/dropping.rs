@@ -38,10 +38,9 @@ async fn an_arm_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>, polls: u
     let shell = scene.shell(&subject).await?;
     let request = ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged());
     let answer = dropped_after(polls, scene.cluster.apply(&request)).await;
-    let mut rounds = 0;
+    let mut rounds = scene.rounds("a shell is never armed");
     while !is_armed(&scene.live(&subject).await?)? {
-        rounds += 1;
-        require(rounds < ROUNDS, "a shell is never armed")?;
+        rounds.wait().await?;
         // Either of the two lands; the other one finds another version.
         let seen = scene.live(&subject).await?;
         let _ = scene.arm(&subject, seen.object.version()).await?;
@@ -52,7 +51,7 @@ async fn an_arm_that_was_dropped_is_whole_or_nothing(scene: &Scene<'_>, polls: u
 }
 
 /// Wholly armed, or wholly a shell.
-fn is_armed(live: &LiveXr) -> Result<bool, Violation> {
+fn is_armed(live: &LiveXr) -> Checked<bool> {
     let object = live.object.expose();
     let paused = annotation(object, PAUSED_ANNOTATION) == Some("true");
     match (live.armed, paused, holds_token(object)) {

@@ -7,16 +7,13 @@ use super::refusing::refusal;
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of!(Scene {
         an_apply_for_another_project_is_refused,
-        a_deletion_in_another_namespace_is_refused,
-        a_deletion_of_a_foreign_name_is_refused,
-        a_composed_object_is_never_deleted,
+        a_deletion_of_what_is_not_ours_is_refused,
         a_namespace_is_never_created,
-        a_namespace_is_never_deleted,
     })
 }
 
 /// A resource of another Project, whose namespace stands.
-async fn neighbour(scene: &Scene<'_>) -> Result<Subject, Violation> {
+async fn neighbour(scene: &Scene<'_>) -> Checked<Subject> {
     let project = ProjectId::new(scene.world.fresh_id())?;
     scene.world.create_namespace(namespace(project).as_str()).await?;
     Ok(scene.machine()?.in_project(project))
@@ -36,42 +33,34 @@ async fn an_apply_for_another_project_is_refused(scene: &Scene<'_>) -> Outcome {
     Ok(())
 }
 
-async fn a_deletion_in_another_namespace_is_refused(scene: &Scene<'_>) -> Outcome {
+async fn a_deletion_of_what_is_not_ours_is_refused(scene: &Scene<'_>) -> Outcome {
     let neighbour = neighbour(scene).await?;
     let project = neighbour.identity.project;
     let request = ApplyRequest::open(project, neighbour.shell(1)?, Precondition::Absent);
-    let _ = scene.cluster.apply(&request).await?;
-    let target = neighbour.reference()?;
-    let version = ObjectVersion::of(&scene.object(&target).await?)?;
-    let answer = scene.delete(&target, &version.uid).await;
-    require_rejected(answer, "a deletion in the namespace of another Project")?;
-    stands(scene, &target).await
-}
-
-async fn a_deletion_of_a_foreign_name_is_refused(scene: &Scene<'_>) -> Outcome {
+    done(scene.cluster.apply(&request).await?)?;
     let kind = Blueprint::Estate.kind();
     let name = format!("somebodys-{}", scene.world.fresh_id());
-    let target = ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, None)?;
+    let foreign = ObjectReference::new(kind.api_version.as_str(), kind.kind.as_str(), name, None)?;
     let object = json!({
         "apiVersion": kind.api_version, "kind": kind.kind,
-        "metadata": {"name": target.name()}, "spec": {},
+        "metadata": {"name": foreign.name()}, "spec": {},
     });
-    scene.world.create(&target, &object).await?;
-    let version = ObjectVersion::of(&scene.object(&target).await?)?;
-    let answer = scene.delete(&target, &version.uid).await;
-    require_rejected(answer, "a deletion of an object that is not named like ours")?;
-    stands(scene, &target).await?;
+    scene.world.create(&foreign, &object).await?;
+    for (target, what) in [
+        (neighbour.reference()?, "a deletion in the namespace of another Project"),
+        (scene.composed(&scene.machine()?).await?, "the deletion of a composed object"),
+        (foreign.clone(), "a deletion of an object that is not named like ours"),
+    ] {
+        let version = ObjectVersion::of(&scene.object(&target).await?)?;
+        require_rejected(scene.delete(&target, &version.uid).await, what)?;
+        require(!scene.is_going(&target).await?, "a refused deletion happened")?;
+    }
     // Nobody removes a namespace around it.
-    Ok(scene.world.delete_in_background(&target).await?)
-}
-
-async fn a_composed_object_is_never_deleted(scene: &Scene<'_>) -> Outcome {
-    let subject = scene.machine()?;
-    let part = scene.composed(&subject).await?;
-    let version = ObjectVersion::of(&scene.object(&part).await?)?;
-    let answer = scene.delete(&part, &version.uid).await;
-    require_rejected(answer, "the deletion of a composed object")?;
-    stands(scene, &part).await
+    scene.world.delete_in_background(&foreign).await?;
+    let home = namespace(scene.project);
+    let target = ObjectReference::new("v1", "Namespace", home.as_str(), None)?;
+    require_rejected(scene.delete(&target, NOBODYS).await, "the deletion of a namespace")?;
+    require(scene.world.namespace_exists(home.as_str()).await?, "the namespace was deleted")
 }
 
 async fn a_namespace_is_never_created(scene: &Scene<'_>) -> Outcome {
@@ -85,23 +74,4 @@ async fn a_namespace_is_never_created(scene: &Scene<'_>) -> Outcome {
     }
     let exists = scene.world.namespace_exists(namespace(project).as_str()).await?;
     require(!exists, "an apply created a namespace")
-}
-
-async fn a_namespace_is_never_deleted(scene: &Scene<'_>) -> Outcome {
-    let home = namespace(scene.project);
-    let target = ObjectReference::new("v1", "Namespace", home.as_str(), None)?;
-    let answer = scene.delete(&target, NOBODYS).await;
-    require_rejected(answer, "the deletion of a namespace")?;
-    let (subject, version) = scene.standing().await?;
-    let _ = scene.delete(&subject.reference()?, &version.uid).await?;
-    scene.until_gone(&subject.reference()?).await?;
-    require(
-        scene.world.namespace_exists(home.as_str()).await?,
-        "a deletion took the namespace along",
-    )
-}
-
-/// The object stands and is not being deleted.
-async fn stands(scene: &Scene<'_>, target: &ObjectReference) -> Outcome {
-    require(!scene.is_going(target).await?, "a refused deletion happened")
 }

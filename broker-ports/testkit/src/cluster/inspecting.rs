@@ -23,10 +23,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     })
 }
 
-fn present(
-    what: &str,
-    report: broker_ports::Fact<Option<ObjectReport>>,
-) -> Result<ObjectReport, Violation> {
+fn present(what: &str, report: broker_ports::Fact<Option<ObjectReport>>) -> Checked<ObjectReport> {
     report?.ok_or_else(|| Violation::new(format!("{what} stands, but is reported as absent")))
 }
 
@@ -181,15 +178,15 @@ async fn a_namespace_that_goes_is_terminating(scene: &Scene<'_>) -> Outcome {
     let part = subject.part("held")?;
     scene.create_part(&subject, &part, json!([])).await?;
     scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
-    for _ in 0..ROUNDS {
+    let mut rounds = scene.rounds("a namespace that is being deleted is called active");
+    loop {
         let state = scene.cluster.inspect(&subject.target()?).await?.namespace?;
         if state == NamespaceState::Terminating {
             return scene.let_go(&part).await;
         }
         require(state == NamespaceState::Active, "a namespace that is held is called absent")?;
-        scene.world.settle().await;
+        rounds.wait().await?;
     }
-    Err(Violation::new("a namespace that is being deleted is called active"))
 }
 
 async fn composed_objects_are_found_three_ways(scene: &Scene<'_>) -> Outcome {

@@ -1,7 +1,8 @@
 //! Promises about failure: an API server that cannot be reached knows nothing, and nothing is gone for it.
 
-use broker_ports::{Inspection, XrTarget};
+use broker_ports::Inspection;
 
+use super::listing::{Listed, list, list_until, owned};
 use super::prelude::*;
 
 pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
@@ -16,19 +17,19 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
 async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>) -> Outcome {
     let (stands, missing) = (scene.machine()?, scene.machine()?);
     scene.composed(&stands).await?;
-    let config = config();
-    let xrds = vec![stands.xrd(), scene.resource(Blueprint::Estate)?.xrd()];
-    let kinds = OwnedKinds::new(xrds, vec![(config.api_version, config.kind)]);
-    let query = OwnedQuery::new(kinds);
-    until_listed(scene, &query, &stands.reference()?).await?;
+    let (query, reference) = (owned(scene)?, stands.reference()?.to_string());
+    list_until(scene, &query, |found| found.contains_key(&reference)).await?;
     let here = scene.cluster.identity().await?;
     scene.world.cut_off().await?;
     for subject in [&stands, &missing] {
         require_outage(scene.cluster.read(&subject.target()?).await, "read")?;
     }
     // A cache may remember what it saw, until it notices; it may not forget it because of that.
-    match is_listed(scene, query, &stands.reference()?).await {
-        Ok(listed) => require(listed, "a listing that is cut off leaves out what stands")?,
+    match list(&*scene.cluster, query, Listed::new()).await {
+        Ok(listed) => {
+            let there = listed.contains_key(&reference);
+            require(there, "a listing that is cut off leaves out what stands")?;
+        }
         failed @ Err(_) => require_outage(failed, "list_owned")?,
     }
     match scene.cluster.identity().await {
@@ -42,38 +43,15 @@ async fn a_cluster_that_is_cut_off_never_answers_with_absence(scene: &Scene<'_>)
     }
 }
 
-/// Whether a listing shows an object.
-async fn is_listed(
-    scene: &Scene<'_>,
-    mut query: OwnedQuery,
-    object: &ObjectReference,
-) -> Result<bool, PortError> {
-    loop {
-        let page = scene.cluster.list_owned(&query).await?;
-        if page.objects.iter().any(|listed| listed.reference == *object) {
-            return Ok(true);
-        }
-        let Some(next) = page.next else { return Ok(false) };
-        query = query.after(next);
-    }
-}
-
-/// Waits until whatever answers listings has caught up.
-async fn until_listed(scene: &Scene<'_>, query: &OwnedQuery, object: &ObjectReference) -> Outcome {
-    for _ in 0..ROUNDS {
-        if is_listed(scene, query.clone(), object).await? {
-            return Ok(());
-        }
-        scene.world.settle().await;
-    }
-    Err(Violation::new("what stands is never listed"))
-}
-
 async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
-    until_observed(scene, &subject.xr_target()).await?;
-    scene.world.cut_off().await?;
     let targets = [subject.xr_target(), subject.xr_target()];
+    let mut rounds = scene.rounds("what stands is never observed");
+    while !matches!(scene.cluster.observe_many(&targets).await?[..], [Ok(CachedXr::Seen { .. }), _])
+    {
+        rounds.wait().await?;
+    }
+    scene.world.cut_off().await?;
     let seen = match scene.cluster.observe_many(&targets).await {
         Ok(seen) => seen,
         failed @ Err(_) => return require_outage(failed, "observe_many"),
@@ -87,18 +65,6 @@ async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> O
         }
     }
     Ok(())
-}
-
-/// Waits until whatever answers observations has caught up.
-async fn until_observed(scene: &Scene<'_>, target: &XrTarget) -> Outcome {
-    for _ in 0..ROUNDS {
-        let seen = scene.cluster.observe_many(std::slice::from_ref(target)).await?;
-        if matches!(seen[..], [Ok(CachedXr::Seen { .. })]) {
-            return Ok(());
-        }
-        scene.world.settle().await;
-    }
-    Err(Violation::new("what stands is never observed"))
 }
 
 async fn an_inspection_that_is_cut_off_knows_nothing(scene: &Scene<'_>) -> Outcome {

@@ -2,7 +2,7 @@
 
 pub(super) use broker_domain::{ObjectReference, ProjectId};
 pub(super) use broker_ports::{
-    Applied, ApplyRequest, Arming, CachedXr, ConditionStatus, DeleteRequest, Deleted,
+    Applied, ApplyRequest, Arming, CachedXr, Cluster, ConditionStatus, DeleteRequest, Deleted,
     ObjectVersion, OwnedKinds, OwnedQuery, SpecState, XrReading,
 };
 pub(super) use broker_render::{
@@ -12,6 +12,6 @@ pub(super) use serde_json::{Value, json};
 
 pub(super) use super::ClusterUnderTest;
 pub(super) use super::kinds::{Blueprint, config, core_namespace};
-pub(super) use super::scene::{CANARY, FINALIZER, ROUNDS, Scene, at, done};
+pub(super) use super::scene::{CANARY, FINALIZER, Scene, at, done};
 pub(super) use super::subject::Subject;
 pub(super) use crate::prelude::*;

@@ -10,7 +10,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         the_cluster_is_its_kube_system,
         an_absent_object_is_absent,
         an_absent_namespace_is_told_apart,
-        an_absent_kind_is_told_apart,
         a_forbidden_read_is_an_error,
         half_a_reading_is_an_error,
         a_reading_is_never_stale,
@@ -20,7 +19,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         references_are_read,
         recorded_objects_are_read_by_name,
         labelled_objects_are_found,
-        an_object_that_is_being_deleted_says_so,
     })
 }
 
@@ -48,13 +46,6 @@ async fn an_absent_namespace_is_told_apart(scene: &Scene<'_>) -> Outcome {
     let (subject, _) = scene.standing().await?;
     scene.world.remove_namespace(namespace(scene.project).as_str()).await?;
     scene.until_read(&subject, |xr| matches!(xr, XrReading::NamespaceAbsent)).await
-}
-
-async fn an_absent_kind_is_told_apart(scene: &Scene<'_>) -> Outcome {
-    let subject = scene.resource(Blueprint::Fleeting)?;
-    scene.shell(&subject).await?;
-    scene.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
-    scene.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await
 }
 
 async fn a_forbidden_read_is_an_error(scene: &Scene<'_>) -> Outcome {
@@ -198,14 +189,4 @@ async fn labelled_objects_are_found(scene: &Scene<'_>) -> Outcome {
     let reading = scene.read(&subject).await?;
     require(matches!(reading.xr, XrReading::Absent), "an absent composite resource is read")?;
     require(reading.labelled == [part].into(), "what carries the label is not just what is found")
-}
-
-async fn an_object_that_is_being_deleted_says_so(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let reference = subject.reference()?;
-    require(!scene.live(&subject).await?.status.deleting, "what stands is read as going")?;
-    scene.hold(&reference).await?;
-    scene.world.delete_in_background(&reference).await?;
-    require(scene.live(&subject).await?.status.deleting, "what goes is read as staying")?;
-    scene.let_go(&reference).await
 }

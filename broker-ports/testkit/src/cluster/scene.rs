@@ -22,7 +22,7 @@ pub(super) const CANARY: &str = "canary-5f1d7c-bootstrap-token";
 pub(super) const FINALIZER: &str = "contract.plexsphere.io/held";
 
 /// How often a case asks again before it gives up.
-pub(super) const ROUNDS: usize = 600;
+const ROUNDS: usize = 600;
 
 /// A world in which the kinds are served and a Project has its namespace.
 pub(super) struct Scene<'w> {
@@ -32,7 +32,7 @@ pub(super) struct Scene<'w> {
 }
 
 impl<'w> Scene<'w> {
-    pub(super) async fn new(world: &'w dyn ClusterUnderTest) -> Result<Self, Violation> {
+    pub(super) async fn new(world: &'w dyn ClusterUnderTest) -> Checked<Self> {
         for blueprint in
             [Blueprint::Machine, Blueprint::Estate, Blueprint::Fleeting, Blueprint::Picky]
         {
@@ -45,12 +45,17 @@ impl<'w> Scene<'w> {
         Ok(Self { world, cluster: world.cluster(), project })
     }
 
+    /// Rounds of waiting for something that may take its time.
+    pub(super) fn rounds(&self, otherwise: impl Into<String>) -> Rounds<'w> {
+        Rounds { world: self.world, left: ROUNDS, otherwise: otherwise.into() }
+    }
+
     /// A machine that nobody asked for yet.
-    pub(super) fn machine(&self) -> Result<Subject, Violation> {
+    pub(super) fn machine(&self) -> Checked<Subject> {
         self.resource(Blueprint::Machine)
     }
 
-    pub(super) fn resource(&self, blueprint: Blueprint) -> Result<Subject, Violation> {
+    pub(super) fn resource(&self, blueprint: Blueprint) -> Checked<Subject> {
         let identity = Identity {
             resource: self.world.fresh_id().try_into()?,
             project: self.project,
@@ -69,36 +74,32 @@ impl<'w> Scene<'w> {
     }
 
     /// A shell of the subject, under epoch 1.
-    pub(super) async fn shell(&self, subject: &Subject) -> Result<ObjectVersion, Violation> {
+    pub(super) async fn shell(&self, subject: &Subject) -> Checked<ObjectVersion> {
         done(self.apply(subject.shell(1)?, Precondition::Absent).await?)
     }
 
     /// A machine that stands as a shell under epoch 1, and its version.
-    pub(super) async fn standing(&self) -> Result<(Subject, ObjectVersion), Violation> {
+    pub(super) async fn standing(&self) -> Checked<(Subject, ObjectVersion)> {
         let subject = self.machine()?;
         let version = self.shell(&subject).await?;
         Ok((subject, version))
     }
 
     /// Arms a shell with the canary token.
-    pub(super) async fn arm(
-        &self,
-        subject: &Subject,
-        shell: &ObjectVersion,
-    ) -> Result<Applied, Violation> {
+    pub(super) async fn arm(&self, subject: &Subject, shell: &ObjectVersion) -> Checked<Applied> {
         let manifest = subject.sealed()?;
         let request = ApplyRequest::sealed(self.project, manifest, shell.unchanged());
         Ok(self.cluster.apply(&request).await?)
     }
 
     /// The subject, armed.
-    pub(super) async fn armed(&self, subject: &Subject) -> Result<ObjectVersion, Violation> {
+    pub(super) async fn armed(&self, subject: &Subject) -> Checked<ObjectVersion> {
         let shell = self.shell(subject).await?;
         done(self.arm(subject, &shell).await?)
     }
 
     /// The subject as Crossplane leaves it: armed, with a composed object that its provider holds.
-    pub(super) async fn composed(&self, subject: &Subject) -> Result<ObjectReference, Violation> {
+    pub(super) async fn composed(&self, subject: &Subject) -> Checked<ObjectReference> {
         let version = self.armed(subject).await?;
         let owner = subject.reference()?;
         let name = format!("{}-part", owner.name());
@@ -117,6 +118,15 @@ impl<'w> Scene<'w> {
         let references = json!({"spec": {"crossplane": {"resourceRefs": [reference]}}});
         self.world.patch("crossplane", &owner, &references).await?;
         Ok(part)
+    }
+
+    /// Lets another object take the subject's name: answers the versions of the former and of the latter.
+    pub(super) async fn replaced(&self, subject: &Subject) -> Checked<[ObjectVersion; 2]> {
+        let before = self.shell(subject).await?;
+        let reference = subject.reference()?;
+        self.world.delete_in_background(&reference).await?;
+        self.until_gone(&reference).await?;
+        Ok([before, self.shell(subject).await?])
     }
 
     /// An object with the composite label of the subject.
@@ -160,12 +170,12 @@ impl<'w> Scene<'w> {
         self.cluster.delete(&DeleteRequest::new(self.project, target, uid)).await
     }
 
-    pub(super) async fn read(&self, subject: &Subject) -> Result<Reading, Violation> {
+    pub(super) async fn read(&self, subject: &Subject) -> Checked<Reading> {
         Ok(self.cluster.read(&subject.target()?).await?)
     }
 
     /// The composite resource, which has to stand.
-    pub(super) async fn live(&self, subject: &Subject) -> Result<LiveXr, Violation> {
+    pub(super) async fn live(&self, subject: &Subject) -> Checked<LiveXr> {
         match self.read(subject).await?.xr {
             XrReading::Present(live) => Ok(*live),
             absent @ (XrReading::Absent | XrReading::NamespaceAbsent | XrReading::KindAbsent) => {
@@ -177,29 +187,27 @@ impl<'w> Scene<'w> {
     }
 
     /// An object past the port, which has to stand.
-    pub(super) async fn object(&self, target: &ObjectReference) -> Result<Value, Violation> {
+    pub(super) async fn object(&self, target: &ObjectReference) -> Checked<Value> {
         let object = self.world.object(target).await?;
         object.ok_or_else(|| Violation::new(format!("{target} is gone")))
     }
 
     /// Whether an object is being deleted that has to stand.
-    pub(super) async fn is_going(&self, target: &ObjectReference) -> Result<bool, Violation> {
+    pub(super) async fn is_going(&self, target: &ObjectReference) -> Checked<bool> {
         Ok(self.object(target).await?["metadata"].get("deletionTimestamp").is_some())
     }
 
     /// Waits until an object is gone.
     pub(super) async fn until_gone(&self, target: &ObjectReference) -> Outcome {
-        for _ in 0..ROUNDS {
-            if self.world.object(target).await?.is_none() {
-                return Ok(());
-            }
-            self.world.settle().await;
+        let mut rounds = self.rounds(format!("{target} never goes"));
+        while self.world.object(target).await?.is_some() {
+            rounds.wait().await?;
         }
-        Err(Violation::new(format!("{target} never goes")))
+        Ok(())
     }
 
     /// A resource of a kind that nothing serves any more.
-    pub(super) async fn of_an_absent_kind(&self) -> Result<Subject, Violation> {
+    pub(super) async fn of_an_absent_kind(&self) -> Checked<Subject> {
         let subject = self.resource(Blueprint::Fleeting)?;
         self.world.remove_kind(&Blueprint::Fleeting.kind()).await?;
         self.until_read(&subject, |xr| matches!(xr, XrReading::KindAbsent)).await?;
@@ -208,13 +216,11 @@ impl<'w> Scene<'w> {
 
     /// Waits until an object is being deleted.
     pub(super) async fn until_deleting(&self, target: &ObjectReference) -> Outcome {
-        for _ in 0..ROUNDS {
-            if self.is_going(target).await? {
-                return Ok(());
-            }
-            self.world.settle().await;
+        let mut rounds = self.rounds(format!("{target} is never deleted"));
+        while !self.is_going(target).await? {
+            rounds.wait().await?;
         }
-        Err(Violation::new(format!("{target} is never deleted")))
+        Ok(())
     }
 
     /// Waits until the composite resource is read in another way than before.
@@ -223,19 +229,32 @@ impl<'w> Scene<'w> {
         subject: &Subject,
         wanted: impl Fn(&XrReading) -> bool + Send + Sync,
     ) -> Outcome {
-        for _ in 0..ROUNDS {
-            if wanted(&self.read(subject).await?.xr) {
-                return Ok(());
-            }
-            self.world.settle().await;
+        let mut rounds = self.rounds("the composite resource stays as it is read");
+        while !wanted(&self.read(subject).await?.xr) {
+            rounds.wait().await?;
         }
-        let last = self.read(subject).await?.xr;
-        Err(Violation::new(format!("the composite resource stays {last:?}")))
+        Ok(())
+    }
+}
+
+/// A case that asks again, until it gives up.
+pub(super) struct Rounds<'w> {
+    world: &'w dyn ClusterUnderTest,
+    left: usize,
+    otherwise: String,
+}
+
+impl Rounds<'_> {
+    pub(super) async fn wait(&mut self) -> Outcome {
+        require(self.left > 0, &self.otherwise)?;
+        self.left -= 1;
+        self.world.settle().await;
+        Ok(())
     }
 }
 
 /// The version at which an apply was done.
-pub(super) fn done(applied: Applied) -> Result<ObjectVersion, Violation> {
+pub(super) fn done(applied: Applied) -> Checked<ObjectVersion> {
     match applied {
         Applied::Done(version) => Ok(version),
         lost @ (Applied::Conflict | Applied::NameTaken) => {

@@ -33,7 +33,7 @@ impl Subject {
         identity: Identity,
         xrd: Arc<Xrd>,
         token_id: BootstrapTokenId,
-    ) -> Result<Self, Violation> {
+    ) -> Checked<Self> {
         Ok(Self {
             identity,
             xrd,
@@ -50,7 +50,7 @@ impl Subject {
     }
 
     /// With parameter values: canonical JSON.
-    pub(super) fn with_parameters(mut self, json: &str) -> Result<Self, Violation> {
+    pub(super) fn with_parameters(mut self, json: &str) -> Checked<Self> {
         self.parameters = Parameters::from_canonical_json(json)?;
         Ok(self)
     }
@@ -66,17 +66,17 @@ impl Subject {
         XrTarget::new(resource, project, Arc::clone(&self.xrd))
     }
 
-    pub(super) fn target(&self) -> Result<Target, Violation> {
+    pub(super) fn target(&self) -> Checked<Target> {
         let part = part();
         let kind = ComposedKind { api_version: part.api_version, kind: part.kind };
         Ok(Target::new(self.xr_target(), Some(self.config_reference()?)).composing([kind]))
     }
 
-    pub(super) fn config_reference(&self) -> Result<ObjectReference, Violation> {
+    pub(super) fn config_reference(&self) -> Checked<ObjectReference> {
         Ok(self.provider_config()?.reference().clone())
     }
 
-    pub(super) fn reference(&self) -> Result<ObjectReference, Violation> {
+    pub(super) fn reference(&self) -> Checked<ObjectReference> {
         Ok(self.xr_target().reference()?)
     }
 
@@ -85,12 +85,12 @@ impl Subject {
     }
 
     /// A composed object of that name, in the Project's namespace.
-    pub(super) fn part(&self, name: &str) -> Result<ObjectReference, Violation> {
+    pub(super) fn part(&self, name: &str) -> Checked<ObjectReference> {
         let (part, home) = (part(), namespace(self.identity.project));
         Ok(ObjectReference::new(part.api_version, part.kind, name, Some(home.as_str()))?)
     }
 
-    pub(super) fn xr(&self) -> Result<Xr<'_>, Violation> {
+    pub(super) fn xr(&self) -> Checked<Xr<'_>> {
         Ok(xr(&XrInput {
             xrd: &self.xrd,
             composition: CompositionName::new("machine")?,
@@ -102,12 +102,12 @@ impl Subject {
         })?)
     }
 
-    pub(super) fn shell(&self, epoch: u64) -> Result<Manifest, Violation> {
+    pub(super) fn shell(&self, epoch: u64) -> Checked<Manifest> {
         Ok(self.xr()?.shell(epoch))
     }
 
     /// Armed, without the injection.
-    pub(super) fn armed(&self) -> Result<Manifest, Violation> {
+    pub(super) fn armed(&self) -> Checked<Manifest> {
         let armed = match self.mesh_role {
             MeshRole::Node => Armed::Token(self.token_id),
             MeshRole::Standalone => Armed::Standalone,
@@ -116,7 +116,7 @@ impl Subject {
     }
 
     /// Armed with the canary token.
-    pub(super) fn sealed(&self) -> Result<SealedManifest, Violation> {
+    pub(super) fn sealed(&self) -> Checked<SealedManifest> {
         Ok(inject_bootstrap(
             &self.xr()?,
             &Bootstrap {
@@ -129,11 +129,11 @@ impl Subject {
     }
 
     /// Armed with whatever stands.
-    pub(super) fn preserved(&self, live: &Value) -> Result<SealedManifest, Violation> {
+    pub(super) fn preserved(&self, live: &Value) -> Checked<SealedManifest> {
         Ok(preserve_injection(live, &self.xr()?, self.token_id)?)
     }
 
-    pub(super) fn provider_config(&self) -> Result<Manifest, Violation> {
+    pub(super) fn provider_config(&self) -> Checked<Manifest> {
         Ok(provider_config(&ProviderConfigInput {
             profile: &ProviderProfile::of(&Provider::new("contract")?),
             identity: self.identity,

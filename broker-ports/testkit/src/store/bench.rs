@@ -100,16 +100,12 @@ pub(super) fn fresh_stamp(number: u128) -> Stamp {
 }
 
 /// The resource's next phase as a change, with an event id of its own.
-pub(super) fn to(
-    resource: &ProvisionedResource,
-    phase: Phase,
-    number: u128,
-) -> Result<Change, Violation> {
+pub(super) fn to(resource: &ProvisionedResource, phase: Phase, number: u128) -> Checked<Change> {
     resource.advance(phase, fresh_stamp(number))?.ok_or(Violation::new("it is there already"))
 }
 
 /// A deletion request as a change, with an event id of its own.
-pub(super) fn deletion(resource: &ProvisionedResource, number: u128) -> Result<Change, Violation> {
+pub(super) fn deletion(resource: &ProvisionedResource, number: u128) -> Checked<Change> {
     resource.request_deletion(fresh_stamp(number)).ok_or(Violation::new("it is leaving already"))
 }
 
@@ -142,7 +138,7 @@ pub(super) fn is_due(entry: &ScheduleEntry) -> bool {
 }
 
 /// How long it is until something is due.
-pub(super) fn wait(entry: &ScheduleEntry) -> Result<Duration, Violation> {
+pub(super) fn wait(entry: &ScheduleEntry) -> Checked<Duration> {
     let due_at = entry.due_at.ok_or(Violation::new("it is left to the sweep"))?;
     Ok((due_at - entry.now).max(time::Duration::ZERO).try_into()?)
 }

@@ -4,12 +4,9 @@ use time::OffsetDateTime;
 
 use super::prelude::*;
 
-impl dyn StoreUnderTest + '_ {
+impl World {
     /// Stores a resource with everything that led it to where it stands, and reads it back.
-    pub(super) async fn stored(
-        &self,
-        builder: &ResourceBuilder,
-    ) -> Result<ProvisionedResource, Violation> {
+    pub(super) async fn stored(&self, builder: &ResourceBuilder) -> Checked<ProvisionedResource> {
         self.know(&builder.declaration()).await?;
         let created = self.repository().create(&builder.admitted()).await?;
         same("a new declaration is answered", &created, &Created::Stored)?;
@@ -23,7 +20,7 @@ impl dyn StoreUnderTest + '_ {
     pub(super) async fn store_all(
         &self,
         builders: impl IntoIterator<Item = ResourceBuilder>,
-    ) -> Result<Vec<ProvisionedResource>, Violation> {
+    ) -> Checked<Vec<ProvisionedResource>> {
         let builders: Vec<_> = builders.into_iter().collect();
         let mut stored = Vec::with_capacity(builders.len());
         for builder in &builders {
@@ -36,7 +33,7 @@ impl dyn StoreUnderTest + '_ {
     pub(super) async fn gone_for_long(
         &self,
         builders: impl IntoIterator<Item = ResourceBuilder>,
-    ) -> Result<Vec<ProvisionedResource>, Violation> {
+    ) -> Checked<Vec<ProvisionedResource>> {
         let builders: Vec<_> = builders.into_iter().collect();
         let stored = self.store_all(builders.into_iter().map(ResourceBuilder::deleted)).await?;
         self.deliver_all().await?;
@@ -44,10 +41,7 @@ impl dyn StoreUnderTest + '_ {
         Ok(stored)
     }
 
-    pub(super) async fn get(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<ProvisionedResource, Violation> {
+    pub(super) async fn get(&self, id: ProvisionedResourceId) -> Checked<ProvisionedResource> {
         let found = self.repository().get_by_id(id).await?;
         found.ok_or_else(|| Violation::new(format!("{id} is not there")))
     }
@@ -91,20 +85,13 @@ impl dyn StoreUnderTest + '_ {
         same("the holder's write is answered", &written, &Written::Committed)
     }
 
-    pub(super) async fn entry(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<ScheduleEntry, Violation> {
+    pub(super) async fn entry(&self, id: ProvisionedResourceId) -> Checked<ScheduleEntry> {
         let found = self.schedule().entry(id).await?;
         found.ok_or_else(|| Violation::new(format!("{id} has no place in the schedule")))
     }
 
     /// Claims for an hour.
-    pub(super) async fn claim(
-        &self,
-        name: &str,
-        target: ClaimTarget,
-    ) -> Result<Vec<Lease>, Violation> {
+    pub(super) async fn claim(&self, name: &str, target: ClaimTarget) -> Checked<Vec<Lease>> {
         Ok(self.schedule().claim(&ClaimRequest::new(worker(name), target, HOUR)).await?)
     }
 
@@ -113,29 +100,25 @@ impl dyn StoreUnderTest + '_ {
         &self,
         name: &str,
         id: ProvisionedResourceId,
-    ) -> Result<Option<Lease>, Violation> {
+    ) -> Checked<Option<Lease>> {
         let mut leases = self.claim(name, ClaimTarget::One(id)).await?;
         require(leases.len() <= 1, "one resource was asked for, and more were claimed")?;
         Ok(leases.pop())
     }
 
     /// Claims one resource for an hour, which has to work.
-    pub(super) async fn hold(
-        &self,
-        name: &str,
-        id: ProvisionedResourceId,
-    ) -> Result<Lease, Violation> {
+    pub(super) async fn hold(&self, name: &str, id: ProvisionedResourceId) -> Checked<Lease> {
         let lease = self.claim_one(name, id).await?;
         lease.ok_or_else(|| Violation::new(format!("{id} cannot be claimed")))
     }
 
     /// Claims what is due in a lane, for an hour.
-    pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Result<Vec<Lease>, Violation> {
+    pub(super) async fn claim_due(&self, lane: Lane, limit: u16) -> Checked<Vec<Lease>> {
         self.claim("due", ClaimTarget::Due { lane, limit: rows(limit) }).await
     }
 
     /// The ids of what is due in a lane.
-    pub(super) async fn due_in(&self, lane: Lane) -> Result<Vec<ProvisionedResourceId>, Violation> {
+    pub(super) async fn due_in(&self, lane: Lane) -> Checked<Vec<ProvisionedResourceId>> {
         let mut ids: Vec<_> =
             self.claim_due(lane, 100).await?.into_iter().map(|lease| lease.resource).collect();
         ids.sort_unstable();
@@ -164,31 +147,23 @@ impl dyn StoreUnderTest + '_ {
     }
 
     /// Pauses or resumes a resource: whether it is there.
-    pub(super) async fn pause(
-        &self,
-        id: ProvisionedResourceId,
-        paused: bool,
-    ) -> Result<bool, Violation> {
+    pub(super) async fn pause(&self, id: ProvisionedResourceId, paused: bool) -> Checked<bool> {
         Ok(self.schedule().set_paused(id, paused, &attribution()).await?)
     }
 
     /// Purges what was Deleted for more than an hour.
-    pub(super) async fn purge(&self) -> Result<Vec<ProvisionedResourceId>, Violation> {
+    pub(super) async fn purge(&self) -> Checked<Vec<ProvisionedResourceId>> {
         Ok(self.repository().purge_deleted(&AFTER_AN_HOUR).await?)
     }
 
     /// Claims events for an hour.
-    pub(super) async fn claim_events(
-        &self,
-        name: &str,
-        limit: u16,
-    ) -> Result<Vec<ClaimedEvent>, Violation> {
+    pub(super) async fn claim_events(&self, name: &str, limit: u16) -> Checked<Vec<ClaimedEvent>> {
         let request = ClaimEvents::new(worker(name), rows(limit), HOUR);
         Ok(self.outbox().claim_events(&request).await?)
     }
 
     /// Claims the one event that can be claimed.
-    pub(super) async fn claim_event(&self, name: &str) -> Result<ClaimedEvent, Violation> {
+    pub(super) async fn claim_event(&self, name: &str) -> Checked<ClaimedEvent> {
         let mut events = self.claim_events(name, 100).await?;
         let event = events.pop().ok_or(Violation::new("no event can be claimed"))?;
         require(events.is_empty(), "more events can be claimed than should be")?;
@@ -201,7 +176,7 @@ impl dyn StoreUnderTest + '_ {
     }
 
     /// Claims the one event that can be claimed, and sets it aside.
-    pub(super) async fn set_aside(&self, reason: &str) -> Result<ClaimedEvent, Violation> {
+    pub(super) async fn set_aside(&self, reason: &str) -> Checked<ClaimedEvent> {
         let event = self.claim_event("relay").await?;
         let answer = self.outbox().set_aside_event(&event.claim, reason).await?;
         same("setting aside is answered", &answer, &Acknowledged::Done)?;
@@ -213,7 +188,7 @@ impl dyn StoreUnderTest + '_ {
         &self,
         id: ProvisionedResourceId,
         how: Resume,
-    ) -> Result<Option<SetAside>, Violation> {
+    ) -> Checked<Option<SetAside>> {
         Ok(self.outbox().resume_events(id, how, &attribution()).await?)
     }
 
@@ -231,13 +206,13 @@ impl dyn StoreUnderTest + '_ {
     }
 
     /// How many events wait, and how many of them were set aside.
-    pub(super) async fn backlog(&self) -> Result<(u64, u64), Violation> {
+    pub(super) async fn backlog(&self) -> Checked<(u64, u64)> {
         let backlog = self.outbox().backlog().await?;
         Ok((backlog.depth, backlog.set_aside))
     }
 
     /// Delivers everything that can be delivered, and answers it in the order of delivery.
-    pub(super) async fn deliver_all(&self) -> Result<Vec<ClaimedEvent>, Violation> {
+    pub(super) async fn deliver_all(&self) -> Checked<Vec<ClaimedEvent>> {
         let mut delivered = Vec::new();
         loop {
             let events = self.claim_events("relay", 100).await?;
@@ -252,25 +227,19 @@ impl dyn StoreUnderTest + '_ {
     }
 
     /// What the audit says was done with a resource, oldest first.
-    pub(super) async fn actions(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<Vec<AuditAction>, Violation> {
+    pub(super) async fn actions(&self, id: ProvisionedResourceId) -> Checked<Vec<AuditAction>> {
         let history = self.repository().history(id).await?;
         Ok(history.into_iter().map(|line| line.entry.action).collect())
     }
 
     /// The newest audit line of a resource.
-    pub(super) async fn last_line(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<AuditRecord, Violation> {
+    pub(super) async fn last_line(&self, id: ProvisionedResourceId) -> Checked<AuditRecord> {
         let line = self.repository().history(id).await?.pop();
         line.ok_or_else(|| Violation::new(format!("nothing was audited of {id}")))
     }
 
     /// Everything that a refused write could have left behind.
-    pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Result<Facts, Violation> {
+    pub(super) async fn facts(&self, id: ProvisionedResourceId) -> Checked<Facts> {
         let schedule = self.schedule().entry(id).await?;
         Ok(Facts {
             resource: self.repository().get_by_id(id).await?,

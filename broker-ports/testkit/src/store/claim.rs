@@ -14,15 +14,13 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         what_is_paused_is_claimed_by_hand_only,
         claim_of_another_cluster_gets_nothing,
         a_pause_lets_the_pass_under_way_go_on,
-        only_what_is_due_is_claimed_unless_by_name,
         no_more_is_claimed_than_was_asked_for,
-        one_claim_serves_every_project,
         projects_take_turns_however_few_are_claimed,
         within_a_project_what_is_due_longest_comes_first,
     ]
 }
 
-async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outcome {
+async fn every_claim_raises_the_epoch_by_one(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     for epoch in 1..=3 {
         let lease = world.hold("a", stored.id()).await?;
@@ -39,7 +37,7 @@ async fn every_claim_raises_the_epoch_by_one(world: &dyn StoreUnderTest) -> Outc
     Ok(())
 }
 
-async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lease_says_who_holds_what_until_when(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &went_wrong()).await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -52,7 +50,7 @@ async fn a_lease_says_who_holds_what_until_when(world: &dyn StoreUnderTest) -> O
     require(left <= HOUR && left > HOUR / 2, "the lease is not as long as was asked for")
 }
 
-async fn of_16_claims_on_one_resource_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
+async fn of_16_claims_on_one_resource_one_gets_it(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let answers = claimed_at_once(world, 16, ClaimTarget::One(stored.id())).await?;
     same("so many leases were given", &answers.len(), &1)
@@ -60,16 +58,16 @@ async fn of_16_claims_on_one_resource_one_gets_it(world: &dyn StoreUnderTest) ->
 
 /// What so many workers get that claim at once.
 async fn claimed_at_once(
-    world: &dyn StoreUnderTest,
+    world: &World,
     workers: usize,
     target: ClaimTarget,
-) -> Result<Vec<Lease>, Violation> {
+) -> Checked<Vec<Lease>> {
     let names: Vec<_> = (0..workers).map(|number| format!("worker-{number}")).collect();
     let answers = try_join_all(names.iter().map(|name| world.claim(name, target))).await?;
     Ok(answers.into_iter().flatten().collect())
 }
 
-async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest) -> Outcome {
+async fn claims_at_once_share_what_is_due(world: &World) -> Outcome {
     let of_project = |number| numbered(number).in_project(project(1 + number % 3));
     world.store_all((1..=12).map(of_project)).await?;
     let target = ClaimTarget::Due { lane: Lane::Converge, limit: rows(3) };
@@ -81,7 +79,7 @@ async fn claims_at_once_share_what_is_due(world: &dyn StoreUnderTest) -> Outcome
     same("every resource was claimed once", &claimed, &ids(1..=12))
 }
 
-async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lease_that_is_over_is_taken_over(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lost = world.hold("a", stored.id()).await?;
     require(!lost.takeover, "the first lease was taken over from nobody")?;
@@ -92,14 +90,14 @@ async fn a_lease_that_is_over_is_taken_over(world: &dyn StoreUnderTest) -> Outco
     same("the epoch is", &taken.epoch, &lost.epoch.next())
 }
 
-async fn lanes_are_apart(world: &dyn StoreUnderTest) -> Outcome {
+async fn lanes_are_apart(world: &World) -> Outcome {
     let of_phase = |(number, phase)| numbered(number).rolling_back().in_phase(phase);
     world.store_all((1..).zip(Phase::ALL).map(of_phase)).await?;
     same("teardown has", &world.due_in(Lane::Teardown).await?, &ids([6, 7]))?;
     same("converge has", &world.due_in(Lane::Converge).await?, &ids([1, 2, 3, 4, 5]))
 }
 
-async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_at_rest_is_never_claimed(world: &World) -> Outcome {
     world.store_all([numbered(1).rolling_back().deleted(), numbered(2).failed()]).await?;
     nothing_is_due(world).await?;
     // Nor what does not exist.
@@ -109,7 +107,7 @@ async fn what_is_at_rest_is_never_claimed(world: &dyn StoreUnderTest) -> Outcome
     Ok(())
 }
 
-async fn nothing_is_due(world: &dyn StoreUnderTest) -> Outcome {
+async fn nothing_is_due(world: &World) -> Outcome {
     for lane in [Lane::Converge, Lane::Teardown] {
         same("due is", &world.due_in(lane).await?, &vec![])?;
     }
@@ -117,7 +115,7 @@ async fn nothing_is_due(world: &dyn StoreUnderTest) -> Outcome {
 }
 
 /// A person who gives up a paused resource claims it by hand first.
-async fn what_is_paused_is_claimed_by_hand_only(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_paused_is_claimed_by_hand_only(world: &World) -> Outcome {
     world.store_all([numbered(1), numbered(2).deregistering()]).await?;
     for resource in ids(1..=2) {
         world.pause(resource, true).await?;
@@ -133,7 +131,7 @@ async fn what_is_paused_is_claimed_by_hand_only(world: &dyn StoreUnderTest) -> O
     Ok(())
 }
 
-async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_pause_lets_the_pass_under_way_go_on(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     world.pause(stored.id(), true).await?;
@@ -142,16 +140,7 @@ async fn a_pause_lets_the_pass_under_way_go_on(world: &dyn StoreUnderTest) -> Ou
     world.give_back(&lease, change.resource().version(), &went_well()).await
 }
 
-async fn only_what_is_due_is_claimed_unless_by_name(world: &dyn StoreUnderTest) -> Outcome {
-    let due = world.stored(&resource()).await?;
-    let later = world.stored(&numbered(2)).await?;
-    world.pass(&later, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
-    same("due is", &world.due_in(Lane::Converge).await?, &vec![due.id()])?;
-    world.hold("by-name", later.id()).await?;
-    Ok(())
-}
-
-async fn no_more_is_claimed_than_was_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+async fn no_more_is_claimed_than_was_asked_for(world: &World) -> Outcome {
     world.store_all((1..=5).map(numbered)).await?;
     let mut counts = Vec::new();
     for _ in 0..4 {
@@ -160,42 +149,28 @@ async fn no_more_is_claimed_than_was_asked_for(world: &dyn StoreUnderTest) -> Ou
     same("so many were claimed, one time after the other,", &counts, &vec![2, 2, 1, 0])
 }
 
-/// One Project with many resources that have been due for long, and two with one each, due since just now.
-async fn a_crowd_and_two_others(world: &dyn StoreUnderTest) -> Outcome {
+/// One Project has many resources that have been due for long, and two have one each, due since just now.
+async fn projects_take_turns_however_few_are_claimed(world: &World) -> Outcome {
     world.store_all((1..=20).map(numbered)).await?;
     world.advance(HOUR).await?;
     for number in [21, 22] {
         world.stored(&numbered(number).in_project(project(number))).await?;
     }
+    for (claims, limit) in [(1, 3), (3, 1)] {
+        let mut served = BTreeSet::new();
+        for _ in 0..claims {
+            for lease in world.claim_due(Lane::Converge, limit).await? {
+                served.insert(world.get(lease.resource).await?.project_id());
+            }
+        }
+        let expected = [project(1), project(21), project(22)].into();
+        same(&format!("{claims} claims of {limit} served"), &served, &expected)?;
+        world.advance(HOUR * 2).await?;
+    }
     Ok(())
 }
 
-async fn one_claim_serves_every_project(world: &dyn StoreUnderTest) -> Outcome {
-    a_crowd_and_two_others(world).await?;
-    let claimed: BTreeSet<_> =
-        world.claim_due(Lane::Converge, 3).await?.into_iter().map(|lease| lease.resource).collect();
-    let others: [ProvisionedResourceId; 2] = [id(21), id(22)];
-    require(
-        others.iter().all(|other| claimed.contains(other)),
-        &format!("a claim of three left out a Project: {claimed:?}"),
-    )
-}
-
-async fn projects_take_turns_however_few_are_claimed(world: &dyn StoreUnderTest) -> Outcome {
-    a_crowd_and_two_others(world).await?;
-    let mut served = BTreeSet::new();
-    for _ in 0..3 {
-        for lease in world.claim_due(Lane::Converge, 1).await? {
-            let resource = world.get(lease.resource).await?;
-            world.give_back(&lease, resource.version(), &went_well()).await?;
-            served.insert(resource.project_id());
-        }
-    }
-    let expected = [project(1), project(21), project(22)].into();
-    same("three claims of one served", &served, &expected)
-}
-
-async fn within_a_project_what_is_due_longest_comes_first(world: &dyn StoreUnderTest) -> Outcome {
+async fn within_a_project_what_is_due_longest_comes_first(world: &World) -> Outcome {
     for number in [3, 1, 2] {
         world.stored(&numbered(number)).await?;
         world.advance(HOUR).await?;
@@ -209,7 +184,7 @@ async fn within_a_project_what_is_due_longest_comes_first(world: &dyn StoreUnder
 }
 
 /// Bound by its declaration or by its first apply; a resource that is bound to no cluster is anybody's.
-async fn claim_of_another_cluster_gets_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn claim_of_another_cluster_gets_nothing(world: &World) -> Outcome {
     let declared = numbered(1).bound_to(cluster(1));
     let applied = numbered(2).in_project(project(2)).with_substrate();
     let unbound = numbered(3).in_project(project(3));

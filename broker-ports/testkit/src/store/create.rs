@@ -9,8 +9,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         a_declaration_is_stored_with_event_audit_line_and_schedule,
         a_declaration_reads_back_as_it_was_made,
         of_16_creations_with_one_request_id_one_stores,
-        a_repeated_request_is_answered_with_the_first_resource,
-        a_request_id_with_another_declaration_is_a_conflict,
+        a_used_request_id_is_answered_without_a_trace,
         a_request_id_finds_its_resource_in_its_own_project,
         declarations_without_a_request_id_are_all_stored,
         what_a_declaration_refers_to_has_to_exist,
@@ -20,9 +19,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-async fn a_declaration_is_stored_with_event_audit_line_and_schedule(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_declaration_is_stored_with_event_audit_line_and_schedule(world: &World) -> Outcome {
     let builder = resource();
     let stored = world.stored(&builder).await?;
     same("the audit says", &world.actions(stored.id()).await?, &vec![AuditAction::Declared])?;
@@ -38,7 +35,7 @@ async fn a_declaration_is_stored_with_event_audit_line_and_schedule(
     same("nothing has failed, attempts are", &entry.attempts, &0)
 }
 
-async fn a_declaration_reads_back_as_it_was_made(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_declaration_reads_back_as_it_was_made(world: &World) -> Outcome {
     let builder = resource().standalone().declared_as(
         declaration()
             .in_project(project(7))
@@ -51,7 +48,7 @@ async fn a_declaration_reads_back_as_it_was_made(world: &dyn StoreUnderTest) -> 
     same_resource(&world.stored(&builder).await?, &builder.build())
 }
 
-async fn of_16_creations_with_one_request_id_one_stores(world: &dyn StoreUnderTest) -> Outcome {
+async fn of_16_creations_with_one_request_id_one_stores(world: &World) -> Outcome {
     let shared = declaration().requested_as("order-1");
     world.know(&shared.clone().build()).await?;
     let admitted: Vec<Admitted> =
@@ -78,40 +75,25 @@ async fn of_16_creations_with_one_request_id_one_stores(world: &dyn StoreUnderTe
     same("there are audit lines", &world.audit_trail().await?.len(), &1)
 }
 
-async fn a_repeated_request_is_answered_with_the_first_resource(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+/// An equal declaration in another spelling is answered with the first resource, another one is a conflict.
+async fn a_used_request_id_is_answered_without_a_trace(world: &World) -> Outcome {
     let shared = declaration().requested_as("order-1").with_parameters(r#"{"a":1,"b":2}"#);
     let first = world.stored(&resource().declared_as(shared.clone()).ready()).await?;
-    let other_spelling = numbered(2).declared_as(shared.with_parameters(r#"{"b":2,"a":1}"#));
-    let expected = Created::Replayed(Box::new(first.clone()));
-    answered_without_a_trace(world, &first, &other_spelling, &expected).await
-}
-
-async fn a_request_id_with_another_declaration_is_a_conflict(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
-    let shared = declaration().requested_as("order-1");
-    let first = world.stored(&resource().declared_as(shared.clone())).await?;
-    let other = numbered(2).declared_as(shared.with_parameters(r#"{"a":1}"#));
-    answered_without_a_trace(world, &first, &other, &Created::Conflict).await
-}
-
-/// A declaration is answered like this, and neither the first resource nor a second one shows anything of it.
-async fn answered_without_a_trace(
-    world: &dyn StoreUnderTest,
-    first: &ProvisionedResource,
-    second: &ResourceBuilder,
-    expected: &Created,
-) -> Outcome {
     let before = world.facts(first.id()).await?;
-    let answer = world.repository().create(&second.admitted()).await?;
-    same("a used request id is answered", &answer, expected)?;
-    world.require_untouched(first.id(), &before).await?;
-    same("a second resource is", &world.repository().get_by_id(second.id()).await?, &None)
+    for (parameters, expected) in [
+        (r#"{"b":2,"a":1}"#, Created::Replayed(Box::new(first.clone()))),
+        (r#"{"a":1}"#, Created::Conflict),
+    ] {
+        let second = numbered(2).declared_as(shared.clone().with_parameters(parameters));
+        let answer = world.repository().create(&second.admitted()).await?;
+        same("a used request id is answered", &answer, &expected)?;
+        world.require_untouched(first.id(), &before).await?;
+        same("a second resource is", &world.repository().get_by_id(second.id()).await?, &None)?;
+    }
+    Ok(())
 }
 
-async fn a_request_id_finds_its_resource_in_its_own_project(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_request_id_finds_its_resource_in_its_own_project(world: &World) -> Outcome {
     let find = async |number, request: &str| {
         let request = RequestId::new(request)?;
         Ok::<_, Violation>(world.repository().get_by_request(project(number), &request).await?)
@@ -130,13 +112,13 @@ async fn a_request_id_finds_its_resource_in_its_own_project(world: &dyn StoreUnd
     Ok(())
 }
 
-async fn declarations_without_a_request_id_are_all_stored(world: &dyn StoreUnderTest) -> Outcome {
+async fn declarations_without_a_request_id_are_all_stored(world: &World) -> Outcome {
     let builders = (1..=3).map(|number| numbered(number).declared_as(declaration()));
     world.store_all(builders).await?;
     same("there are events", &world.backlog().await?.0, &3)
 }
 
-async fn what_a_declaration_refers_to_has_to_exist(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_a_declaration_refers_to_has_to_exist(world: &World) -> Outcome {
     world.know(&declaration().build()).await?;
     for (absent, reason, word) in [
         (declaration().from_blueprint(99), "blueprint_not_found", ""),
@@ -154,7 +136,7 @@ async fn what_a_declaration_refers_to_has_to_exist(world: &dyn StoreUnderTest) -
     Ok(())
 }
 
-async fn an_id_or_an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderTest) -> Outcome {
+async fn an_id_or_an_event_id_that_is_taken_is_refused(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let before = world.facts(stored.id()).await?;
     let other = numbered(2);
@@ -181,7 +163,7 @@ async fn an_id_or_an_event_id_that_is_taken_is_refused(world: &dyn StoreUnderTes
     same("without its event there is", &without_event, &None)
 }
 
-async fn resource_is_found_in_its_own_project_only(world: &dyn StoreUnderTest) -> Outcome {
+async fn resource_is_found_in_its_own_project_only(world: &World) -> Outcome {
     let stored = world.stored(&resource().in_project(project(1))).await?;
     for (number, id, expected) in
         [(1, stored.id(), Some(&stored)), (2, stored.id(), None), (1, id(2), None)]
@@ -192,7 +174,7 @@ async fn resource_is_found_in_its_own_project_only(world: &dyn StoreUnderTest) -
     same("an unknown id finds", &world.repository().get_by_id(id(2)).await?, &None)
 }
 
-async fn creations_at_once_do_not_disturb_each_other(world: &dyn StoreUnderTest) -> Outcome {
+async fn creations_at_once_do_not_disturb_each_other(world: &World) -> Outcome {
     let builders: Vec<_> =
         (1..=16).map(|number| numbered(number).requested_as(&number.to_string())).collect();
     for builder in &builders {

@@ -2,7 +2,6 @@
 
 use broker_domain::OnFailure;
 use broker_ports::{CompactRow, PageBytes};
-use futures_util::future::try_join;
 
 use super::prelude::*;
 
@@ -10,16 +9,12 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         pages_come_in_the_order_of_ids_and_visit_each_once,
         filters_leave_out_the_others,
-        pages_visit_each_once_while_rows_change,
         pages_do_not_drift_while_rows_leave_the_filter,
-        updated_since_leaves_out_what_did_not_change,
         following_the_watermark_misses_no_change,
-        a_reader_beside_writers_misses_no_change,
         what_is_at_rest_is_not_swept,
         list_pages_are_bounded_by_bytes,
-        sweep_pages_visit_each_once,
         sweep_pages_are_bounded_by_bytes,
-        sweep_pages_of_a_project_hold_its_rows_only,
+        sweep_pages_visit_each_row_of_their_project_once,
         sweep_pages_do_not_drift_while_rows_come_to_rest,
         a_compact_row_says_what_its_resource_says,
         a_compact_row_shows_due_time_lease_and_pause,
@@ -35,7 +30,7 @@ struct Page {
     next: Option<ProvisionedResourceId>,
 }
 
-async fn page(world: &dyn StoreUnderTest, query: &ListQuery) -> Result<Page, Violation> {
+async fn page(world: &World, query: &ListQuery) -> Checked<Page> {
     let page = world.repository().list(query).await?;
     let size = page.resources.len();
     require(size <= usize::from(query.limit.get()), "a page holds more than was asked for")?;
@@ -48,7 +43,7 @@ async fn page(world: &dyn StoreUnderTest, query: &ListQuery) -> Result<Page, Vio
 }
 
 /// Follows a listing to its end.
-async fn listed(world: &dyn StoreUnderTest, mut query: ListQuery) -> Result<Ids, Violation> {
+async fn listed(world: &World, mut query: ListQuery) -> Checked<Ids> {
     let mut seen = Vec::new();
     loop {
         let page = page(world, &query).await?;
@@ -59,10 +54,7 @@ async fn listed(world: &dyn StoreUnderTest, mut query: ListQuery) -> Result<Ids,
 }
 
 /// Follows a sweep to its end, page by page.
-async fn swept_pages(
-    world: &dyn StoreUnderTest,
-    mut query: SweepQuery,
-) -> Result<Vec<Vec<CompactRow>>, Violation> {
+async fn swept_pages(world: &World, mut query: SweepQuery) -> Checked<Vec<Vec<CompactRow>>> {
     let mut pages = Vec::new();
     loop {
         let page = world.repository().sweep_page(&query).await?;
@@ -76,10 +68,7 @@ async fn swept_pages(
     }
 }
 
-async fn swept(
-    world: &dyn StoreUnderTest,
-    query: SweepQuery,
-) -> Result<Vec<CompactRow>, Violation> {
+async fn swept(world: &World, query: SweepQuery) -> Checked<Vec<CompactRow>> {
     Ok(swept_pages(world, query).await?.into_iter().flatten().collect())
 }
 
@@ -87,17 +76,17 @@ fn ids_of(rows: &[CompactRow]) -> Ids {
     rows.iter().map(|row| row.id).collect()
 }
 
-async fn watermark(world: &dyn StoreUnderTest) -> Result<Watermark, Violation> {
+async fn watermark(world: &World) -> Checked<Watermark> {
     Ok(world.repository().list(&ListQuery::new(rows(1))).await?.watermark)
 }
 
 /// Writes the next phase of the resource of a number.
-async fn advance(world: &dyn StoreUnderTest, number: u128, phase: Phase, event: u128) -> Outcome {
+async fn advance(world: &World, number: u128, phase: Phase, event: u128) -> Outcome {
     let stored = world.get(id(number)).await?;
     world.commit(WriteKind::Phase, &to(&stored, phase, event)?).await
 }
 
-async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &World) -> Outcome {
     same("at first there are", &listed(world, ListQuery::new(rows(10))).await?, &vec![])?;
     world.store_all([4, 2, 6, 1, 5, 3].map(numbered)).await?;
     for size in [1, 2, 3, 4, 5, 6, 7] {
@@ -113,7 +102,7 @@ async fn pages_come_in_the_order_of_ids_and_visit_each_once(world: &dyn StoreUnd
 }
 
 /// Stores rows with large parameters, two of which are beyond what a sweep needs them for.
-async fn stored_with_large_parameters(world: &dyn StoreUnderTest) -> Outcome {
+async fn stored_with_large_parameters(world: &World) -> Outcome {
     for (number, size) in (1..).zip([1_000, 1_500, 1_000, 5_000, 1_000, 1_000, 400]) {
         let parameters = format!(r#"{{"p":"{}"}}"#, "x".repeat(size - r#"{"p":""}"#.len()));
         let spoken = declaration().for_resource(number).with_parameters(&parameters);
@@ -125,7 +114,7 @@ async fn stored_with_large_parameters(world: &dyn StoreUnderTest) -> Outcome {
 
 /// A page ends before the row whose parameters would be too much, and has at least one row. It is not cut short
 /// without need.
-async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+async fn list_pages_are_bounded_by_bytes(world: &World) -> Outcome {
     stored_with_large_parameters(world).await?;
     let mut query = ListQuery::new(rows(100)).within(PageBytes::new(2_500)?);
     for (last, numbers, bytes) in
@@ -150,7 +139,7 @@ async fn list_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome 
     Ok(())
 }
 
-async fn sweep_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome {
+async fn sweep_pages_are_bounded_by_bytes(world: &World) -> Outcome {
     stored_with_large_parameters(world).await?;
     let query = SweepQuery::new(rows(100)).within(PageBytes::new(2_500)?);
     let pages = swept_pages(world, query).await?;
@@ -163,7 +152,7 @@ async fn sweep_pages_are_bounded_by_bytes(world: &dyn StoreUnderTest) -> Outcome
     same("the pages are", &pages, &expected.map(|(numbers, bytes)| (ids(numbers), bytes)).into())
 }
 
-async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> Outcome {
+async fn filters_leave_out_the_others(world: &World) -> Outcome {
     let builders = (1..=8).map(|number| {
         let phase = if number % 4 < 2 { Phase::Provisioning } else { Phase::Pending };
         numbered(number).in_project(project(1 + number % 2)).in_phase(phase)
@@ -184,25 +173,9 @@ async fn filters_leave_out_the_others(world: &dyn StoreUnderTest) -> Outcome {
     Ok(())
 }
 
-async fn pages_visit_each_once_while_rows_change(world: &dyn StoreUnderTest) -> Outcome {
-    world.store_all((1..=6).map(numbered)).await?;
-    let mut query = ListQuery::new(rows(2));
-    let mut seen = Vec::new();
-    for round in 1.. {
-        let page = page(world, &query).await?;
-        seen.extend(page.ids);
-        let Some(next) = page.next else { break };
-        query = query.after(next);
-        advance(world, round, Phase::Provisioning, round).await?;
-        let ahead = world.get(id(7 - round)).await?;
-        world.commit(WriteKind::DeletionIntent, &deletion(&ahead, 100 + round)?).await?;
-    }
-    same("the pages visit", &seen, &ids(1..=6))
-}
-
 /// Whoever counts rows instead of remembering the last one visits too few when visited rows leave the filter,
 /// and too many when others come in behind.
-async fn pages_do_not_drift_while_rows_leave_the_filter(world: &dyn StoreUnderTest) -> Outcome {
+async fn pages_do_not_drift_while_rows_leave_the_filter(world: &World) -> Outcome {
     let builders = (1..=9).map(|number| {
         numbered(number).in_phase(if number == 2 { Phase::Provisioning } else { Phase::Pending })
     });
@@ -223,7 +196,7 @@ async fn pages_do_not_drift_while_rows_leave_the_filter(world: &dyn StoreUnderTe
     Ok(())
 }
 
-async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &dyn StoreUnderTest) -> Outcome {
+async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &World) -> Outcome {
     world.store_all((1..=7).map(|number| numbered(number).deprovisioning())).await?;
     let mut query = SweepQuery::new(rows(2));
     let mut seen = Vec::new();
@@ -237,17 +210,10 @@ async fn sweep_pages_do_not_drift_while_rows_come_to_rest(world: &dyn StoreUnder
     same("the pages visit", &seen, &ids(1..=7))
 }
 
-async fn updated_since_leaves_out_what_did_not_change(world: &dyn StoreUnderTest) -> Outcome {
-    world.store_all((1..=3).map(numbered)).await?;
-    world.advance(HOUR).await?;
-    let since = watermark(world).await?;
-    advance(world, 2, Phase::Provisioning, 1).await?;
-    let changed = listed(world, ListQuery::new(rows(10)).updated_since(since)).await?;
-    same("since then changed", &changed, &vec![id(2)])
-}
-
-async fn following_the_watermark_misses_no_change(world: &dyn StoreUnderTest) -> Outcome {
+async fn following_the_watermark_misses_no_change(world: &World) -> Outcome {
+    world.store_all([2, 3].map(numbered)).await?;
     let mut stored = world.stored(&resource()).await?;
+    world.advance(HOUR).await?;
     let mut since = watermark(world).await?;
     let phases = [Phase::Provisioning, Phase::Enrolling, Phase::Pending];
     for (number, phase) in (1..).zip(phases.into_iter().cycle().take(9)) {
@@ -263,33 +229,7 @@ async fn following_the_watermark_misses_no_change(world: &dyn StoreUnderTest) ->
     Ok(())
 }
 
-async fn a_reader_beside_writers_misses_no_change(world: &dyn StoreUnderTest) -> Outcome {
-    world.store_all((1..=8).map(numbered)).await?;
-    let since = watermark(world).await?;
-    let writer = async {
-        for number in 1..=8 {
-            advance(world, number, Phase::Provisioning, number).await?;
-        }
-        Ok::<_, Violation>(())
-    };
-    let reader = async {
-        let mut since = since;
-        let mut seen = BTreeSet::new();
-        for _ in 0..16 {
-            let query = ListQuery::new(rows(100)).updated_since(since);
-            let page = world.repository().list(&query).await?;
-            since = page.watermark;
-            let changed = page.resources.into_iter();
-            seen.extend(changed.filter(|found| found.version().get() > 1).map(|found| found.id()));
-        }
-        Ok::<_, Violation>((since, seen))
-    };
-    let ((), (since, mut seen)) = try_join(writer, reader).await?;
-    seen.extend(listed(world, ListQuery::new(rows(100)).updated_since(since)).await?);
-    same("the reader saw", &seen, &(1..=8).map(id).collect())
-}
-
-async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_at_rest_is_not_swept(world: &World) -> Outcome {
     let of_phase = |(number, phase)| numbered(number).in_phase(phase);
     let rolling_back = numbered(9).rolling_back().failed();
     world.store_all((1..).zip(Phase::ALL).map(of_phase).chain([rolling_back])).await?;
@@ -304,19 +244,7 @@ async fn what_is_at_rest_is_not_swept(world: &dyn StoreUnderTest) -> Outcome {
     same("the sweep sees", &phases, &expected)
 }
 
-async fn sweep_pages_visit_each_once(world: &dyn StoreUnderTest) -> Outcome {
-    let builders = (1..=9).map(|number| {
-        numbered(number).in_phase(if number % 3 == 0 { Phase::Deleted } else { Phase::Pending })
-    });
-    world.store_all(builders).await?;
-    for size in [1, 2, 3, 4, 6, 7] {
-        let seen = swept(world, SweepQuery::new(rows(size))).await?;
-        same(&format!("pages of {size} visit"), &ids_of(&seen), &ids([1, 2, 4, 5, 7, 8]))?;
-    }
-    Ok(())
-}
-
-async fn a_compact_row_says_what_its_resource_says(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_compact_row_says_what_its_resource_says(world: &World) -> Outcome {
     for (number, phase) in (1..).zip(Phase::ALL) {
         let spoken = declaration().for_resource(number).with_parameters(r#"{"size":"small"}"#);
         let builder = numbered(number).declared_as(spoken.rolling_back());
@@ -324,31 +252,14 @@ async fn a_compact_row_says_what_its_resource_says(world: &dyn StoreUnderTest) -
     }
     for row in swept(world, SweepQuery::new(rows(100))).await? {
         let resource = world.get(row.id).await?;
-        let renders = matches!(row.phase, Phase::Pending | Phase::Provisioning | Phase::Enrolling);
-        let mut expected = CompactRow::new(
-            resource.id(),
-            resource.project_id(),
-            resource.resource_id(),
-            resource.blueprint_version_id(),
-            resource.cloud_credential_id(),
-            resource.mesh_role(),
-            resource.phase(),
-        );
-        expected.version = resource.version();
-        expected.on_failure = resource.on_failure();
-        expected.bootstrap_token_id = resource.bootstrap_token_id();
-        expected.token_closed = resource.token_closed();
-        expected.cluster = resource.substrate().cluster().cloned();
-        expected.references_digest = resource.substrate().references_digest().copied();
-        expected.applied = resource.substrate().applied().cloned();
-        expected.parameters = renders.then(|| resource.parameters().clone());
+        let mut expected = CompactRow::of(&resource);
         expected.due_at = world.entry(row.id).await?.due_at;
         same("the compact row is", &row, &expected)?;
     }
     Ok(())
 }
 
-async fn a_compact_row_shows_due_time_lease_and_pause(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_compact_row_shows_due_time_lease_and_pause(world: &World) -> Outcome {
     let stored = world.store_all((1..=3).map(numbered)).await?;
     world.hold("a", id(1)).await?;
     world.pause(id(2), true).await?;
@@ -372,19 +283,21 @@ async fn a_compact_row_shows_due_time_lease_and_pause(world: &dyn StoreUnderTest
 }
 
 /// Rows of other Projects lie between those of the Project; no page and no position names them.
-async fn sweep_pages_of_a_project_hold_its_rows_only(world: &dyn StoreUnderTest) -> Outcome {
-    let of_project = |number| numbered(number).in_project(project(1 + number % 3));
-    world.store_all((1..=9).map(of_project)).await?;
-    for (number, size, expected) in [
-        (2, 1, &[1, 4, 7][..]),
-        (2, 2, &[1, 4, 7]),
-        (2, 3, &[1, 4, 7]),
-        (2, 9, &[1, 4, 7]),
-        (77, 9, &[]),
-    ] {
-        let query = SweepQuery::new(rows(size)).in_project(project(number));
-        let seen = swept(world, query).await?;
-        same(&format!("pages of {size} hold"), &ids_of(&seen), &ids(expected.iter().copied()))?;
+async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outcome {
+    let builders = (1..=9).map(|number| {
+        let phase = if number % 4 == 0 { Phase::Deleted } else { Phase::Pending };
+        numbered(number).in_project(project(1 + number % 3)).in_phase(phase)
+    });
+    world.store_all(builders).await?;
+    for size in [1, 2, 3, 4, 9] {
+        let all = SweepQuery::new(rows(size));
+        let (own, none) = (all.clone().in_project(project(2)), all.clone().in_project(project(77)));
+        for (query, expected) in
+            [(all, ids([1, 2, 3, 5, 6, 7, 9])), (own, ids([1, 7])), (none, ids([]))]
+        {
+            let seen = ids_of(&swept(world, query).await?);
+            same(&format!("pages of {size} hold"), &seen, &expected)?;
+        }
     }
     Ok(())
 }

@@ -15,10 +15,10 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
 
 /// A resource that was declared just then.
 async fn declared_at(
-    world: &dyn StoreUnderTest,
+    world: &World,
     builder: &ResourceBuilder,
     at: OffsetDateTime,
-) -> Result<ProvisionedResource, Violation> {
+) -> Checked<ProvisionedResource> {
     let declaration = builder.declaration();
     let made = builder.build();
     let change = ProvisionedResource::new(
@@ -35,7 +35,7 @@ async fn declared_at(
     world.get(builder.id()).await
 }
 
-async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) -> Outcome {
+async fn times_keep_their_microseconds(world: &World) -> Outcome {
     let fine = |micros| second(0) + Duration::microseconds(micros);
     let stored = declared_at(world, &resource(), fine(123_456)).await?;
     same("it was created at", &stored.created_at(), &fine(123_456))?;
@@ -54,7 +54,7 @@ async fn times_keep_their_microseconds(world: &dyn StoreUnderTest) -> Outcome {
     same("the brakes are", &world.schedule().brakes(&cluster(1)).await?, &vec![brake])
 }
 
-async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Outcome {
+async fn no_change_is_older_than_its_resource(world: &World) -> Outcome {
     // Whoever declared it has a clock that runs far ahead of the store's.
     let ahead = second(0) + Duration::days(100 * 365);
     let stored = declared_at(world, &resource(), ahead).await?;
@@ -68,15 +68,15 @@ async fn no_change_is_older_than_its_resource(world: &dyn StoreUnderTest) -> Out
 
 /// What changed since, and from when on to ask the next time.
 async fn since(
-    world: &dyn StoreUnderTest,
+    world: &World,
     watermark: Watermark,
-) -> Result<(Vec<ProvisionedResourceId>, Watermark), Violation> {
+) -> Checked<(Vec<ProvisionedResourceId>, Watermark)> {
     let query = ListQuery::new(rows(100)).updated_since(watermark);
     let page = world.repository().list(&query).await?;
     Ok((page.resources.iter().map(ProvisionedResource::id).collect(), page.watermark))
 }
 
-async fn the_watermark_waits_for_open_transactions(world: &dyn StoreUnderTest) -> Outcome {
+async fn the_watermark_waits_for_open_transactions(world: &World) -> Outcome {
     let first = world.stored(&resource()).await?;
     let late = numbered(2);
     world.know(&late.declaration()).await?;

@@ -20,7 +20,7 @@ pub(super) fn outbox_cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![an_outbox_that_is_cut_off_never_answers_with_absence,]
 }
 
-async fn a_store_that_is_cut_off_never_answers_with_absence(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_store_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1")).await?;
     let repository = world.repository();
     let request = RequestId::new("order-1")?;
@@ -41,7 +41,7 @@ async fn a_store_that_is_cut_off_never_answers_with_absence(world: &dyn StoreUnd
     require_outage(repository.scrub_audit(stored.id(), &attribution()).await, "scrub_audit")
 }
 
-async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_store_that_is_cut_off_commits_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
     let admitted = numbered(2).admitted();
@@ -55,9 +55,7 @@ async fn a_store_that_is_cut_off_commits_nothing(world: &dyn StoreUnderTest) -> 
     Ok(())
 }
 
-async fn a_schedule_that_is_cut_off_never_answers_with_absence(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_schedule_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let schedule = world.schedule();
     world.cut_off().await?;
@@ -71,7 +69,7 @@ async fn a_schedule_that_is_cut_off_never_answers_with_absence(
     require_outage(schedule.wakeups().await.map(drop), "wakeups")
 }
 
-async fn a_schedule_that_is_cut_off_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_schedule_that_is_cut_off_changes_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let (schedule, by) = (world.schedule(), attribution());
     let lease = world.hold("a", stored.id()).await?;
@@ -91,9 +89,7 @@ async fn a_schedule_that_is_cut_off_changes_nothing(world: &dyn StoreUnderTest) 
     require_outage(schedule.release(&lease, stored.version(), &outcome).await, "release")
 }
 
-async fn an_outbox_that_is_cut_off_never_answers_with_absence(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn an_outbox_that_is_cut_off_never_answers_with_absence(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let event = world.claim_event("relay").await?;
     let outbox = world.outbox();

@@ -8,17 +8,15 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         of_each_resource_only_the_earliest_event_is_claimed,
         of_16_claims_on_one_event_one_gets_it,
         a_claim_that_is_over_makes_room_and_is_no_attempt,
-        an_acknowledged_event_makes_room_for_the_next,
         a_lost_claim_acknowledges_nothing,
         a_late_acknowledgement_is_taken_if_nobody_claimed_since,
         no_more_events_are_claimed_than_were_asked_for,
-        a_write_that_lost_its_race_leaves_no_event,
         only_events_that_were_settled_for_long_are_purged,
         the_backlog_counts_what_waits,
     ]
 }
 
-async fn events_come_as_they_were_committed(world: &dyn StoreUnderTest) -> Outcome {
+async fn events_come_as_they_were_committed(world: &World) -> Outcome {
     let builder = resource().deleted();
     world.stored(&builder).await?;
     let life = builder.life();
@@ -38,9 +36,7 @@ async fn events_come_as_they_were_committed(world: &dyn StoreUnderTest) -> Outco
     Ok(())
 }
 
-async fn of_each_resource_only_the_earliest_event_is_claimed(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn of_each_resource_only_the_earliest_event_is_claimed(world: &World) -> Outcome {
     let of_project = |number| numbered(number).in_project(project(number)).deleted();
     world.store_all((1..=3).map(of_project)).await?;
     for sequence in 1..=4 {
@@ -58,14 +54,14 @@ async fn of_each_resource_only_the_earliest_event_is_claimed(
     same("there is left", &world.deliver_all().await?, &vec![])
 }
 
-async fn of_16_claims_on_one_event_one_gets_it(world: &dyn StoreUnderTest) -> Outcome {
+async fn of_16_claims_on_one_event_one_gets_it(world: &World) -> Outcome {
     world.stored(&resource()).await?;
     let names: Vec<_> = (0..16).map(|number| format!("relay-{number}")).collect();
     let answers = try_join_all(names.iter().map(|name| world.claim_events(name, 10))).await?;
     same("so many got it", &answers.iter().flatten().count(), &1)
 }
 
-async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &World) -> Outcome {
     world.stored(&resource()).await?;
     for _ in 0..3 {
         let event = world.claim_event("relay").await?;
@@ -76,22 +72,7 @@ async fn a_claim_that_is_over_makes_room_and_is_no_attempt(world: &dyn StoreUnde
     Ok(())
 }
 
-async fn an_acknowledged_event_makes_room_for_the_next(world: &dyn StoreUnderTest) -> Outcome {
-    world.stored(&resource().deregistering()).await?;
-    let mut types = Vec::new();
-    for _ in 0..3 {
-        let event = world.claim_event("relay").await?;
-        world.acknowledge(&event).await?;
-        types.push(event.event_type);
-    }
-    let expected = vec![EventType::Requested, EventType::Ready, EventType::Deleting];
-    same("they arrived", &types, &expected)?;
-    same("there is left", &world.claim_events("relay", 10).await?, &vec![])?;
-    world.advance(LONG).await?;
-    same("later there is", &world.claim_events("relay", 10).await?, &vec![])
-}
-
-async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lost_claim_acknowledges_nothing(world: &World) -> Outcome {
     world.stored(&resource().ready()).await?;
     for successor in ["a", "b"] {
         let lost = world.claim_event("a").await?;
@@ -107,9 +88,7 @@ async fn a_lost_claim_acknowledges_nothing(world: &dyn StoreUnderTest) -> Outcom
     world.claim_is_lost(&event).await
 }
 
-async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(world: &World) -> Outcome {
     world.stored(&resource()).await?;
     let event = world.claim_event("slow").await?;
     world.advance(HOUR * 2).await?;
@@ -117,7 +96,7 @@ async fn a_late_acknowledgement_is_taken_if_nobody_claimed_since(
     same("there is left", &world.claim_events("relay", 10).await?, &vec![])
 }
 
-async fn no_more_events_are_claimed_than_were_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+async fn no_more_events_are_claimed_than_were_asked_for(world: &World) -> Outcome {
     world.store_all((1..=5).map(numbered)).await?;
     let mut claimed = Vec::new();
     for expected in [2, 2, 1, 0] {
@@ -129,21 +108,7 @@ async fn no_more_events_are_claimed_than_were_asked_for(world: &dyn StoreUnderTe
     same("in the end each was claimed", &distinct, &(1..=5).map(id).collect())
 }
 
-async fn a_write_that_lost_its_race_leaves_no_event(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource().enrolling().with_token()).await?;
-    let winner = to(&stored, Phase::Ready, 1)?;
-    let loser = to(&stored, Phase::Ready, 2)?;
-    world.commit(WriteKind::Phase, &winner).await?;
-    let written = world.attempt(WriteKind::Phase, &loser, None).await?;
-    same("it is answered", &written, &Written::Stale)?;
-    let ids: Vec<_> =
-        world.deliver_all().await?.into_iter().map(|event| event.claim.event_id).collect();
-    let told = loser.event().is_some_and(|event| ids.contains(&event.id()));
-    require(!told, "the event of a change that never was is delivered")?;
-    same("there are events", &ids.len(), &2)
-}
-
-async fn only_events_that_were_settled_for_long_are_purged(world: &dyn StoreUnderTest) -> Outcome {
+async fn only_events_that_were_settled_for_long_are_purged(world: &World) -> Outcome {
     let purged = async |limit| world.outbox().purge_events(HOUR, rows(limit)).await;
     let stored = world.stored(&resource().deregistering()).await?;
     let first = world.claim_event("relay").await?;
@@ -170,7 +135,7 @@ async fn only_events_that_were_settled_for_long_are_purged(world: &dyn StoreUnde
     same("there is left", &world.backlog().await?.0, &1)
 }
 
-async fn the_backlog_counts_what_waits(world: &dyn StoreUnderTest) -> Outcome {
+async fn the_backlog_counts_what_waits(world: &World) -> Outcome {
     let empty = world.outbox().backlog().await?;
     same("at first there is", &(empty.depth, empty.set_aside, empty.oldest), &(0, 0, None))?;
     let early = world.stored(&resource()).await?;

@@ -15,12 +15,12 @@ pub(super) use broker_ports::{
 };
 pub(super) use futures_util::future::try_join_all;
 
-pub(super) use super::StoreUnderTest;
 pub(super) use super::bench::{
     AFTER_AN_HOUR, Facts, HOUR, LONG, asked_to_wait, deletion, due_in, fresh_stamp, ids, in_order,
     is_due, numbered, require_refused, same, same_line, same_resource, sequences, to, wait,
     went_well, went_wrong,
 };
+pub(super) use super::{StoreUnderTest, World};
 pub(super) use crate::builders::{
     ResourceBuilder, admitted_as, attribution, cluster, declaration, id, project, resource, rows,
     second, worker, xr_uid,

@@ -7,18 +7,16 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         history_is_oldest_first,
-        histories_of_resources_are_apart,
         scrubbing_blanks_what_people_wrote_and_nothing_else,
         scrubbing_what_has_no_audit_leaves_no_line,
         only_what_was_deleted_for_long_is_purged,
-        a_purge_waits_for_events_to_be_acknowledged,
-        a_purge_waits_for_what_was_set_aside_until_it_is_skipped,
+        a_purge_waits_until_every_event_is_settled,
         a_purge_takes_no_more_than_it_was_told_and_is_audited,
         a_purged_resource_is_gone_but_for_its_history,
     ]
 }
 
-async fn history_is_oldest_first(world: &dyn StoreUnderTest) -> Outcome {
+async fn history_is_oldest_first(world: &World) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     let history = world.repository().history(stored.id()).await?;
     let actions: Vec<_> = history.iter().map(|line| line.entry.action).collect();
@@ -35,20 +33,15 @@ async fn history_is_oldest_first(world: &dyn StoreUnderTest) -> Outcome {
     ];
     same("the audit says", &actions, &expected)?;
     in_order(&history)?;
+    let versions: Vec<_> = history.iter().filter_map(|line| line.version).collect();
+    let every = std::iter::successors(Some(Version::FIRST), |last| Some(last.next()));
+    same("one line for each version", &versions, &every.take(expected.len()).collect())?;
+    same("the row has the last", &Some(&stored.version()), &versions.last())?;
     let no_earlier = history.windows(2).all(|pair| pair[0].at <= pair[1].at);
     require(no_earlier, "a later line has an earlier time")
 }
 
-async fn histories_of_resources_are_apart(world: &dyn StoreUnderTest) -> Outcome {
-    world.store_all([numbered(1).ready(), numbered(2)]).await?;
-    let other = world.actions(id(2)).await?;
-    same("the other's audit says", &other, &vec![AuditAction::Declared])?;
-    same("an unknown one's says", &world.actions(id(3)).await?, &vec![])
-}
-
-async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn scrubbing_blanks_what_people_wrote_and_nothing_else(world: &World) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     let other = world.stored(&numbered(2)).await?;
     for resource in [stored.id(), stored.id(), other.id()] {
@@ -74,13 +67,13 @@ async fn scrubbing_blanks_what_people_wrote_and_nothing_else(
     same("so many lines were blanked again", &scrub().await?, &0)
 }
 
-async fn scrubbing_what_has_no_audit_leaves_no_line(world: &dyn StoreUnderTest) -> Outcome {
+async fn scrubbing_what_has_no_audit_leaves_no_line(world: &World) -> Outcome {
     let blanked = world.repository().scrub_audit(id(1), &attribution()).await?;
     same("so many lines were blanked", &blanked, &0)?;
     require(world.audit_trail().await?.is_empty(), "scrubbing nothing left a line")
 }
 
-async fn only_what_was_deleted_for_long_is_purged(world: &dyn StoreUnderTest) -> Outcome {
+async fn only_what_was_deleted_for_long_is_purged(world: &World) -> Outcome {
     let builders = (1..).zip(Phase::ALL).map(|(number, phase)| numbered(number).in_phase(phase));
     world.store_all(builders).await?;
     world.advance(LONG).await?;
@@ -93,36 +86,23 @@ async fn only_what_was_deleted_for_long_is_purged(world: &dyn StoreUnderTest) ->
     Ok(())
 }
 
-async fn a_purge_waits_for_events_to_be_acknowledged(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_purge_waits_until_every_event_is_settled(world: &World) -> Outcome {
     let stored = world.stored(&resource().deleted()).await?;
     world.advance(LONG).await?;
-    for _ in 0..4 {
+    for _ in 0..3 {
         same("with an event that waits it purged", &world.purge().await?, &vec![])?;
         let event = world.claim_event("relay").await?;
         same("with an event under way it purged", &world.purge().await?, &vec![])?;
-        world.acknowledge(&event).await?;
-    }
-    same("with all events acknowledged it purged", &world.purge().await?, &vec![stored.id()])
-}
-
-async fn a_purge_waits_for_what_was_set_aside_until_it_is_skipped(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
-    let stored = world.stored(&resource().deleted()).await?;
-    for _ in 0..3 {
-        let event = world.claim_event("relay").await?;
         world.acknowledge(&event).await?;
     }
     world.set_aside("refused").await?;
     world.advance(LONG).await?;
     same("with an event set aside it purged", &world.purge().await?, &vec![])?;
     world.resume(stored.id(), Resume::Skip).await?;
-    same("with that event skipped it purged", &world.purge().await?, &vec![stored.id()])
+    same("with every event settled it purged", &world.purge().await?, &vec![stored.id()])
 }
 
-async fn a_purge_takes_no_more_than_it_was_told_and_is_audited(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_purge_takes_no_more_than_it_was_told_and_is_audited(world: &World) -> Outcome {
     world.gone_for_long((1..=5).map(numbered)).await?;
     let before = world.audit_trail().await?.len();
     let mut counts = Vec::new();
@@ -141,7 +121,7 @@ async fn a_purge_takes_no_more_than_it_was_told_and_is_audited(
     require(by_the_broker, "a purge is attributed to somebody else than the broker")
 }
 
-async fn a_purged_resource_is_gone_but_for_its_history(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_purged_resource_is_gone_but_for_its_history(world: &World) -> Outcome {
     let stored = world.gone_for_long([resource().requested_as("order-1")]).await?.remove(0);
     let mut expected = world.actions(stored.id()).await?;
     same("it purged", &world.purge().await?, &vec![stored.id()])?;

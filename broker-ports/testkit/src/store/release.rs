@@ -7,7 +7,6 @@ use super::prelude::*;
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
         a_success_is_due_again_when_it_said,
-        a_lease_that_was_given_back_is_held_by_nobody,
         a_failure_is_counted_and_kept_until_a_success,
         failures_back_off_within_bounds_and_apart,
         a_failure_waits_as_long_as_it_was_asked_to_within_bounds,
@@ -23,7 +22,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_success_is_due_again_when_it_said(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     due_in(&world.entry(stored.id()).await?, HOUR)?;
@@ -40,15 +39,7 @@ async fn a_success_is_due_again_when_it_said(world: &dyn StoreUnderTest) -> Outc
     Ok(())
 }
 
-async fn a_lease_that_was_given_back_is_held_by_nobody(world: &dyn StoreUnderTest) -> Outcome {
-    let stored = world.stored(&resource()).await?;
-    world.pass(&stored, &went_well()).await?;
-    same("it is held by", &world.entry(stored.id()).await?.lease, &None)?;
-    world.hold("b", stored.id()).await?;
-    Ok(())
-}
-
-async fn a_failure_is_counted_and_kept_until_a_success(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_failure_is_counted_and_kept_until_a_success(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let error = Some(("cluster_transient".to_owned(), "the API server is away".to_owned()));
     for attempts in 1..=3 {
@@ -63,7 +54,7 @@ async fn a_failure_is_counted_and_kept_until_a_success(world: &dyn StoreUnderTes
     same("the last error is", &entry.last_error, &None)
 }
 
-async fn failures_back_off_within_bounds_and_apart(world: &dyn StoreUnderTest) -> Outcome {
+async fn failures_back_off_within_bounds_and_apart(world: &World) -> Outcome {
     let backoff = world.backoff();
     let longest = (1..64).find(|attempts| backoff.ceiling(*attempts) == backoff.longest);
     let longest = longest.ok_or(Violation::new("the back-off never reaches its bound"))?;
@@ -85,9 +76,7 @@ async fn failures_back_off_within_bounds_and_apart(world: &dyn StoreUnderTest) -
     require(grown, "many failures put it off for no longer than one")
 }
 
-async fn a_failure_waits_as_long_as_it_was_asked_to_within_bounds(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_failure_waits_as_long_as_it_was_asked_to_within_bounds(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let longest = world.backoff().longest;
     for asked in [longest, longest + HOUR] {
@@ -97,7 +86,7 @@ async fn a_failure_waits_as_long_as_it_was_asked_to_within_bounds(
     Ok(())
 }
 
-async fn a_pass_that_ended_early_backs_off_from_soon(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_pass_that_ended_early_backs_off_from_soon(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let ended = |number: u32| PassOutcome::Ended {
         reason: "lost_race".to_owned(),
@@ -118,9 +107,7 @@ async fn a_pass_that_ended_early_backs_off_from_soon(world: &dyn StoreUnderTest)
     require(longest > Backoff::SOON * 2, "endings never back off")
 }
 
-async fn a_row_that_was_not_read_is_released_with_its_failure(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_row_that_was_not_read_is_released_with_its_failure(world: &World) -> Outcome {
     let stored = world.stored(&resource().provisioning()).await?;
     let lease = world.hold("a", stored.id()).await?;
     world.give_back(&lease, Version::UNSTORED, &went_wrong()).await?;
@@ -131,9 +118,7 @@ async fn a_row_that_was_not_read_is_released_with_its_failure(
     require(!again.takeover, "a lease that was given back counts as taken over")
 }
 
-async fn a_release_counts_from_the_versions_of_its_own_writes(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_release_counts_from_the_versions_of_its_own_writes(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("a", stored.id()).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;
@@ -143,7 +128,7 @@ async fn a_release_counts_from_the_versions_of_its_own_writes(
     require(!is_due(&world.entry(stored.id()).await?), "its own write keeps it due")
 }
 
-async fn a_release_never_puts_off_what_somebody_changed(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_release_never_puts_off_what_somebody_changed(world: &World) -> Outcome {
     let outcomes =
         [went_well(), PassOutcome::Succeeded { due_in: Some(HOUR) }, asked_to_wait(HOUR)];
     for (number, outcome) in (1..).zip(outcomes) {
@@ -158,7 +143,7 @@ async fn a_release_never_puts_off_what_somebody_changed(world: &dyn StoreUnderTe
     Ok(())
 }
 
-async fn a_release_never_puts_off_a_wish_of_meanwhile(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_release_never_puts_off_a_wish_of_meanwhile(world: &World) -> Outcome {
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
     let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
     for (number, (outcome, attempts)) in (1..).step_by(2).zip(outcomes) {
@@ -184,7 +169,7 @@ async fn a_release_never_puts_off_a_wish_of_meanwhile(world: &dyn StoreUnderTest
 }
 
 /// Else every resource that somebody ever set due would be looked at without end.
-async fn a_wish_from_before_a_claim_is_heard_by_it(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_wish_from_before_a_claim_is_heard_by_it(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::Now).await?;
     for paused in [true, false] {
@@ -201,7 +186,7 @@ async fn a_wish_from_before_a_claim_is_heard_by_it(world: &dyn StoreUnderTest) -
     Ok(())
 }
 
-async fn a_release_may_bring_forward_what_somebody_changed(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_release_may_bring_forward_what_somebody_changed(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR * 4) }).await?;
     let lease = world.hold("a", stored.id()).await?;
@@ -212,7 +197,7 @@ async fn a_release_may_bring_forward_what_somebody_changed(world: &dyn StoreUnde
     require(is_due(&world.entry(stored.id()).await?), "a release did not bring it forward")
 }
 
-async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_lost_lease_gives_nothing_back(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lost = world.hold("cut-off", stored.id()).await?;
     world.advance(HOUR * 2).await?;
@@ -224,7 +209,7 @@ async fn a_lost_lease_gives_nothing_back(world: &dyn StoreUnderTest) -> Outcome 
 }
 
 async fn nothing_is_given_back(
-    world: &dyn StoreUnderTest,
+    world: &World,
     lease: &Lease,
     stored: &ProvisionedResource,
 ) -> Outcome {
@@ -236,9 +221,7 @@ async fn nothing_is_given_back(
     world.require_untouched(stored.id(), &before).await
 }
 
-async fn a_lease_that_is_over_and_was_not_taken_is_given_back(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_lease_that_is_over_and_was_not_taken_is_given_back(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     let lease = world.hold("slow", stored.id()).await?;
     world.advance(HOUR * 2).await?;

@@ -5,16 +5,14 @@ use broker_ports::Replaced;
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    let mut cases = suite_of![
+    suite_of![
         replacement_commits_deletion_and_creation,
         replacement_from_an_older_version_stores_nothing,
         repeated_replacement_is_answered_with_the_first,
         refused_replacement_leaves_the_old_one_as_it_was,
         replacement_of_a_leaving_resource_only_declares,
         of_16_replacements_with_one_request_id_one_stores,
-    ];
-    cases.extend(dropping_suite_of![dropped_replacement_is_whole_or_nothing]);
-    cases
+    ]
 }
 
 /// What takes the place of the old one, under the request id that the replacements of these cases come under.
@@ -27,34 +25,11 @@ fn replacement(
     old: &ProvisionedResource,
     new: &ResourceBuilder,
     number: u128,
-) -> Result<Replacement, Violation> {
+) -> Checked<Replacement> {
     Ok(Replacement::new(old, new.admitted(), fresh_stamp(number))?)
 }
 
-impl dyn StoreUnderTest + '_ {
-    /// Both halves are there, each with its audit lines and due at once.
-    async fn require_both(&self, old: &ProvisionedResource, new: &ResourceBuilder) -> Outcome {
-        let left = self.get(old.id()).await?;
-        same("the old one is in", &left.phase(), &Phase::Deregistering)?;
-        same("its version is", &left.version(), &deletion(old, 1)?.resource().version())?;
-        let actions = self.actions(old.id()).await?;
-        let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
-        let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
-        same("the audit of the old one ends with", &last_two, &expected)?;
-        let line = self.last_line(old.id()).await?.entry;
-        same("the line names the new one", &line.event_data, &Some(new.id().to_string()))?;
-        same("the line came by", &line.attribution, &attribution())?;
-        let leaving = Some(Phase::Deregistering);
-        same("it tells of phases", &(line.previous_phase, line.new_phase), &(leaving, leaving))?;
-        same_resource(&self.get(new.id()).await?, &new.build())?;
-        let declared = vec![AuditAction::Declared];
-        same("the audit of the new one says", &self.actions(new.id()).await?, &declared)?;
-        for id in [old.id(), new.id()] {
-            require(is_due(&self.entry(id).await?), "what was replaced or is new is not due")?;
-        }
-        Ok(())
-    }
-
+impl World {
     /// The new one is not there, and the old one is as it was.
     async fn require_neither(&self, old: &Facts, id: ProvisionedResourceId) -> Outcome {
         self.require_untouched(numbered(1).id(), old).await?;
@@ -62,13 +37,30 @@ impl dyn StoreUnderTest + '_ {
     }
 }
 
-async fn replacement_commits_deletion_and_creation(world: &dyn StoreUnderTest) -> Outcome {
+async fn replacement_commits_deletion_and_creation(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource().ready()).await?, new(2));
     world.deliver_all().await?;
     world.pass(&old, &asked_to_wait(HOUR)).await?;
     let replaced = world.repository().replace(&replacement(&old, &new, 1)?).await?;
     same("a replacement is answered", &replaced, &Replaced::Created(Created::Stored))?;
-    world.require_both(&old, &new).await?;
+    let left = world.get(old.id()).await?;
+    same("the old one is in", &left.phase(), &Phase::Deregistering)?;
+    same("its version is", &left.version(), &deletion(&old, 1)?.resource().version())?;
+    let actions = world.actions(old.id()).await?;
+    let last_two = actions[actions.len().saturating_sub(2)..].to_vec();
+    let expected = vec![AuditAction::DeletionRequested, AuditAction::Replaced];
+    same("the audit of the old one ends with", &last_two, &expected)?;
+    let line = world.last_line(old.id()).await?.entry;
+    same("the line names the new one", &line.event_data, &Some(new.id().to_string()))?;
+    same("the line came by", &line.attribution, &attribution())?;
+    let leaving = Some(Phase::Deregistering);
+    same("it tells of phases", &(line.previous_phase, line.new_phase), &(leaving, leaving))?;
+    same_resource(&world.get(new.id()).await?, &new.build())?;
+    let declared = vec![AuditAction::Declared];
+    same("the audit of the new one says", &world.actions(new.id()).await?, &declared)?;
+    for id in [old.id(), new.id()] {
+        require(is_due(&world.entry(id).await?), "what was replaced or is new is not due")?;
+    }
     let events = world.deliver_all().await?;
     let mut told: Vec<_> = events.iter().map(|it| (it.resource, it.event_type)).collect();
     told.sort_unstable_by_key(|(resource, _)| *resource);
@@ -76,7 +68,7 @@ async fn replacement_commits_deletion_and_creation(world: &dyn StoreUnderTest) -
     same("the events are", &told, &expected)
 }
 
-async fn replacement_from_an_older_version_stores_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn replacement_from_an_older_version_stores_nothing(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource()).await?, new(2));
     world.commit(WriteKind::Phase, &to(&old, Phase::Provisioning, 1)?).await?;
     let before = world.facts(old.id()).await?;
@@ -89,7 +81,7 @@ async fn replacement_from_an_older_version_stores_nothing(world: &dyn StoreUnder
     same("the stored version is answered", &replaced, &Replaced::Created(Created::Stored))
 }
 
-async fn repeated_replacement_is_answered_with_the_first(world: &dyn StoreUnderTest) -> Outcome {
+async fn repeated_replacement_is_answered_with_the_first(world: &World) -> Outcome {
     let old = world.stored(&resource().enrolling().with_token()).await?;
     let _ = world.repository().replace(&replacement(&old, &new(2), 1)?).await?;
     let before = world.facts(old.id()).await?;
@@ -106,7 +98,7 @@ async fn repeated_replacement_is_answered_with_the_first(world: &dyn StoreUnderT
 }
 
 /// It is refused because of what it refers to, or conflicts because another declaration used its request id.
-async fn refused_replacement_leaves_the_old_one_as_it_was(world: &dyn StoreUnderTest) -> Outcome {
+async fn refused_replacement_leaves_the_old_one_as_it_was(world: &World) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let before = world.facts(old.id()).await?;
     let absent = declaration().with_credential(99).requested_as("replace-1");
@@ -122,7 +114,7 @@ async fn refused_replacement_leaves_the_old_one_as_it_was(world: &dyn StoreUnder
     world.require_neither(&before, id(2)).await
 }
 
-async fn replacement_of_a_leaving_resource_only_declares(world: &dyn StoreUnderTest) -> Outcome {
+async fn replacement_of_a_leaving_resource_only_declares(world: &World) -> Outcome {
     let (old, new) = (world.stored(&resource().deregistering()).await?, new(2));
     let mut expected = world.actions(old.id()).await?;
     expected.push(AuditAction::Replaced);
@@ -133,7 +125,7 @@ async fn replacement_of_a_leaving_resource_only_declares(world: &dyn StoreUnderT
     same_resource(&world.get(new.id()).await?, &new.build())
 }
 
-async fn of_16_replacements_with_one_request_id_one_stores(world: &dyn StoreUnderTest) -> Outcome {
+async fn of_16_replacements_with_one_request_id_one_stores(world: &World) -> Outcome {
     let old = world.stored(&resource().ready()).await?;
     let replacements = (2..=17)
         .map(|number| replacement(&old, &new(number), number))
@@ -158,30 +150,4 @@ async fn of_16_replacements_with_one_request_id_one_stores(world: &dyn StoreUnde
     let replaced = lines.iter().filter(|action| **action == AuditAction::Replaced).count();
     same("the old one was replaced so often", &replaced, &1)?;
     same("the new one is in", &world.get(winner).await?.phase(), &Phase::Pending)
-}
-
-async fn dropped_replacement_is_whole_or_nothing(
-    world: &dyn StoreUnderTest,
-    polls: u32,
-) -> Dropped {
-    let number = u128::from(polls) * 2;
-    let old = world.stored(&numbered(number).ready()).await?;
-    let shared = declaration().requested_as(&format!("replace-{polls}"));
-    let new = numbered(number + 1).declared_as(shared);
-    world.know(&new.declaration()).await?;
-    world.deliver_all().await?;
-    let replacement = replacement(&old, &new, number)?;
-    let answer = dropped_after(polls, world.repository().replace(&replacement)).await;
-    match world.repository().replace(&replacement).await? {
-        Replaced::Created(Created::Stored) => {
-            require(answer.is_none(), "what was stored is stored again")?;
-        }
-        Replaced::Created(Created::Replayed(first)) => same_resource(&first, &new.build())?,
-        other @ (Replaced::Created(Created::Conflict) | Replaced::Stale) => {
-            return Err(Violation::new(format!("the same replacement is answered {other:?}")));
-        }
-    }
-    world.require_both(&old, &new).await?;
-    same("there are events", &world.deliver_all().await?.len(), &2)?;
-    Ok(answer.is_some())
 }

@@ -16,7 +16,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-async fn what_is_set_due_is_due_and_no_later(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_set_due_is_due_and_no_later(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.schedule().schedule(stored.id(), Due::After(HOUR)).await?;
     require(is_due(&world.entry(stored.id()).await?), "what was due was put off")?;
@@ -31,7 +31,7 @@ async fn what_is_set_due_is_due_and_no_later(world: &dyn StoreUnderTest) -> Outc
     same("due is", &world.due_in(Lane::Converge).await?, &vec![stored.id()])
 }
 
-async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_is_not_there_has_no_schedule(world: &World) -> Outcome {
     let schedule = world.schedule();
     same("the entry is", &schedule.entry(id(1)).await?, &None)?;
     require(!schedule.schedule(id(1), Due::Now).await?, "nothing was set due")?;
@@ -39,7 +39,7 @@ async fn what_is_not_there_has_no_schedule(world: &dyn StoreUnderTest) -> Outcom
     require(world.audit_trail().await?.is_empty(), "pausing nothing left an audit line")
 }
 
-async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> Outcome {
+async fn pause_and_resume_are_audited_once_each(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     for paused in [false, true, true, false, false] {
         let there = world.pause(stored.id(), paused).await?;
@@ -53,7 +53,7 @@ async fn pause_and_resume_are_audited_once_each(world: &dyn StoreUnderTest) -> O
     same("the line tells of phase", &line.entry.new_phase, &Some(stored.phase()))
 }
 
-async fn a_resumed_resource_is_due_at_once(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_resumed_resource_is_due_at_once(world: &World) -> Outcome {
     let stored = world.stored(&resource()).await?;
     world.pass(&stored, &PassOutcome::Succeeded { due_in: Some(HOUR) }).await?;
     world.pause(stored.id(), true).await?;
@@ -79,7 +79,7 @@ async fn hears(wakeups: &mut Wakeups, id: ProvisionedResourceId, why: &str) -> O
     require(heard == Ok(true), &format!("nobody is woken when {why}"))
 }
 
-async fn whoever_listens_is_woken(world: &dyn StoreUnderTest) -> Outcome {
+async fn whoever_listens_is_woken(world: &World) -> Outcome {
     // One resource for each reason, all but one of them declared before anybody listens: a hint that somebody
     // hears then has one reason only.
     let due = world.stored(&numbered(2)).await?;

@@ -15,13 +15,13 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 /// A resource with three events, of which the first was set aside.
-async fn set_aside(world: &dyn StoreUnderTest) -> Result<ClaimedEvent, Violation> {
+async fn set_aside(world: &World) -> Checked<ClaimedEvent> {
     world.stored(&resource().deregistering()).await?;
     world.set_aside("HTTP 410").await
 }
 
 async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only(
-    world: &dyn StoreUnderTest,
+    world: &World,
 ) -> Outcome {
     let event = set_aside(world).await?;
     world.stored(&numbered(2).ready()).await?;
@@ -33,7 +33,7 @@ async fn what_was_set_aside_is_not_claimed_and_holds_up_its_resource_only(
     same("there are", &world.backlog().await?, &(3, 1))
 }
 
-async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outcome {
+async fn what_was_set_aside_can_be_asked_for(world: &World) -> Outcome {
     let asked = async |of, limit| world.outbox().set_aside_events(of, limit).await;
     same("before, there is", &asked(EventsOf::All, PageSize::MAX).await?, &vec![])?;
     let mut told = Vec::new();
@@ -60,7 +60,7 @@ async fn what_was_set_aside_can_be_asked_for(world: &dyn StoreUnderTest) -> Outc
     same("once it was taken up there is", &taken_up, &vec![])
 }
 
-async fn a_retry_delivers_again_with_fresh_attempts(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_retry_delivers_again_with_fresh_attempts(world: &World) -> Outcome {
     let event = set_aside(world).await?;
     world.claim_is_lost(&event).await?;
     let taken_up = audited(world, &event, Resume::Retry, AuditAction::EventsResumed).await?;
@@ -77,7 +77,7 @@ async fn a_retry_delivers_again_with_fresh_attempts(world: &dyn StoreUnderTest) 
     same("then come", &world.deliver_all().await?.len(), &2)
 }
 
-async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_skip_goes_on_with_the_next(world: &World) -> Outcome {
     let event = set_aside(world).await?;
     let taken_up = audited(world, &event, Resume::Skip, AuditAction::EventsSkipped).await?;
     require(taken_up.is_some(), "there was nothing to take up")?;
@@ -87,11 +87,11 @@ async fn a_skip_goes_on_with_the_next(world: &dyn StoreUnderTest) -> Outcome {
 
 /// Takes up the events of a resource, which leaves one line in the audit.
 async fn audited(
-    world: &dyn StoreUnderTest,
+    world: &World,
     event: &ClaimedEvent,
     how: Resume,
     action: AuditAction,
-) -> Result<Option<SetAside>, Violation> {
+) -> Checked<Option<SetAside>> {
     let before = world.audit_trail().await?.len();
     let taken_up = world.resume(event.resource, how).await?;
     let lines = world.audit_trail().await?.split_off(before);
@@ -103,7 +103,7 @@ async fn audited(
     Ok(taken_up)
 }
 
-async fn taking_up_nothing_changes_nothing(world: &dyn StoreUnderTest) -> Outcome {
+async fn taking_up_nothing_changes_nothing(world: &World) -> Outcome {
     let stored = world.stored(&resource().ready()).await?;
     world.claim_event("relay").await?;
     let before = world.facts(stored.id()).await?;

@@ -13,7 +13,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     ]
 }
 
-async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &World) -> Outcome {
     let stored = world.stored(&resource().requested_as("order-1")).await?;
     if !world.spoil(stored.id()).await? {
         return Ok(());
@@ -29,7 +29,7 @@ async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &dyn StoreUnderTes
     same("in another Project the id finds", &other, &None)
 }
 
-async fn a_row_that_cannot_be_read_concerns_nobody_else(world: &dyn StoreUnderTest) -> Outcome {
+async fn a_row_that_cannot_be_read_concerns_nobody_else(world: &World) -> Outcome {
     let spoilt = world.stored(&resource()).await?;
     let sound = world.stored(&numbered(2)).await?;
     if !world.spoil(spoilt.id()).await? {
@@ -44,59 +44,42 @@ async fn a_row_that_cannot_be_read_concerns_nobody_else(world: &dyn StoreUnderTe
     require(events.iter().any(|event| event.resource == sound.id()), "no event is claimed")
 }
 
-/// Of a page that holds one that cannot be read between others: which ids it has, and what it says of that one.
-struct Seen {
-    readable: Vec<ProvisionedResourceId>,
-    unreadable: Vec<UnreadableRow>,
-}
-
-/// Follows pages of one row each to their end. The one that cannot be read takes a page, too.
-async fn listed(world: &dyn StoreUnderTest) -> Result<Seen, Violation> {
-    let mut query = ListQuery::new(PageSize::new(1)?);
-    let mut seen = Seen { readable: Vec::new(), unreadable: Vec::new() };
+/// Follows pages of one row each to their end: which rows can be read, and what is said of the others. A row that
+/// cannot be read takes a page, too.
+async fn paged(
+    world: &World,
+    sweeps: bool,
+) -> Checked<(Vec<ProvisionedResourceId>, Vec<UnreadableRow>)> {
+    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut sweep, mut list) = (SweepQuery::new(rows(1)), ListQuery::new(rows(1)));
     for _ in 0..100 {
-        let page = world.repository().list(&query).await?;
-        require(page.resources.len() + page.unreadable.len() <= 1, "a page is longer than asked")?;
-        seen.readable.extend(page.resources.iter().map(ProvisionedResource::id));
-        seen.unreadable.extend(page.unreadable);
-        let Some(next) = page.next else { return Ok(seen) };
-        query = query.after(next);
-    }
-    Err(Violation::new("the pages never end"))
-}
-
-async fn swept(world: &dyn StoreUnderTest) -> Result<Seen, Violation> {
-    let mut query = SweepQuery::new(PageSize::new(1)?);
-    let mut seen = Seen { readable: Vec::new(), unreadable: Vec::new() };
-    for _ in 0..100 {
-        let page = world.repository().sweep_page(&query).await?;
-        require(page.rows.len() + page.unreadable.len() <= 1, "a page is longer than asked")?;
-        seen.readable.extend(page.rows.iter().map(|row| row.id));
-        seen.unreadable.extend(page.unreadable);
-        let Some(next) = page.next else { return Ok(seen) };
-        query = query.after(next);
+        let (ids, odd, next): (Vec<_>, _, _) = if sweeps {
+            let page = world.repository().sweep_page(&sweep).await?;
+            (page.rows.iter().map(|row| row.id).collect(), page.unreadable, page.next)
+        } else {
+            let page = world.repository().list(&list).await?;
+            let ids = page.resources.iter().map(ProvisionedResource::id);
+            (ids.collect(), page.unreadable, page.next)
+        };
+        require(ids.len() + odd.len() <= 1, "a page is longer than asked")?;
+        readable.extend(ids);
+        unreadable.extend(odd);
+        let Some(next) = next else { return Ok((readable, unreadable)) };
+        (sweep, list) = (sweep.after(next), list.after(next));
     }
     Err(Violation::new("the pages never end"))
 }
 
 /// Three, of which the second cannot be read; `None` if that is in nobody's hands.
-async fn spoilt_between(
-    world: &dyn StoreUnderTest,
-) -> Result<Option<[ProvisionedResourceId; 3]>, Violation> {
-    let mut ids = Vec::new();
-    for number in 1..=3 {
-        ids.push(world.stored(&numbered(number)).await?.id());
-    }
-    ids.sort();
-    let [first, spoilt, last] = ids[..] else { return Err(Violation::new("there are three")) };
+async fn spoilt_between(world: &World) -> Checked<Option<[ProvisionedResourceId; 3]>> {
+    world.store_all((1..=3).map(numbered)).await?;
+    let [first, spoilt, last] = [id(1), id(2), id(3)];
     Ok(world.spoil(spoilt).await?.then_some([first, spoilt, last]))
 }
 
-async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(world: &World) -> Outcome {
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
-    let Seen { readable, unreadable } = listed(world).await?;
+    let (readable, unreadable) = paged(world, false).await?;
     require(readable == [first, last], "a row that cannot be read hides another")?;
     let [row] = &unreadable[..] else {
         return Err(Violation::new("the row that cannot be read is not named once"));
@@ -105,11 +88,9 @@ async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(
     named(&row.error, spoilt, "list")
 }
 
-async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(
-    world: &dyn StoreUnderTest,
-) -> Outcome {
+async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(world: &World) -> Outcome {
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
-    let Seen { mut readable, unreadable } = swept(world).await?;
+    let (mut readable, unreadable) = paged(world, true).await?;
     for row in &unreadable {
         named(&row.error, row.id, "sweep_page")?;
     }

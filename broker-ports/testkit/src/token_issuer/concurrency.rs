@@ -69,7 +69,7 @@ async fn crowd(
     random: &mut StdRng,
 ) -> Outcome {
     let ordinal = u32::try_from(round)?;
-    let mut met: Vec<BoxFuture<'_, Result<Met, Violation>>> = Vec::new();
+    let mut met: Vec<BoxFuture<'_, Checked<Met>>> = Vec::new();
     for token in tokens.iter().rev().take(AT_ONCE / 2) {
         met.push(async move { Ok(Met::LetIn(bench.consume(token).await?)) }.boxed());
     }
@@ -101,7 +101,7 @@ async fn crowd(
 }
 
 /// How many are live and how many were consumed.
-async fn count(bench: &Bench<'_>, tokens: &[IssuedToken]) -> Result<[usize; 2], Violation> {
+async fn count(bench: &Bench<'_>, tokens: &[IssuedToken]) -> Checked<[usize; 2]> {
     let [mut live, mut consumed] = [0, 0];
     for token in tokens {
         let state = bench.state(token.id).await?;
