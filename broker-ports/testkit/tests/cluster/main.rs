@@ -1,9 +1,6 @@
-//! The simulated cluster: it keeps the contract of its port, and behaves like Crossplane.
+//! The simulated cluster: it keeps the contract of its port.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
-mod crossplane;
-mod resource;
-mod watching;
 mod world;
 
 use broker_testkit::cluster::suite;
@@ -12,6 +9,5 @@ use world::World;
 #[tokio::test(start_paused = true)]
 async fn the_simulated_cluster_keeps_the_contract() {
     let report = suite().run(|| async { World::sound() }).await;
-    assert!(report.ran() >= 88, "only {} cases", report.ran());
     report.assert_passed();
 }

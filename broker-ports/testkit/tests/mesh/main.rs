@@ -2,6 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on ends the test")]
 
-mod concurrency;
 mod passing;
 mod worlds;
