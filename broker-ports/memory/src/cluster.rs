@@ -140,6 +140,6 @@ impl Cluster for MemoryCluster {
         if state.down {
             return Err(PortError::transient("watch: connection refused"));
         }
-        Ok(Box::pin(state.watch.listen()))
+        Ok(Box::pin(state.watch.listeners.listen()))
     }
 }

@@ -5,6 +5,7 @@
 mod clock;
 mod cluster;
 mod event_sink;
+mod hints;
 mod ids;
 mod mesh;
 mod platform;

@@ -59,13 +59,6 @@ impl MemoryStore {
         self
     }
 
-    /// With other bounds for the back-off.
-    #[must_use]
-    pub fn with_backoff(self, backoff: Backoff) -> Self {
-        self.locked(|state| state.backoff = backoff);
-        self
-    }
-
     /// From now on a declaration may only refer to what the store was told of by
     /// [`know`](Self::know), as a database with foreign keys has it.
     #[must_use]

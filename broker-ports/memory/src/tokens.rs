@@ -43,20 +43,12 @@ use broker_ports::{Clock, Issue, IssueRequest, PortError, TokenIssuer, TokenStat
 pub struct MemoryTokens {
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
-    window: TtlWindow,
 }
 
 impl MemoryTokens {
     /// An issuer that allows times to live of a minute to a day.
     pub fn seeded(seed: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { state: Arc::new(Mutex::new(State::seeded(seed))), clock, window: DEFAULT_WINDOW }
-    }
-
-    /// With other times to live.
-    #[must_use]
-    pub const fn with_ttl_window(mut self, window: TtlWindow) -> Self {
-        self.window = window;
-        self
+        Self { state: Arc::new(Mutex::new(State::seeded(seed))), clock }
     }
 
     /// Cuts the broker off from the issuer and from its mesh, or brings both back, as
@@ -81,14 +73,14 @@ impl MemoryTokens {
 
 impl fmt::Debug for MemoryTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTokens").field("window", &self.window).finish_non_exhaustive()
+        f.debug_struct("MemoryTokens").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
 impl TokenIssuer for MemoryTokens {
     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
-        self.lock().reached()?.issue(request, self.window, self.clock.now())
+        self.lock().reached()?.issue(request, DEFAULT_WINDOW, self.clock.now())
     }
 
     async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
@@ -102,6 +94,6 @@ impl TokenIssuer for MemoryTokens {
 
     async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
         self.lock().reached()?;
-        Ok(self.window)
+        Ok(DEFAULT_WINDOW)
     }
 }

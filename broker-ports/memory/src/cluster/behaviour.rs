@@ -160,15 +160,7 @@ impl Outcome {
 
     /// What the provider has to say against making it.
     pub(super) fn complaint(&self) -> Option<&str> {
-        match self {
-            Self::Stuck { message } => Some(message),
-            Self::Ready { .. }
-            | Self::OneByOne { .. }
-            | Self::Never
-            | Self::Flapping { .. }
-            | Self::Failing { .. }
-            | Self::Unsynced { .. } => None,
-        }
+        if let Self::Stuck { message } = self { Some(message) } else { None }
     }
 
     /// Whether time alone will still change something for the composed object at a position.
@@ -179,21 +171,5 @@ impl Outcome {
             Self::Flapping { .. } => true,
             Self::Never | Self::Unsynced { .. } | Self::Stuck { .. } => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readiness_follows_the_script() {
-        let flapping = Outcome::Flapping { after: 2, up: 2, down: 1 };
-        let rows: Vec<_> = (0..8).map(|age| flapping.ready(0, age)).collect();
-        assert_eq!(rows, [false, false, true, true, false, true, true, false]);
-        let one_by_one = Outcome::OneByOne { step: 2 };
-        assert_eq!([0, 1, 2].map(|position| one_by_one.ready(position, 4)), [true, true, false]);
-        assert!(one_by_one.is_pending(2, 4) && !one_by_one.is_pending(1, 4));
-        assert!(!Outcome::Never.is_pending(0, 0) && flapping.is_pending(0, 99));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use broker_domain::ObjectReference;
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -51,6 +52,11 @@ impl Object {
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.mark("annotations", key)
+    }
+
+    /// Whether it carries our label.
+    pub(super) fn is_ours(&self) -> bool {
+        self.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER)
     }
 
     fn mark(&self, map: &str, key: &str) -> Option<&str> {

@@ -101,7 +101,7 @@ impl MemoryCluster {
         let mut state = self.state();
         state.objects.clear();
         state.namespaces.clear();
-        state.watch.end();
+        state.watch.listeners.end();
     }
 
     /// Answers what brings every object back as it is now, uids included, as when the store behind the API server
@@ -111,7 +111,7 @@ impl MemoryCluster {
         move || {
             let mut state = cluster.state();
             state.objects.clone_from(&objects);
-            state.watch.end();
+            state.watch.listeners.end();
         }
     }
 }
@@ -235,12 +235,7 @@ impl MemoryCluster {
     /// Lets the watch cache lag: observations and listings show what stands now until it catches up.
     pub fn freeze_cache(&self) {
         let mut state = self.state();
-        let ours = state.objects.iter().filter(|(_, object)| {
-            object.label(broker_render::MANAGED_BY_LABEL) == Some(broker_render::FIELD_MANAGER)
-        });
-        let shown = ours.map(|(reference, object)| (reference.clone(), object.to_json(reference)));
-        let shown = shown.collect();
-        state.watch.lagging = Some(shown);
+        state.watch.lagging = Some(state.objects.clone());
     }
 
     /// Lets the watch cache miss an object until it catches up.
@@ -257,17 +252,12 @@ impl MemoryCluster {
 
     /// Decides how hints travel from now on.
     pub fn deliver_hints(&self, delivery: HintDelivery) {
-        self.state().watch.deliver(delivery);
-    }
-
-    /// Sends the hints that are late.
-    pub fn release_hints(&self) {
-        self.state().watch.release();
+        self.state().watch.delivery = delivery;
     }
 
     /// Ends every stream of hints.
     pub fn end_hints(&self) {
-        self.state().watch.end();
+        self.state().watch.listeners.end();
     }
 
     /// Lists in pages of so many objects.

@@ -1,7 +1,6 @@
 //! The providers: they make what was composed, say how far they are, and take it away again.
 
 use broker_domain::ObjectReference;
-use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
 
 use super::behaviour::Behaviour;
 use super::crossplane::Part;
@@ -87,7 +86,7 @@ impl State {
     fn missing_provider_config(&self, composed: &ObjectReference, name: &str) -> Option<String> {
         let stands = self.objects.iter().any(|(reference, object)| {
             reference.name() == name
-                && object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER)
+                && object.is_ours()
                 && self.kind(reference).is_some_and(|kind| kind.xrd.is_none())
                 && reference.namespace().is_none_or(|within| composed.namespace() == Some(within))
         });

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ClusterId, ObjectReference};
-use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
-use serde_json::Value;
 
 use super::crossplane::COMPOSITE_LABEL;
-use super::state::{Caller, Lookup, State, Verb};
+use super::object::Object;
+use super::state::{Caller, Lookup, State, Verb, of_kind};
 use broker_ports::{
-    CachedXr, ConfigPresence, LiveObject, LiveXr, ObjectVersion, OwnedObject, OwnedPage,
-    OwnedQuery, OwnedRole, PortError, Reading, Refusal, Standing, Target, XrReading, XrTarget,
+    CachedXr, ConfigPresence, LiveObject, LiveXr, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
+    PortError, Reading, Refusal, Standing, Target, XrReading, XrTarget,
 };
 
 pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
@@ -88,7 +87,7 @@ impl State {
     ) -> Result<CachedXr, PortError> {
         let reference = target.reference()?;
         self.may_list(caller, &reference)?;
-        let Some(json) = self.told(&reference) else { return Ok(CachedXr::Absent) };
+        let Some(object) = self.told(&reference) else { return Ok(CachedXr::Absent) };
         let config = match target.config_reference() {
             Some(config) if self.may_list(caller, &config).is_ok() => match self.told(&config) {
                 Some(_) => ConfigPresence::Present,
@@ -96,20 +95,13 @@ impl State {
             },
             Some(_) | None => ConfigPresence::Unknown,
         };
-        Ok(CachedXr::of(&json, target.xrd.scope())?.with_config(config))
+        Ok(CachedXr::of(&object.to_json(&reference), target.xrd.scope())?.with_config(config))
     }
 
     /// An object of ours, as the watch told of it.
-    fn told(&self, reference: &ObjectReference) -> Option<Value> {
-        if self.watch.missed.contains(reference) {
-            return None;
-        }
-        if let Some(cache) = &self.watch.lagging {
-            return cache.get(reference).cloned();
-        }
-        let object = self.objects.get(reference)?;
-        let ours = object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER);
-        ours.then(|| object.to_json(reference))
+    fn told(&self, reference: &ObjectReference) -> Option<&Object> {
+        let object = self.watch.lagging.as_ref().unwrap_or(&self.objects).get(reference)?;
+        (object.is_ours() && !self.watch.missed.contains(reference)).then_some(object)
     }
 
     fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Result<(), PortError> {
@@ -135,8 +127,16 @@ impl State {
         let configs = configs.map(|kind| (OwnedRole::ProviderConfig, kind.clone()));
         let mut objects = BTreeMap::new();
         for (role, (api_version, kind)) in xrds.chain(configs) {
-            let owned = self.owned_of(caller, role, (&api_version, &kind))?;
-            objects.extend(owned.into_iter().map(|object| (object.reference.clone(), object)));
+            let kind = (api_version.as_str(), kind.as_str());
+            // Whoever may not list may not watch.
+            drop(self.list(caller, kind)?);
+            let shown = of_kind(self.watch.lagging.as_ref().unwrap_or(&self.objects), kind)?;
+            let ours = shown.filter(|(at, it)| it.is_ours() && !self.watch.missed.contains(at));
+            objects.extend(ours.map(|(reference, object)| {
+                let owned = OwnedObject::new(reference.clone(), object.uid.clone(), role);
+                let going = object.deleting.is_some();
+                (reference.clone(), if going { owned.being_deleted() } else { owned })
+            }));
         }
         let mut rest: Vec<_> = objects
             .into_values()
@@ -148,44 +148,6 @@ impl State {
         let next = rest.last().filter(|_| more).map(|last| place(&last.reference));
         Ok(OwnedPage::new(rest, next))
     }
-}
-
-/// What the watch told of an object of ours: its uid, and whether it goes.
-type Told = (ObjectReference, String, bool);
-
-impl State {
-    /// The objects of a kind that carry our label, as the cache shows them. Whoever may not list may not watch.
-    fn owned_of(
-        &mut self,
-        caller: &Caller,
-        role: OwnedRole,
-        (api_version, kind): (&str, &str),
-    ) -> Result<Vec<OwnedObject>, PortError> {
-        let live: Vec<Told> = self
-            .list(caller, (api_version, kind))?
-            .filter(|(_, object)| object.label(MANAGED_BY_LABEL) == Some(FIELD_MANAGER))
-            .map(|(at, object)| (at.clone(), object.uid.clone(), object.deleting.is_some()))
-            .collect();
-        let told = match &self.watch.lagging {
-            None => live,
-            Some(cache) => cache
-                .iter()
-                .filter(|(at, _)| at.api_version() == api_version && at.kind() == kind)
-                .map(|(at, json)| lagging(at.clone(), json))
-                .collect::<Result<_, PortError>>()?,
-        };
-        let seen = told.into_iter().filter(|(at, ..)| !self.watch.missed.contains(at));
-        let owned = seen.map(|(reference, uid, deleting)| {
-            let object = OwnedObject::new(reference, uid, role);
-            if deleting { object.being_deleted() } else { object }
-        });
-        Ok(owned.collect())
-    }
-}
-
-fn lagging(at: ObjectReference, json: &Value) -> Result<Told, PortError> {
-    let deleting = json.pointer("/metadata/deletionTimestamp").is_some();
-    Ok((at, ObjectVersion::of(json)?.uid, deleting))
 }
 
 /// Where a page ended, as text.

@@ -207,12 +207,7 @@ impl State {
         kind: (&str, &str),
     ) -> Result<impl Iterator<Item = (&ObjectReference, &Object)>, PortError> {
         self.request(caller, Verb::List, kind, &format_args!("{} ({})", kind.1, kind.0))?;
-        // No name of Kubernetes sorts before this character.
-        let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
-        let of_kind =
-            move |reference: &ObjectReference| (reference.api_version(), reference.kind()) == kind;
-        let objects = self.objects.range(first..);
-        Ok(objects.take_while(move |(reference, _)| of_kind(reference)))
+        of_kind(&self.objects, kind)
     }
 
     pub(super) fn kind(&self, reference: &ObjectReference) -> Option<&Kind> {
@@ -324,4 +319,16 @@ impl State {
         self.events.retain(|entry| !same(entry));
         self.events.push((about.clone(), event));
     }
+}
+
+/// The objects of a kind, in their order.
+pub(super) fn of_kind<'a>(
+    objects: &'a BTreeMap<ObjectReference, Object>,
+    kind: (&str, &str),
+) -> Result<impl Iterator<Item = (&'a ObjectReference, &'a Object)>, PortError> {
+    // No name of Kubernetes sorts before this character.
+    let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
+    let of_kind =
+        move |reference: &ObjectReference| (reference.api_version(), reference.kind()) == kind;
+    Ok(objects.range(first..).take_while(move |(reference, _)| of_kind(reference)))
 }

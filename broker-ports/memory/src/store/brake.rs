@@ -47,7 +47,7 @@ impl State {
             row.slot.wish(now);
             let taken = Taken { cluster: cluster.clone(), at: now, accepted: true };
             self.permits.insert(loss.clone(), taken);
-            self.wake(loss.resource);
+            self.listeners.tell(loss.resource);
         }
         was_set
     }

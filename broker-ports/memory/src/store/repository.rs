@@ -93,7 +93,7 @@ impl State {
         if let Some(event) = admitted.change().event() {
             self.append_event(event);
         }
-        self.wake(id);
+        self.listeners.tell(id);
     }
 
     fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
@@ -143,7 +143,7 @@ impl State {
             row.resource = resource;
         }
         if matches!(kind, WriteKind::DeletionIntent | WriteKind::Retry) {
-            self.wake(id);
+            self.listeners.tell(id);
         }
     }
 

@@ -1,15 +1,11 @@
 //! Persist in memory: who works on what, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use broker_domain::{ClusterId, ProjectId, ProvisionedResourceId, Version};
-use futures_core::Stream;
 use rand::RngExt;
 use time::OffsetDateTime;
-use tokio::sync::mpsc;
 
 use super::MemoryStore;
 use super::state::{Row, State};
@@ -22,12 +18,9 @@ use broker_ports::{
 impl State {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let chosen = match request.target {
-            ClaimTarget::One(id) => {
-                let row = self.rows.get(&id).filter(|row| !row.slot.paused);
-                Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
-            }
-            ClaimTarget::EvenPaused(id) => {
-                let row = self.rows.get(&id);
+            ClaimTarget::One(id) | ClaimTarget::EvenPaused(id) => {
+                let by_hand = matches!(request.target, ClaimTarget::EvenPaused(_));
+                let row = self.rows.get(&id).filter(|row| by_hand || !row.slot.paused);
                 Vec::from_iter(row.is_some_and(|row| self.is_free(row, request)).then_some(id))
             }
             ClaimTarget::Due { lane, limit } => self.take_turns(lane, limit, request),
@@ -146,7 +139,7 @@ impl State {
         let Some(row) = self.rows.get_mut(&id) else { return false };
         row.slot.wish(due_at);
         if due == Due::Now {
-            self.wake(id);
+            self.listeners.tell(id);
         }
         true
     }
@@ -168,7 +161,7 @@ impl State {
         }
         self.append_audit(entry, None, None);
         if !paused {
-            self.wake(id);
+            self.listeners.tell(id);
         }
         true
     }
@@ -247,17 +240,6 @@ impl Schedule for MemoryStore {
     }
 
     async fn wakeups(&self) -> Result<Wakeups, PortError> {
-        self.transact(|state| Ok(Box::pin(Hints(state.listen())) as Wakeups))
-    }
-}
-
-/// What a listener has not heard yet. Ends with the store.
-struct Hints(mpsc::Receiver<ProvisionedResourceId>);
-
-impl Stream for Hints {
-    type Item = ProvisionedResourceId;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx)
+        self.transact(|state| Ok(Box::pin(state.listeners.listen()) as Wakeups))
     }
 }

@@ -12,10 +12,9 @@ use broker_domain::{
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use time::{OffsetDateTime, PrimitiveDateTime};
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
 use super::brake::Taken;
+use crate::hints::Listeners;
 use broker_ports::{
     AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
     WorkerId, wire,
@@ -43,7 +42,7 @@ pub(super) struct State {
     pub(super) last_turn: u64,
     pub(super) backoff: Backoff,
     pub(super) jitter: StdRng,
-    listeners: Vec<mpsc::Sender<ProvisionedResourceId>>,
+    pub(super) listeners: Listeners,
     events_ever: u64,
 }
 
@@ -99,9 +98,6 @@ pub(super) struct References {
     credentials: BTreeSet<CloudCredentialId>,
 }
 
-/// How many hints wait for a listener that does not listen; what is more is lost, as hints may be.
-const HINTS_KEPT: usize = 1_024;
-
 impl State {
     pub(super) fn new(now: OffsetDateTime) -> Self {
         Self {
@@ -120,7 +116,7 @@ impl State {
             last_turn: 0,
             backoff: Backoff::default(),
             jitter: StdRng::seed_from_u64(0),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             events_ever: 0,
         }
     }
@@ -186,17 +182,6 @@ impl State {
         if let Some(settled) = self.waiting.remove(&key) {
             self.delivered.push_back((self.now, settled.event_id));
         }
-    }
-
-    pub(super) fn listen(&mut self) -> mpsc::Receiver<ProvisionedResourceId> {
-        let (sender, receiver) = mpsc::channel(HINTS_KEPT);
-        self.listeners.push(sender);
-        receiver
-    }
-
-    pub(super) fn wake(&mut self, id: ProvisionedResourceId) {
-        self.listeners
-            .retain(|listener| !matches!(listener.try_send(id), Err(TrySendError::Closed(_))));
     }
 }
 
