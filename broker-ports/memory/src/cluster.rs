@@ -34,6 +34,7 @@ pub use others::{Activity, KindScope};
 pub use state::{Standing, StoredVersion, Verb};
 pub use watch::HintDelivery;
 
+use crate::Answer;
 use broker_ports::{
     Applied, ApplyRequest, CachedXr, Clock, Cluster, DeleteRequest, Deleted, DryRun, Hints,
     Inspection, OwnedPage, OwnedQuery, PortError, Reading, Target, XrTarget, refuse_foreign_write,
@@ -96,46 +97,43 @@ impl fmt::Debug for MemoryCluster {
 
 #[async_trait]
 impl Cluster for MemoryCluster {
-    async fn identity(&self) -> Result<ClusterId, PortError> {
+    async fn identity(&self) -> Answer<ClusterId> {
         self.state().identify(&self.caller)
     }
 
-    async fn observe_many(
-        &self,
-        targets: &[XrTarget],
-    ) -> Result<Vec<Result<CachedXr, PortError>>, PortError> {
+    async fn observe_many(&self, targets: &[XrTarget]) -> Answer<Vec<Answer<CachedXr>>> {
         let state = self.state();
         Ok(targets.iter().map(|target| state.observe(&self.caller, target)).collect())
     }
 
-    async fn read(&self, target: &Target) -> Result<Reading, PortError> {
+    async fn read(&self, target: &Target) -> Answer<Reading> {
         self.state().read(&self.caller, target)
     }
 
-    async fn inspect(&self, target: &Target) -> Result<Inspection, PortError> {
+    async fn inspect(&self, target: &Target) -> Answer<Inspection> {
         self.state().inspect(&self.caller, target)
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, PortError> {
+    async fn apply(&self, request: &ApplyRequest) -> Answer<Applied> {
         refuse_foreign_write(request.project(), request.target())?;
         self.state().apply(&self.caller, request)
     }
 
-    async fn dry_run(&self, request: &ApplyRequest) -> Result<DryRun, PortError> {
+    async fn dry_run(&self, request: &ApplyRequest) -> Answer<DryRun> {
         refuse_foreign_write(request.project(), request.target())?;
         self.state().dry_run(&self.caller, request)
     }
 
-    async fn delete(&self, request: &DeleteRequest<'_>) -> Result<Deleted, PortError> {
+    async fn delete(&self, request: &DeleteRequest<'_>) -> Answer<Deleted> {
         refuse_foreign_write(request.project, request.target)?;
         self.state().delete(&self.caller, request)
     }
 
-    async fn list_owned(&self, query: &OwnedQuery) -> Result<OwnedPage, PortError> {
+    async fn list_owned(&self, query: &OwnedQuery) -> Answer<OwnedPage> {
         self.state().list_owned(&self.caller, query)
     }
 
-    async fn hints(&self) -> Result<Hints, PortError> {
+    async fn hints(&self) -> Answer<Hints> {
         let mut state = self.state();
         if state.down {
             return Err(PortError::transient("watch: connection refused"));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 
+use crate::Answer;
 use broker_ports::{Envelope, EventSink, FailureClass, PortError};
 
 /// Takes every event and keeps it, a second delivery included, in the order of arrival. Clones are handles
@@ -61,7 +62,7 @@ impl RecordingEventSink {
 
 #[async_trait]
 impl EventSink for RecordingEventSink {
-    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+    async fn deliver(&self, envelope: &Envelope) -> Answer<()> {
         let mut record = self.lock();
         if record.unreachable {
             return Err(PortError::transient("the sink is unreachable"));

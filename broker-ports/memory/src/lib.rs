@@ -13,6 +13,9 @@ mod resolvers;
 mod store;
 mod tokens;
 
+/// What a port answers.
+type Answer<T> = Result<T, broker_ports::PortError>;
+
 pub use clock::ManualClock;
 pub use cluster::{
     Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Standing,

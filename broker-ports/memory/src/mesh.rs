@@ -11,9 +11,10 @@ use broker_domain::BootstrapTokenId;
 pub(super) use state::{DEFAULT_WINDOW, State};
 
 use super::tokens::MemoryTokens;
+use crate::Answer;
 use broker_ports::{
-    Clock, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, PortError,
-    Retired, TokenReader,
+    Clock, Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, Retired,
+    TokenReader,
 };
 
 /// The mesh that the tokens of a [`MemoryTokens`] open: its Nodes and their Peers.
@@ -133,10 +134,7 @@ impl fmt::Debug for MemoryMesh {
 
 #[async_trait]
 impl TokenReader for MemoryMesh {
-    async fn consumers(
-        &self,
-        tokens: &[BootstrapTokenId],
-    ) -> Result<Vec<Option<Consumer>>, PortError> {
+    async fn consumers(&self, tokens: &[BootstrapTokenId]) -> Answer<Vec<Option<Consumer>>> {
         let mut state = self.lock();
         let state = state.reached()?;
         Ok(tokens.iter().map(|token| state.consumer(*token)).collect())
@@ -145,14 +143,14 @@ impl TokenReader for MemoryMesh {
 
 #[async_trait]
 impl PeerResolver for MemoryMesh {
-    async fn live_peer(&self, node: NodeId) -> Result<Option<PeerId>, PortError> {
+    async fn live_peer(&self, node: NodeId) -> Answer<Option<PeerId>> {
         Ok(self.lock().reached()?.live_peer(node))
     }
 }
 
 #[async_trait]
 impl PeerCommander for MemoryMesh {
-    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Result<Retired, PortError> {
+    async fn retire(&self, node: NodeId, peer: Option<PeerId>) -> Answer<Retired> {
         self.lock().reached()?.retire(node, peer)
     }
 }
@@ -160,7 +158,7 @@ impl PeerCommander for MemoryMesh {
 /// Each call is one look at the mesh: nothing can join between its halves.
 #[async_trait]
 impl NodeDeregistrar for MemoryMesh {
-    async fn deregister(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+    async fn deregister(&self, token: BootstrapTokenId) -> Answer<()> {
         let mut state = self.lock();
         let state = state.reached()?;
         let Some(Consumer { node, .. }) = state.consumer(token) else { return Ok(()) };
@@ -168,15 +166,12 @@ impl NodeDeregistrar for MemoryMesh {
         state.retire(node, peer).map(|_retired| ())
     }
 
-    async fn node_registered(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+    async fn node_registered(&self, token: BootstrapTokenId) -> Answer<bool> {
         let consumer = self.lock().reached()?.consumer(token);
         Ok(consumer.is_some_and(|it| !it.deregistered))
     }
 
-    async fn nodes_registered(
-        &self,
-        tokens: &[BootstrapTokenId],
-    ) -> Result<Vec<Result<bool, PortError>>, PortError> {
+    async fn nodes_registered(&self, tokens: &[BootstrapTokenId]) -> Answer<Vec<Answer<bool>>> {
         let mut state = self.lock();
         let state = state.reached()?;
         let registered =

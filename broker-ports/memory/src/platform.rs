@@ -26,26 +26,7 @@ const TURN: Duration = Duration::from_secs(1);
 /// What the blueprint's composite resources compose.
 const COMPOSED: (&str, &str) = ("nop.crossplane.io/v1alpha1", "NopResource");
 
-const XRD: &str = r#"{
-    "apiVersion": "apiextensions.crossplane.io/v2",
-    "kind": "CompositeResourceDefinition",
-    "metadata": {"name": "machines.example.org"},
-    "spec": {
-        "group": "example.org",
-        "names": {"kind": "Machine", "plural": "machines"},
-        "scope": "Namespaced",
-        "versions": [{
-            "name": "v1", "served": true, "referenceable": true,
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
-                "type": "object",
-                "properties": {
-                    "userData": {"type": "string"},
-                    "cloudTags": {"type": "object", "additionalProperties": {"type": "string"}}
-                }
-            }}}}
-        }]
-    }
-}"#;
+const XRD: &str = include_str!("platform/machine.json");
 
 /// A platform in memory: a store, a simulated cluster with Crossplane, a mesh, and neighbours who know one Project
 /// with its namespace, one cloud with a credential, and one blueprint, of a machine that becomes a Node.

@@ -11,6 +11,7 @@ use broker_render::catalog::{ComposedKind, composition_name};
 use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde_json::json;
 
+use crate::Answer;
 use broker_ports::{
     AssignmentReader, BlueprintResolver, BlueprintVersionView, CloudResolver, CloudView,
     CredentialResolver, CredentialView, LabelTagResolver, NamespaceObservation, PortError,
@@ -178,7 +179,7 @@ impl MemoryNeighbours {
     }
 
     /// What the neighbours know, for a resolver that asks them.
-    fn ask(&self) -> Result<MutexGuard<'_, Known>, PortError> {
+    fn ask(&self) -> Answer<MutexGuard<'_, Known>> {
         let known = self.lock();
         if known.unreachable {
             return Err(PortError::transient("the neighbours are unreachable"));
@@ -189,10 +190,7 @@ impl MemoryNeighbours {
 
 #[async_trait]
 impl BlueprintResolver for MemoryNeighbours {
-    async fn resolve(
-        &self,
-        id: BlueprintVersionId,
-    ) -> Result<Option<Arc<BlueprintVersionView>>, PortError> {
+    async fn resolve(&self, id: BlueprintVersionId) -> Answer<Option<Arc<BlueprintVersionView>>> {
         let mut known = self.ask()?;
         let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
         let view = match blueprint {
@@ -211,25 +209,17 @@ fn read(
     id: BlueprintVersionId,
     documents: &BlueprintDocuments,
 ) -> Result<BlueprintVersionView, Error> {
-    let BlueprintDocuments {
-        xrd,
-        composition,
-        parameter_schema,
-        injection_strategy,
-        mesh_role,
-        composed_kinds,
-    } = documents;
-    let xrd = Arc::new(Xrd::parse(xrd)?);
-    let schema = Arc::new(ParameterSchema::parse(parameter_schema)?);
-    let composition = composition_name(composition)?;
-    let view =
-        BlueprintVersionView::new(id, xrd, composition, schema, *injection_strategy, *mesh_role);
-    Ok(view.composing(composed_kinds.clone()))
+    let xrd = Arc::new(Xrd::parse(&documents.xrd)?);
+    let schema = Arc::new(ParameterSchema::parse(&documents.parameter_schema)?);
+    let composition = composition_name(&documents.composition)?;
+    let (strategy, role) = (documents.injection_strategy, documents.mesh_role);
+    let view = BlueprintVersionView::new(id, xrd, composition, schema, strategy, role);
+    Ok(view.composing(documents.composed_kinds.clone()))
 }
 
 #[async_trait]
 impl CloudResolver for MemoryNeighbours {
-    async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
+    async fn resolve(&self, id: CloudId) -> Answer<Option<CloudView>> {
         Ok(self.ask()?.clouds.get(&id).cloned())
     }
 }
@@ -240,7 +230,7 @@ impl CredentialResolver for MemoryNeighbours {
         &self,
         project: ProjectId,
         id: CloudCredentialId,
-    ) -> Result<Option<CredentialView>, PortError> {
+    ) -> Answer<Option<CredentialView>> {
         let known = self.ask()?;
         let assigned = known.assigned.contains(&(project, id));
         Ok(known.credentials.get(&id).filter(|_| assigned).cloned())
@@ -249,7 +239,7 @@ impl CredentialResolver for MemoryNeighbours {
 
 #[async_trait]
 impl AssignmentReader for MemoryNeighbours {
-    async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
+    async fn read(&self, project: ProjectId) -> Answer<Option<NamespaceObservation>> {
         Ok(self.ask()?.namespaces.get(&project).cloned())
     }
 }
@@ -260,7 +250,7 @@ impl LabelTagResolver for MemoryNeighbours {
         &self,
         project: ProjectId,
         resource: ResourceId,
-    ) -> Result<Option<ResourceView>, PortError> {
+    ) -> Answer<Option<ResourceView>> {
         let known = self.ask()?;
         if known.resources.get(&resource) != Some(&project) {
             return Ok(None);

@@ -17,6 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use self::state::{References, State};
+use crate::Answer;
 use broker_ports::{AuditRecord, Backoff, Clock, PortError};
 
 /// A store in this process. Clones are handles on the same store, as connections are on a database.
@@ -103,10 +104,7 @@ impl MemoryStore {
     /// One transaction, at one moment of the store's clock.
     ///
     /// Whoever runs one refuses before the first change; there is nothing that would take a change back.
-    fn transact<T>(
-        &self,
-        work: impl FnOnce(&mut State) -> Result<T, PortError>,
-    ) -> Result<T, PortError> {
+    fn transact<T>(&self, work: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
         self.locked(|state| {
             if !state.reachable {
                 return Err(PortError::transient("the store is cut off"));

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use broker_domain::{BootstrapTokenId, ProvisionedResourceId};
 
 use super::mesh::{DEFAULT_WINDOW, State};
-use broker_ports::{Clock, Issue, IssueRequest, PortError, TokenIssuer, TokenState, TtlWindow};
+use crate::Answer;
+use broker_ports::{Clock, Issue, IssueRequest, TokenIssuer, TokenState, TtlWindow};
 
 /// Issues tokens, which agents consume through [`MemoryMesh`](super::MemoryMesh). Clones are handles on the
 /// same issuer.
@@ -79,20 +80,20 @@ impl fmt::Debug for MemoryTokens {
 
 #[async_trait]
 impl TokenIssuer for MemoryTokens {
-    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+    async fn issue(&self, request: &IssueRequest) -> Answer<Issue> {
         self.lock().reached()?.issue(request, DEFAULT_WINDOW, self.clock.now())
     }
 
-    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+    async fn close(&self, resource: ProvisionedResourceId) -> Answer<()> {
         self.lock().reached()?.close(resource);
         Ok(())
     }
 
-    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+    async fn state(&self, token: BootstrapTokenId) -> Answer<Option<TokenState>> {
         Ok(self.lock().reached()?.token_state(token, self.clock.now()))
     }
 
-    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+    async fn ttl_window(&self) -> Answer<TtlWindow> {
         self.lock().reached()?;
         Ok(DEFAULT_WINDOW)
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::object::Object;
 use super::ownership::{Manager, Operation};
 use super::state::{Caller, Kind, Namespace, State, Verb};
+use crate::Answer;
 use broker_ports::{Applied, ApplyRequest, DryRun, LiveObject, ObjectVersion, PortError, Refusal};
 
 /// Fields of a `spec` that Crossplane adds to every schema; an XRD does not declare them.
@@ -21,11 +22,7 @@ enum Decision {
 }
 
 impl State {
-    pub(super) fn apply(
-        &mut self,
-        caller: &Caller,
-        request: &ApplyRequest,
-    ) -> Result<Applied, PortError> {
+    pub(super) fn apply(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<Applied> {
         Ok(match self.decide(caller, request)? {
             Decision::Conflict => Applied::Conflict,
             Decision::NameTaken => Applied::NameTaken,
@@ -33,11 +30,7 @@ impl State {
         })
     }
 
-    pub(super) fn dry_run(
-        &mut self,
-        caller: &Caller,
-        request: &ApplyRequest,
-    ) -> Result<DryRun, PortError> {
+    pub(super) fn dry_run(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<DryRun> {
         Ok(match self.decide(caller, request)? {
             Decision::Conflict | Decision::NameTaken => DryRun::Conflict,
             Decision::Store(mut object) => {
@@ -50,7 +43,7 @@ impl State {
         })
     }
 
-    fn decide(&mut self, caller: &Caller, request: &ApplyRequest) -> Result<Decision, PortError> {
+    fn decide(&mut self, caller: &Caller, request: &ApplyRequest) -> Answer<Decision> {
         let target = request.target();
         let refuse = |words: &str| {
             PortError::rejected(request.scrub(&format!("{} {target}: {words}", Verb::Patch)))

@@ -12,6 +12,7 @@ use broker_render::catalog::ComposedKind;
 /// let slow_to_go = Behaviour::ready_after(0).finalizing_after(5);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct Behaviour {
     pub(super) outcome: Outcome,
     pub(super) composed: Vec<ComposedKind>,
@@ -94,7 +95,6 @@ impl Behaviour {
     }
 
     /// Composes so many objects of the kind that it composes anyway.
-    #[must_use]
     pub fn composing(mut self, count: usize) -> Self {
         if let Some(kind) = self.composed.first().cloned() {
             self.composed = vec![kind; count];
@@ -103,14 +103,12 @@ impl Behaviour {
     }
 
     /// Composes one object of each of these kinds.
-    #[must_use]
     pub fn composing_kinds(mut self, kinds: impl IntoIterator<Item = ComposedKind>) -> Self {
         self.composed = kinds.into_iter().collect();
         self
     }
 
     /// Calls what it composes as a Composition does, in their order.
-    #[must_use]
     pub fn calling_them<T: Into<String>>(mut self, slots: impl IntoIterator<Item = T>) -> Self {
         self.slots = slots.into_iter().map(Into::into).collect();
         self
@@ -122,21 +120,18 @@ impl Behaviour {
     }
 
     /// The provider needs so many ticks to delete what it made.
-    #[must_use]
     pub const fn finalizing_after(mut self, ticks: u64) -> Self {
         self.finalize_after = ticks;
         self
     }
 
     /// The Composition declares at once that it will never work, whatever becomes of what it composed.
-    #[must_use]
     pub fn declaring_failure(mut self, message: impl Into<String>) -> Self {
         self.declared = Some(message.into());
         self
     }
 
     /// The provider can neither make nor delete anything without the resource's ProviderConfig.
-    #[must_use]
     pub const fn needing_provider_config(mut self) -> Self {
         self.needs_provider_config = true;
         self

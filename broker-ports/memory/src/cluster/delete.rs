@@ -6,7 +6,8 @@ use broker_domain::ObjectReference;
 
 use super::object::Object;
 use super::state::{Caller, Namespace, State, Verb};
-use broker_ports::{DeleteRequest, Deleted, FOREGROUND, PortError};
+use crate::Answer;
+use broker_ports::{DeleteRequest, Deleted, FOREGROUND};
 
 /// What happens to the dependents of an object that is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl State {
         &mut self,
         caller: &Caller,
         request: &DeleteRequest<'_>,
-    ) -> Result<Deleted, PortError> {
+    ) -> Answer<Deleted> {
         let DeleteRequest { project: _, target, uid, .. } = *request;
         self.request(caller, Verb::Delete, (target.api_version(), target.kind()), target)?;
         let Some(object) = self.objects.get(target) else { return Ok(Deleted::Gone) };

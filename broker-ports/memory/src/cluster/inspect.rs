@@ -9,17 +9,14 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::read::NAMESPACE_KIND;
-use super::state::{Caller, Lookup, Namespace, State, Verb};
+use super::state::{Caller, Namespace, State, Verb};
+use crate::Answer;
 use broker_ports::{
     ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, PortError, Target,
 };
 
 impl State {
-    pub(super) fn inspect(
-        &mut self,
-        caller: &Caller,
-        target: &Target,
-    ) -> Result<Inspection, PortError> {
+    pub(super) fn inspect(&mut self, caller: &Caller, target: &Target) -> Answer<Inspection> {
         if self.down {
             return Err(PortError::transient("inspect: connection refused"));
         }
@@ -34,7 +31,7 @@ impl State {
         seen.cluster = self.identify(caller);
         seen.namespace = self.namespace_state(caller, target);
         seen.kind_installed =
-            self.get(caller, &reference).map(|found| !matches!(found, Lookup::NoKind));
+            self.get(caller, &reference).map(drop).map(|()| self.kind(&reference).is_some());
         seen.xr = live.and_then(|live| {
             let scope = target.xr.xrd.scope();
             let report = |json| ObjectReport::of_composite(&json, scope, &hidden);
@@ -56,7 +53,7 @@ impl State {
     }
 
     fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Fact<Option<Value>> {
-        let found = self.get(caller, reference)?.object();
+        let found = self.get(caller, reference)?;
         Ok(found.map(|object| object.to_json(reference)))
     }
 

@@ -6,7 +6,8 @@ use broker_domain::{ClusterId, ObjectReference};
 
 use super::crossplane::COMPOSITE_LABEL;
 use super::object::Object;
-use super::state::{Caller, Lookup, State, Verb, of_kind};
+use super::state::{Caller, State, Verb, of_kind};
+use crate::Answer;
 use broker_ports::{
     CachedXr, ConfigPresence, LiveObject, LiveXr, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
     PortError, Reading, Refusal, Standing, Target, XrReading, XrTarget,
@@ -15,42 +16,37 @@ use broker_ports::{
 pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
 
 impl State {
-    pub(super) fn identify(&mut self, caller: &Caller) -> Result<ClusterId, PortError> {
+    pub(super) fn identify(&mut self, caller: &Caller) -> Answer<ClusterId> {
         self.request(caller, Verb::Get, NAMESPACE_KIND, &"Namespace kube-system")?;
         Ok(self.identity.clone())
     }
 
-    pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Result<Reading, PortError> {
+    pub(super) fn read(&mut self, caller: &Caller, target: &Target) -> Answer<Reading> {
         let cluster = self.identify(caller)?;
         let xr = self.read_xr(caller, &target.xr)?;
         let provider_config = match &target.provider_config {
-            Some(reference) => {
-                self.get(caller, reference)?.object().map(|it| it.to_json(reference))
-            }
+            Some(at) => self.get(caller, at)?.map(|it| it.to_json(at)),
             None => None,
         };
         let provider_config = provider_config.map(LiveObject::from_json).transpose()?;
         let mut recorded = BTreeMap::new();
         for reference in &target.recorded {
-            let standing = match self.get(caller, reference)? {
-                Lookup::Found(_) => Standing::Present,
-                Lookup::NotFound | Lookup::NoKind => Standing::Gone,
-            };
+            let stands = self.get(caller, reference)?.is_some();
+            let standing = if stands { Standing::Present } else { Standing::Gone };
             recorded.insert(reference.clone(), standing);
         }
         let labelled = self.labelled(caller, target)?;
         Ok(Reading::new(cluster, xr, provider_config, recorded, labelled))
     }
 
-    fn read_xr(&mut self, caller: &Caller, target: &XrTarget) -> Result<XrReading, PortError> {
+    fn read_xr(&mut self, caller: &Caller, target: &XrTarget) -> Answer<XrReading> {
         let reference = target.reference()?;
-        match self.get(caller, &reference)? {
-            Lookup::Found(object) => {
-                let xr = LiveXr::from_json(object.to_json(&reference), target.xrd.scope())?;
-                return Ok(XrReading::Present(Box::new(xr)));
-            }
-            Lookup::NoKind => return Ok(XrReading::KindAbsent),
-            Lookup::NotFound => {}
+        if let Some(object) = self.get(caller, &reference)? {
+            let xr = LiveXr::from_json(object.to_json(&reference), target.xrd.scope())?;
+            return Ok(XrReading::Present(Box::new(xr)));
+        }
+        if self.kind(&reference).is_none() {
+            return Ok(XrReading::KindAbsent);
         }
         // The answer is the same in a namespace that does not exist; that one has to be asked for itself.
         let Some(namespace) = reference.namespace() else { return Ok(XrReading::Absent) };
@@ -65,7 +61,7 @@ impl State {
         &mut self,
         caller: &Caller,
         target: &Target,
-    ) -> Result<BTreeSet<ObjectReference>, PortError> {
+    ) -> Answer<BTreeSet<ObjectReference>> {
         let name = target.xr.resource.xr_name();
         let home = target.xr.reference()?;
         let mut found = BTreeSet::new();
@@ -80,11 +76,7 @@ impl State {
     }
 
     /// What the cache shows. No request is made for it; a kind that may not be watched is in no cache.
-    pub(super) fn observe(
-        &self,
-        caller: &Caller,
-        target: &XrTarget,
-    ) -> Result<CachedXr, PortError> {
+    pub(super) fn observe(&self, caller: &Caller, target: &XrTarget) -> Answer<CachedXr> {
         let reference = target.reference()?;
         self.may_list(caller, &reference)?;
         let Some(object) = self.told(&reference) else { return Ok(CachedXr::Absent) };
@@ -104,7 +96,7 @@ impl State {
         (object.is_ours() && !self.watch.missed.contains(reference)).then_some(object)
     }
 
-    fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Result<(), PortError> {
+    fn may_list(&self, caller: &Caller, reference: &ObjectReference) -> Answer<()> {
         let kind = (reference.api_version().to_owned(), reference.kind().to_owned());
         let outside = caller.as_ref().is_some_and(|rights| !rights.contains(&kind));
         if outside || self.forbidden.contains(&(Verb::List, kind.1.clone())) {
@@ -115,11 +107,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn list_owned(
-        &mut self,
-        caller: &Caller,
-        query: &OwnedQuery,
-    ) -> Result<OwnedPage, PortError> {
+    pub(super) fn list_owned(&mut self, caller: &Caller, query: &OwnedQuery) -> Answer<OwnedPage> {
         let after = query.after.as_deref().map(cursor).transpose()?;
         let xrds = query.kinds.xrds.iter();
         let xrds = xrds.map(|xrd| (OwnedRole::Xr, (xrd.api_version(), xrd.kind().to_owned())));
@@ -156,7 +144,7 @@ fn place(last: &ObjectReference) -> String {
     serde_json::to_string(&parts).unwrap_or_default()
 }
 
-fn cursor(text: &str) -> Result<ObjectReference, PortError> {
+fn cursor(text: &str) -> Answer<ObjectReference> {
     let parts: (String, String, String, Option<String>) = serde_json::from_str(text)
         .map_err(|_| PortError::rejected("the page does not continue any other; begin anew"))?;
     let (api_version, kind, name, namespace) = parts;

@@ -13,6 +13,7 @@ use super::crossplane::Crossplane;
 use super::object::{Object, timestamp};
 use super::ownership::{Operation, Ownership};
 use super::watch::Watch;
+use crate::Answer;
 use broker_ports::{Clock, ClusterEvent, PortError, Refusal};
 
 /// What is asked of the API server.
@@ -78,24 +79,6 @@ pub enum Standing {
     Stands,
     /// This was its last version.
     Gone,
-}
-
-/// What the API server finds under a name.
-pub(super) enum Lookup<'a> {
-    Found(&'a Object),
-    /// The same in a namespace that does not exist, as on a real server.
-    NotFound,
-    /// The kind is not served.
-    NoKind,
-}
-
-impl<'a> Lookup<'a> {
-    pub(super) const fn object(self) -> Option<&'a Object> {
-        match self {
-            Self::Found(object) => Some(object),
-            Self::NotFound | Self::NoKind => None,
-        }
-    }
 }
 
 pub(super) struct State {
@@ -165,7 +148,7 @@ impl State {
         verb: Verb,
         kind: (&str, &str),
         what: &dyn fmt::Display,
-    ) -> Result<(), PortError> {
+    ) -> Answer<()> {
         if self.down {
             return Err(PortError::transient(format!("{verb} {what}: connection refused")));
         }
@@ -185,19 +168,15 @@ impl State {
         Ok(())
     }
 
-    /// Reads one object by its name.
+    /// Reads one object by its name. There is none in a namespace that does not exist either, as on a real server.
     pub(super) fn get(
         &mut self,
         caller: &Caller,
         reference: &ObjectReference,
-    ) -> Result<Lookup<'_>, PortError> {
+    ) -> Answer<Option<&Object>> {
         let kind = (reference.api_version(), reference.kind());
         self.request(caller, Verb::Get, kind, reference)?;
-        Ok(match self.objects.get(reference) {
-            Some(object) => Lookup::Found(object),
-            None if self.kind(reference).is_none() => Lookup::NoKind,
-            None => Lookup::NotFound,
-        })
+        Ok(self.objects.get(reference))
     }
 
     /// Lists the objects of a kind, in their order.
@@ -205,7 +184,7 @@ impl State {
         &mut self,
         caller: &Caller,
         kind: (&str, &str),
-    ) -> Result<impl Iterator<Item = (&ObjectReference, &Object)>, PortError> {
+    ) -> Answer<impl Iterator<Item = (&ObjectReference, &Object)>> {
         self.request(caller, Verb::List, kind, &format_args!("{} ({})", kind.1, kind.0))?;
         of_kind(&self.objects, kind)
     }
@@ -325,7 +304,7 @@ impl State {
 pub(super) fn of_kind<'a>(
     objects: &'a BTreeMap<ObjectReference, Object>,
     kind: (&str, &str),
-) -> Result<impl Iterator<Item = (&'a ObjectReference, &'a Object)>, PortError> {
+) -> Answer<impl Iterator<Item = (&'a ObjectReference, &'a Object)>> {
     // No name of Kubernetes sorts before this character.
     let first = ObjectReference::new(kind.0, kind.1, "!", None)?;
     let of_kind =

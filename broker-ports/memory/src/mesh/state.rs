@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use super::{EnrolError, JoinError};
+use crate::Answer;
 use crate::SequentialIds;
 use broker_ports::{
     BootstrapToken, Consumer, Issue, IssueRequest, IssuedToken, LeaseEpoch, NodeId, PeerId,
@@ -80,7 +81,7 @@ impl State {
     }
 
     /// What the broker gets to work with: nothing while issuer and mesh are unreachable for it.
-    pub(crate) fn reached(&mut self) -> Result<&mut Self, PortError> {
+    pub(crate) fn reached(&mut self) -> Answer<&mut Self> {
         if self.reachable { Ok(self) } else { Err(PortError::transient("the mesh is unreachable")) }
     }
 
@@ -89,7 +90,7 @@ impl State {
         request: &IssueRequest,
         window: TtlWindow,
         now: OffsetDateTime,
-    ) -> Result<Issue, PortError> {
+    ) -> Answer<Issue> {
         let IssueRequest { resource, ordinal, epoch, ttl, .. } = *request;
         if !window.allows(ttl) {
             let TtlWindow { min, max, .. } = window;
@@ -189,11 +190,7 @@ impl State {
         self.nodes.get(&node)?.peer
     }
 
-    pub(super) fn retire(
-        &mut self,
-        id: NodeId,
-        named: Option<PeerId>,
-    ) -> Result<Retired, PortError> {
+    pub(super) fn retire(&mut self, id: NodeId, named: Option<PeerId>) -> Answer<Retired> {
         let node = self
             .nodes
             .get_mut(&id)

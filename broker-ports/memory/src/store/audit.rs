@@ -5,7 +5,8 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::State;
-use broker_ports::{Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink, PortError};
+use crate::Answer;
+use broker_ports::{Attribution, AuditAction, AuditEntry, AuditRecord, AuditSink};
 
 impl State {
     pub(super) fn history(&self, id: ProvisionedResourceId) -> Vec<AuditRecord> {
@@ -32,7 +33,7 @@ impl State {
 
 #[async_trait]
 impl AuditSink for MemoryStore {
-    async fn record(&self, entry: &AuditEntry) -> Result<(), PortError> {
+    async fn record(&self, entry: &AuditEntry) -> Answer<()> {
         self.transact(|state| {
             state.append_audit(entry.clone(), None, None);
             Ok(())

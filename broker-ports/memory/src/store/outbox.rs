@@ -7,10 +7,10 @@ use broker_domain::ProvisionedResourceId;
 
 use super::MemoryStore;
 use super::state::{EventKey, State, Waiting};
+use crate::Answer;
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, AuditEntry, Backlog, ClaimEvents, ClaimedEvent,
-    DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, PortError, Resume, SetAside,
-    SetAsideOf,
+    DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, Resume, SetAside, SetAsideOf,
 };
 
 impl State {
@@ -162,11 +162,11 @@ impl Waiting {
 
 #[async_trait]
 impl Outbox for MemoryStore {
-    async fn claim_events(&self, request: &ClaimEvents) -> Result<Vec<ClaimedEvent>, PortError> {
+    async fn claim_events(&self, request: &ClaimEvents) -> Answer<Vec<ClaimedEvent>> {
         self.transact(|state| Ok(state.claim_events(request)))
     }
 
-    async fn acknowledge_event(&self, claim: &EventClaim) -> Result<Acknowledged, PortError> {
+    async fn acknowledge_event(&self, claim: &EventClaim) -> Answer<Acknowledged> {
         self.transact(|state| Ok(state.acknowledge(claim)))
     }
 
@@ -175,15 +175,11 @@ impl Outbox for MemoryStore {
         claim: &EventClaim,
         wait: Duration,
         failure: DeliveryFailure,
-    ) -> Result<Acknowledged, PortError> {
+    ) -> Answer<Acknowledged> {
         self.transact(|state| Ok(state.delay(claim, wait, failure)))
     }
 
-    async fn set_aside_event(
-        &self,
-        claim: &EventClaim,
-        reason: &str,
-    ) -> Result<Acknowledged, PortError> {
+    async fn set_aside_event(&self, claim: &EventClaim, reason: &str) -> Answer<Acknowledged> {
         self.transact(|state| Ok(state.set_aside(claim, reason)))
     }
 
@@ -192,23 +188,19 @@ impl Outbox for MemoryStore {
         id: ProvisionedResourceId,
         how: Resume,
         by: &Attribution,
-    ) -> Result<Option<SetAside>, PortError> {
+    ) -> Answer<Option<SetAside>> {
         self.transact(|state| Ok(state.resume(id, how, by)))
     }
 
-    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Result<u64, PortError> {
+    async fn purge_events(&self, retention: Duration, limit: PageSize) -> Answer<u64> {
         self.transact(|state| Ok(state.purge_events(retention, limit)))
     }
 
-    async fn backlog(&self) -> Result<Backlog, PortError> {
+    async fn backlog(&self) -> Answer<Backlog> {
         self.transact(|state| Ok(state.backlog()))
     }
 
-    async fn set_aside_events(
-        &self,
-        of: EventsOf,
-        limit: PageSize,
-    ) -> Result<Vec<SetAsideOf>, PortError> {
+    async fn set_aside_events(&self, of: EventsOf, limit: PageSize) -> Answer<Vec<SetAsideOf>> {
         self.transact(|state| Ok(state.set_aside_events(of, limit)))
     }
 }

@@ -3,15 +3,11 @@
 use broker_domain::{Phase, ProvisionedResourceId};
 
 use super::state::{Row, State};
-use broker_ports::{
-    Actor, Attribution, AuditAction, AuditEntry, CorrelationId, PortError, PurgeRequest,
-};
+use crate::Answer;
+use broker_ports::{Actor, Attribution, AuditAction, AuditEntry, CorrelationId, PurgeRequest};
 
 impl State {
-    pub(super) fn purge(
-        &mut self,
-        request: &PurgeRequest,
-    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+    pub(super) fn purge(&mut self, request: &PurgeRequest) -> Answer<Vec<ProvisionedResourceId>> {
         let by = Attribution::new(Actor::system(), CorrelationId::new("purge")?);
         let gone: Vec<_> = self
             .rows

@@ -5,9 +5,10 @@ use std::ops::Bound;
 use broker_domain::ProvisionedResourceId;
 
 use super::state::{Row, State};
+use crate::Answer;
 use broker_ports::{
-    CompactRow, ListPage, ListQuery, PageBytes, PageSize, PortError, SweepPage, SweepQuery,
-    UnreadableRow, Watermark,
+    CompactRow, ListPage, ListQuery, PageBytes, PageSize, SweepPage, SweepQuery, UnreadableRow,
+    Watermark,
 };
 
 impl State {
@@ -66,9 +67,7 @@ impl State {
 }
 
 /// Those that can be read, and those that cannot.
-fn apart<T>(
-    rows: Vec<(ProvisionedResourceId, Result<T, PortError>)>,
-) -> (Vec<T>, Vec<UnreadableRow>) {
+fn apart<T>(rows: Vec<(ProvisionedResourceId, Answer<T>)>) -> (Vec<T>, Vec<UnreadableRow>) {
     let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for (id, row) in rows {
         match row {

@@ -9,10 +9,10 @@ use broker_domain::{
 
 use super::MemoryStore;
 use super::state::{Row, Slot, State};
+use crate::Answer;
 use broker_ports::{
-    Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PortError, PurgeRequest,
-    Replaced, Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind,
-    Written,
+    Admitted, Attribution, AuditRecord, Created, ListPage, ListQuery, PurgeRequest, Replaced,
+    Replacement, Repository, StoredRequest, SweepPage, SweepQuery, Write, WriteKind, Written,
 };
 
 /// A write that nothing refuses any more.
@@ -22,7 +22,7 @@ struct Accepted {
 }
 
 impl State {
-    fn create(&mut self, admitted: &Admitted) -> Result<Created, PortError> {
+    fn create(&mut self, admitted: &Admitted) -> Answer<Created> {
         Ok(match self.check_creation(admitted)? {
             ControlFlow::Break(known) => known,
             ControlFlow::Continue(resource) => {
@@ -33,7 +33,7 @@ impl State {
     }
 
     /// Everything that can refuse is checked before anything is changed: there is no rollback here.
-    fn replace(&mut self, replacement: &Replacement) -> Result<Replaced, PortError> {
+    fn replace(&mut self, replacement: &Replacement) -> Answer<Replaced> {
         let admitted = replacement.admitted();
         let resource = match self.check_creation(admitted)? {
             ControlFlow::Break(known) => return Ok(Replaced::Created(known)),
@@ -58,7 +58,7 @@ impl State {
     fn check_creation(
         &self,
         admitted: &Admitted,
-    ) -> Result<ControlFlow<Created, ProvisionedResource>, PortError> {
+    ) -> Answer<ControlFlow<Created, ProvisionedResource>> {
         let change = admitted.change();
         let (id, project) = (change.resource().id(), change.resource().project_id());
         if let Some((request, hash)) = admitted.request()
@@ -96,7 +96,7 @@ impl State {
         self.listeners.tell(id);
     }
 
-    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+    fn write(&mut self, kind: WriteKind, write: &Write<'_>) -> Answer<Written> {
         Ok(match self.check_write(kind, write)? {
             ControlFlow::Break(lost) => lost,
             ControlFlow::Continue(accepted) => {
@@ -111,7 +111,7 @@ impl State {
         &self,
         kind: WriteKind,
         write: &Write<'_>,
-    ) -> Result<ControlFlow<Written, Accepted>, PortError> {
+    ) -> Answer<ControlFlow<Written, Accepted>> {
         let change = write.change;
         let Some(row) = self.rows.get(&change.resource().id()) else {
             return Ok(ControlFlow::Break(Written::Stale));
@@ -154,14 +154,11 @@ impl State {
 
 #[async_trait]
 impl Repository for MemoryStore {
-    async fn create(&self, admitted: &Admitted) -> Result<Created, PortError> {
+    async fn create(&self, admitted: &Admitted) -> Answer<Created> {
         self.transact(|state| state.create(admitted))
     }
 
-    async fn get_by_id(
-        &self,
-        id: ProvisionedResourceId,
-    ) -> Result<Option<ProvisionedResource>, PortError> {
+    async fn get_by_id(&self, id: ProvisionedResourceId) -> Answer<Option<ProvisionedResource>> {
         self.transact(|state| state.rows.get(&id).map(Row::read).transpose())
     }
 
@@ -169,7 +166,7 @@ impl Repository for MemoryStore {
         &self,
         project: ProjectId,
         id: ProvisionedResourceId,
-    ) -> Result<Option<ProvisionedResource>, PortError> {
+    ) -> Answer<Option<ProvisionedResource>> {
         self.transact(|state| {
             let row = state.rows.get(&id).filter(|row| row.resource.project_id() == project);
             row.map(Row::read).transpose()
@@ -180,7 +177,7 @@ impl Repository for MemoryStore {
         &self,
         project: ProjectId,
         request: &RequestId,
-    ) -> Result<Option<StoredRequest>, PortError> {
+    ) -> Answer<Option<StoredRequest>> {
         self.transact(|state| {
             let Some(row) = state.requested(project, request) else { return Ok(None) };
             let Some((_, hash)) = &row.request else { return Ok(None) };
@@ -188,38 +185,31 @@ impl Repository for MemoryStore {
         })
     }
 
-    async fn list(&self, query: &ListQuery) -> Result<ListPage, PortError> {
+    async fn list(&self, query: &ListQuery) -> Answer<ListPage> {
         self.transact(|state| Ok(state.list(query)))
     }
 
-    async fn sweep_page(&self, query: &SweepQuery) -> Result<SweepPage, PortError> {
+    async fn sweep_page(&self, query: &SweepQuery) -> Answer<SweepPage> {
         self.transact(|state| Ok(state.sweep_page(query)))
     }
 
-    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Result<Written, PortError> {
+    async fn write(&self, kind: WriteKind, write: &Write<'_>) -> Answer<Written> {
         self.transact(|state| state.write(kind, write))
     }
 
-    async fn replace(&self, replacement: &Replacement) -> Result<Replaced, PortError> {
+    async fn replace(&self, replacement: &Replacement) -> Answer<Replaced> {
         self.transact(|state| state.replace(replacement))
     }
 
-    async fn history(&self, id: ProvisionedResourceId) -> Result<Vec<AuditRecord>, PortError> {
+    async fn history(&self, id: ProvisionedResourceId) -> Answer<Vec<AuditRecord>> {
         self.transact(|state| Ok(state.history(id)))
     }
 
-    async fn scrub_audit(
-        &self,
-        id: ProvisionedResourceId,
-        by: &Attribution,
-    ) -> Result<u64, PortError> {
+    async fn scrub_audit(&self, id: ProvisionedResourceId, by: &Attribution) -> Answer<u64> {
         self.transact(|state| Ok(state.scrub(id, by)))
     }
 
-    async fn purge_deleted(
-        &self,
-        request: &PurgeRequest,
-    ) -> Result<Vec<ProvisionedResourceId>, PortError> {
+    async fn purge_deleted(&self, request: &PurgeRequest) -> Answer<Vec<ProvisionedResourceId>> {
         self.transact(|state| state.purge(request))
     }
 }

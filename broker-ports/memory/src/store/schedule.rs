@@ -9,10 +9,11 @@ use time::OffsetDateTime;
 
 use super::MemoryStore;
 use super::state::{Row, State};
+use crate::Answer;
 use broker_ports::{
     Attribution, AuditAction, AuditEntry, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget,
-    Due, Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, PortError, Released,
-    Schedule, ScheduleEntry, Wakeups,
+    Due, Lane, Lease, Loss, PageSize, PassOutcome, Permit, PermitRequest, Released, Schedule,
+    ScheduleEntry, Wakeups,
 };
 
 impl State {
@@ -181,7 +182,7 @@ impl State {
 
 #[async_trait]
 impl Schedule for MemoryStore {
-    async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, PortError> {
+    async fn claim(&self, request: &ClaimRequest) -> Answer<Vec<Lease>> {
         self.transact(|state| Ok(state.claim(request)))
     }
 
@@ -190,15 +191,15 @@ impl Schedule for MemoryStore {
         lease: &Lease,
         seen: Version,
         outcome: &PassOutcome,
-    ) -> Result<Released, PortError> {
+    ) -> Answer<Released> {
         self.transact(|state| Ok(state.release(lease, seen, outcome)))
     }
 
-    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Result<bool, PortError> {
+    async fn schedule(&self, id: ProvisionedResourceId, due: Due) -> Answer<bool> {
         self.transact(|state| Ok(state.schedule(id, due)))
     }
 
-    async fn entry(&self, id: ProvisionedResourceId) -> Result<Option<ScheduleEntry>, PortError> {
+    async fn entry(&self, id: ProvisionedResourceId) -> Answer<Option<ScheduleEntry>> {
         self.transact(|state| Ok(state.entry(id)))
     }
 
@@ -207,39 +208,34 @@ impl Schedule for MemoryStore {
         id: ProvisionedResourceId,
         paused: bool,
         by: &Attribution,
-    ) -> Result<bool, PortError> {
+    ) -> Answer<bool> {
         self.transact(|state| Ok(state.set_paused(id, paused, by)))
     }
 
-    async fn brakes(&self, cluster: &ClusterId) -> Result<Vec<Brake>, PortError> {
+    async fn brakes(&self, cluster: &ClusterId) -> Answer<Vec<Brake>> {
         self.transact(|state| Ok(state.brakes_of(cluster)))
     }
 
-    async fn set_brake(
-        &self,
-        cluster: &ClusterId,
-        brake: &Brake,
-        by: &Attribution,
-    ) -> Result<(), PortError> {
+    async fn set_brake(&self, cluster: &ClusterId, brake: &Brake, by: &Attribution) -> Answer<()> {
         self.transact(|state| {
             state.set_brake(cluster, brake, by);
             Ok(())
         })
     }
 
-    async fn release_brake(&self, release: &BrakeRelease) -> Result<bool, PortError> {
+    async fn release_brake(&self, release: &BrakeRelease) -> Answer<bool> {
         self.transact(|state| Ok(state.release_brake(release)))
     }
 
-    async fn permit(&self, request: &PermitRequest) -> Result<Permit, PortError> {
+    async fn permit(&self, request: &PermitRequest) -> Answer<Permit> {
         self.transact(|state| Ok(state.permit(request)))
     }
 
-    async fn accepted_losses(&self, cluster: &ClusterId) -> Result<BTreeSet<Loss>, PortError> {
+    async fn accepted_losses(&self, cluster: &ClusterId) -> Answer<BTreeSet<Loss>> {
         self.transact(|state| Ok(state.accepted_losses(cluster)))
     }
 
-    async fn wakeups(&self) -> Result<Wakeups, PortError> {
+    async fn wakeups(&self) -> Answer<Wakeups> {
         self.transact(|state| Ok(Box::pin(state.listeners.listen()) as Wakeups))
     }
 }

@@ -14,6 +14,7 @@ use rand::rngs::StdRng;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::brake::Taken;
+use crate::Answer;
 use crate::hints::Listeners;
 use broker_ports::{
     AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
@@ -187,7 +188,7 @@ impl State {
 
 impl Row {
     /// The resource, unless its row was spoilt.
-    pub(super) fn read(&self) -> Result<ProvisionedResource, PortError> {
+    pub(super) fn read(&self) -> Answer<ProvisionedResource> {
         if self.spoilt {
             let id = self.resource.id();
             let rule = Error::invalid("xr_name", "is spoilt; use a name that the domain makes");
