@@ -8,6 +8,5 @@ use world::World;
 
 #[tokio::test(start_paused = true)]
 async fn the_simulated_cluster_keeps_the_contract() {
-    let report = suite().run(|| async { World::sound() }).await;
-    report.assert_passed();
+    suite().run(async || World::sound()).await.assert_passed();
 }

@@ -21,6 +21,8 @@ pub(crate) fn empty_cluster() -> MemoryCluster {
     MemoryCluster::new(Arc::new(clock), ClusterId::new(IDENTITY).unwrap())
 }
 
+type Hook<T> = Result<T, PortError>;
+
 /// A cluster, and the next id of a namespace.
 pub(crate) struct World {
     cluster: MemoryCluster,
@@ -42,7 +44,7 @@ impl ClusterUnderTest for World {
         Arc::new(self.cluster.clone())
     }
 
-    async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
+    async fn limited_to(&self, kinds: &[PlainKind]) -> Hook<Arc<dyn Cluster>> {
         let names: Vec<_> =
             kinds.iter().map(|kind| (kind.api_version.as_str(), kind.kind.as_str())).collect();
         Ok(Arc::new(self.cluster.limited_to(&names)))
@@ -52,11 +54,11 @@ impl ClusterUnderTest for World {
         Uuid::from_u64_pair(7, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn kube_system_uid(&self) -> Result<String, PortError> {
+    async fn kube_system_uid(&self) -> Hook<String> {
         Ok(IDENTITY.to_owned())
     }
 
-    async fn install(&self, kind: &ServedKind) -> Result<(), PortError> {
+    async fn install(&self, kind: &ServedKind) -> Hook<()> {
         match kind {
             ServedKind::Composite(document) => {
                 self.cluster.install_xrd(&Arc::new(Xrd::parse(document.as_bytes())?));
@@ -69,70 +71,65 @@ impl ClusterUnderTest for World {
         Ok(())
     }
 
-    async fn remove_kind(&self, kind: &PlainKind) -> Result<(), PortError> {
+    async fn remove_kind(&self, kind: &PlainKind) -> Hook<()> {
         self.cluster.remove_kind(&kind.api_version, &kind.kind);
         Ok(())
     }
 
-    async fn create_namespace(&self, name: &str) -> Result<(), PortError> {
+    async fn create_namespace(&self, name: &str) -> Hook<()> {
         self.cluster.create_namespace(name);
         Ok(())
     }
 
-    async fn remove_namespace(&self, name: &str) -> Result<(), PortError> {
+    async fn remove_namespace(&self, name: &str) -> Hook<()> {
         self.cluster.terminate_namespace(name);
         Ok(())
     }
 
-    async fn create(&self, target: &ObjectReference, object: &Value) -> Result<(), PortError> {
+    async fn create(&self, target: &ObjectReference, object: &Value) -> Hook<()> {
         self.cluster.create_as("somebody", target, object);
         Ok(())
     }
 
-    async fn patch(
-        &self,
-        manager: &str,
-        target: &ObjectReference,
-        patch: &Value,
-    ) -> Result<(), PortError> {
+    async fn patch(&self, manager: &str, target: &ObjectReference, patch: &Value) -> Hook<()> {
         self.cluster.patch_as(manager, target, patch);
         Ok(())
     }
 
-    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Result<(), PortError> {
+    async fn patch_status(&self, target: &ObjectReference, patch: &Value) -> Hook<()> {
         self.cluster.patch_as("crossplane", target, patch);
         Ok(())
     }
 
-    async fn delete_in_background(&self, target: &ObjectReference) -> Result<(), PortError> {
+    async fn delete_in_background(&self, target: &ObjectReference) -> Hook<()> {
         self.cluster.delete_in_background(target);
         Ok(())
     }
 
-    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Result<(), PortError> {
+    async fn say(&self, about: &ObjectReference, said: &ClusterEvent) -> Hook<()> {
         self.cluster.say(about, said.clone());
         Ok(())
     }
 
-    async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
+    async fn veto(&self, target: &ObjectReference, words: &str) -> Hook<()> {
         self.cluster.veto(target, words);
         Ok(())
     }
 
-    async fn object(&self, target: &ObjectReference) -> Result<Option<Value>, PortError> {
+    async fn object(&self, target: &ObjectReference) -> Hook<Option<Value>> {
         Ok(self.cluster.object(target))
     }
 
-    async fn namespace_exists(&self, name: &str) -> Result<bool, PortError> {
+    async fn namespace_exists(&self, name: &str) -> Hook<bool> {
         Ok(self.cluster.namespace_exists(name))
     }
 
-    async fn freeze_caches(&self) -> Result<(), PortError> {
+    async fn freeze_caches(&self) -> Hook<()> {
         self.cluster.freeze_cache();
         Ok(())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
+    async fn cut_off(&self) -> Hook<()> {
         self.cluster.take_down();
         Ok(())
     }

@@ -1,47 +1,40 @@
 //! Every in-memory adapter keeps every promise.
 
-use broker_memory::RecordingEventSink;
-use broker_testkit::{clock, event_sink, node_deregistrar, resolvers, token_issuer};
+use broker_testkit::{Suite, clock, event_sink, node_deregistrar, resolvers, token_issuer};
 
-use super::worlds::{MeshWorld, Neighbourhood, ReplicaWorld, SinkWorld};
+use super::worlds::World;
+
+async fn keeps(suite: Suite<World>) {
+    suite.run(async || World::fresh()).await.assert_passed();
+}
 
 #[tokio::test]
 async fn memory_tokens_pass() {
-    token_issuer::suite().run(async || MeshWorld::fresh()).await.assert_passed();
+    keeps(token_issuer::suite()).await;
 }
 
 #[tokio::test]
-async fn the_chained_deregistrar_passes_on_the_memory_mesh() {
-    node_deregistrar::suite().run(async || MeshWorld::fresh()).await.assert_passed();
-}
-
-#[tokio::test]
-async fn the_seams_of_the_memory_mesh_pass() {
-    node_deregistrar::seams_suite().run(async || MeshWorld::fresh()).await.assert_passed();
+async fn the_memory_mesh_passes() {
+    keeps(node_deregistrar::suite()).await;
+    keeps(node_deregistrar::seams_suite()).await;
 }
 
 #[tokio::test]
 async fn the_recording_event_sink_passes() {
-    let fresh = async || SinkWorld(RecordingEventSink::default());
-    event_sink::suite().run(fresh).await.assert_passed();
+    keeps(event_sink::suite()).await;
 }
 
 #[tokio::test]
-async fn the_manual_clock_passes() {
-    clock::clock_suite().run(async || MeshWorld::fresh()).await.assert_passed();
-}
-
-#[tokio::test]
-async fn sequential_ids_pass() {
-    clock::id_source_suite().run(async || ReplicaWorld::default()).await.assert_passed();
+async fn clock_and_ids_pass() {
+    keeps(clock::clock_suite()).await;
+    keeps(clock::id_source_suite()).await;
 }
 
 #[tokio::test]
 async fn the_memory_neighbours_pass() {
-    let fresh = async || Neighbourhood::fresh();
-    resolvers::blueprint_suite().run(fresh).await.assert_passed();
-    resolvers::cloud_suite().run(fresh).await.assert_passed();
-    resolvers::credential_suite().run(fresh).await.assert_passed();
-    resolvers::assignment_suite().run(fresh).await.assert_passed();
-    resolvers::label_suite().run(fresh).await.assert_passed();
+    keeps(resolvers::blueprint_suite()).await;
+    keeps(resolvers::cloud_suite()).await;
+    keeps(resolvers::credential_suite()).await;
+    keeps(resolvers::assignment_suite()).await;
+    keeps(resolvers::label_suite()).await;
 }

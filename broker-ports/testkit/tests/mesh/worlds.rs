@@ -33,113 +33,122 @@ use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Issuer and mesh, with a clock of their own.
-pub(super) struct MeshWorld {
-    pub(super) clock: ManualClock,
-    pub(super) ids: SequentialIds,
-    pub(super) tokens: MemoryTokens,
-    pub(super) mesh: MemoryMesh,
-    deregistrar: MemoryMesh,
+type Hook<T> = Result<T, PortError>;
+
+/// One adapter of each kind.
+pub(super) struct World {
+    clock: ManualClock,
+    ids: SequentialIds,
+    tokens: MemoryTokens,
+    mesh: MemoryMesh,
+    sink: RecordingEventSink,
+    neighbours: MemoryNeighbours,
+    replicas: AtomicU32,
 }
 
-pub(super) fn start() -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp(1_790_000_000).unwrap()
-}
-
-pub(super) const TTL: Duration = Duration::from_hours(1);
-
-impl MeshWorld {
+impl World {
     pub(super) fn fresh() -> Self {
-        let clock = ManualClock::at(start());
+        let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH);
         let tokens = MemoryTokens::seeded(1, Arc::new(clock.clone()));
-        let mesh = MemoryMesh::of(&tokens);
-        let deregistrar = mesh.deregistrar();
-        Self { clock, ids: SequentialIds::seeded(2), tokens, mesh, deregistrar }
+        Self {
+            clock,
+            ids: SequentialIds::seeded(2),
+            mesh: MemoryMesh::of(&tokens),
+            tokens,
+            sink: RecordingEventSink::default(),
+            neighbours: MemoryNeighbours::default(),
+            replicas: AtomicU32::new(0),
+        }
     }
 
-    pub(super) fn request(&self, epoch: u64) -> IssueRequest {
-        let resource = self.ids.provisioned_resource_id();
-        IssueRequest::new(resource, TokenOrdinal::FIRST, LeaseEpoch::new(epoch), TTL)
+    fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(&self) -> T {
+        T::try_from(self.ids.uuid()).unwrap()
     }
 
     /// A token of a resource of its own, with what an agent would be started with.
-    pub(super) async fn token(&self) -> Result<(BootstrapTokenId, BootstrapToken), PortError> {
-        match self.tokens.issue(&self.request(1)).await? {
+    async fn token(&self) -> Hook<(BootstrapTokenId, BootstrapToken)> {
+        let (epoch, ttl) = (LeaseEpoch::new(1), Duration::from_hours(1));
+        let request = IssueRequest::new(self.id(), TokenOrdinal::FIRST, epoch, ttl);
+        match self.tokens.issue(&request).await? {
             Issue::Issued(token) => Ok((token.id, token.plaintext)),
             Issue::Consumed { id } => Err(PortError::rejected(format!("{id} was consumed"))),
         }
     }
 
-    pub(super) fn node(&self, token: BootstrapTokenId) -> Result<NodeId, PortError> {
+    fn node(&self, token: BootstrapTokenId) -> Hook<NodeId> {
         let consumer = self.mesh.consumer(token);
         Ok(consumer.ok_or_else(|| PortError::rejected("nobody consumed the token"))?.node)
+    }
+
+    fn lose_neighbours(&self) -> Hook<()> {
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
 #[async_trait]
-impl TokenIssuerUnderTest for MeshWorld {
+impl TokenIssuerUnderTest for World {
     fn issuer(&self) -> &dyn TokenIssuer {
         &self.tokens
     }
 
-    async fn resource(&self) -> Result<ProvisionedResourceId, PortError> {
-        Ok(self.ids.provisioned_resource_id())
+    async fn resource(&self) -> Hook<ProvisionedResourceId> {
+        Ok(self.id())
     }
 
-    async fn consume(&self, plaintext: &BootstrapToken) -> Result<bool, PortError> {
+    async fn consume(&self, plaintext: &BootstrapToken) -> Hook<bool> {
         Ok(self.mesh.enrol(plaintext.secret().expose_secret()).is_ok())
     }
 
-    async fn advance(&self, by: Duration) -> Result<(), PortError> {
+    async fn advance(&self, by: Duration) -> Hook<()> {
         self.clock.advance(by);
         Ok(())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
+    async fn cut_off(&self) -> Hook<()> {
         self.tokens.set_reachable(false);
         Ok(())
     }
 }
 
 #[async_trait]
-impl MeshAgents for MeshWorld {
-    async fn issued_token(&self) -> Result<BootstrapTokenId, PortError> {
+impl MeshAgents for World {
+    async fn issued_token(&self) -> Hook<BootstrapTokenId> {
         Ok(self.token().await?.0)
     }
 
-    async fn enrolled_token(&self) -> Result<BootstrapTokenId, PortError> {
+    async fn enrolled_token(&self) -> Hook<BootstrapTokenId> {
         let (id, plaintext) = self.token().await?;
-        let enrolled = self.mesh.enrol(plaintext.secret().expose_secret());
-        enrolled.map_err(|error| PortError::rejected("not let in").with_source(error))?;
+        self.mesh.enrol(plaintext.secret().expose_secret()).unwrap();
         Ok(id)
     }
 
-    async fn join(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+    async fn join(&self, token: BootstrapTokenId) -> Hook<bool> {
         Ok(self.mesh.join(self.node(token)?).is_ok())
     }
 
-    async fn leave(&self, token: BootstrapTokenId) -> Result<(), PortError> {
+    async fn leave(&self, token: BootstrapTokenId) -> Hook<()> {
         self.mesh.leave(self.node(token)?);
         Ok(())
     }
 
-    async fn has_peer(&self, token: BootstrapTokenId) -> Result<bool, PortError> {
+    async fn has_peer(&self, token: BootstrapTokenId) -> Hook<bool> {
         Ok(self.mesh.peer(self.node(token)?).is_some())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
+    async fn cut_off(&self) -> Hook<()> {
         self.mesh.set_reachable(false);
         Ok(())
     }
 }
 
-impl NodeDeregistrarUnderTest for MeshWorld {
+impl NodeDeregistrarUnderTest for World {
     fn deregistrar(&self) -> &dyn NodeDeregistrar {
-        &self.deregistrar
+        &self.mesh
     }
 }
 
-impl SeamsUnderTest for MeshWorld {
+impl SeamsUnderTest for World {
     fn tokens(&self) -> &dyn TokenReader {
         &self.mesh
     }
@@ -154,7 +163,7 @@ impl SeamsUnderTest for MeshWorld {
 }
 
 #[async_trait]
-impl ClockUnderTest for MeshWorld {
+impl ClockUnderTest for World {
     fn clock(&self) -> &dyn Clock {
         &self.clock
     }
@@ -164,58 +173,35 @@ impl ClockUnderTest for MeshWorld {
     }
 }
 
-/// A sink that remembers.
-pub(super) struct SinkWorld(pub(super) RecordingEventSink);
-
 #[async_trait]
-impl EventSinkUnderTest for SinkWorld {
+impl EventSinkUnderTest for World {
     fn sink(&self) -> &dyn EventSink {
-        &self.0
+        &self.sink
     }
 
-    async fn received(&self, resource: ProvisionedResourceId) -> Result<Vec<Vec<u8>>, PortError> {
-        Ok(self.0.deliveries_of(resource).into_iter().map(|envelope| envelope.json).collect())
+    async fn received(&self, resource: ProvisionedResourceId) -> Hook<Vec<Vec<u8>>> {
+        Ok(self.sink.deliveries_of(resource).into_iter().map(|envelope| envelope.json).collect())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.0.set_reachable(false);
+    async fn cut_off(&self) -> Hook<()> {
+        self.sink.set_reachable(false);
         Ok(())
     }
 }
 
-/// Replicas, each with a seed of its own.
-#[derive(Default)]
-pub(super) struct ReplicaWorld(AtomicU32);
-
-impl IdSourceUnderTest for ReplicaWorld {
+impl IdSourceUnderTest for World {
     fn replica(&self) -> Arc<dyn IdSource> {
-        Arc::new(SequentialIds::seeded(self.0.fetch_add(1, Ordering::Relaxed)))
-    }
-}
-
-/// The neighbours, and ids for what they know.
-pub(super) struct Neighbourhood {
-    pub(super) neighbours: MemoryNeighbours,
-    ids: SequentialIds,
-}
-
-impl Neighbourhood {
-    pub(super) fn fresh() -> Self {
-        Self { neighbours: MemoryNeighbours::default(), ids: SequentialIds::seeded(3) }
-    }
-
-    pub(super) fn id<T: TryFrom<Uuid, Error = broker_domain::Error>>(&self) -> T {
-        T::try_from(self.ids.uuid()).unwrap()
+        Arc::new(SequentialIds::seeded(self.replicas.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
 #[async_trait]
-impl BlueprintResolverUnderTest for Neighbourhood {
+impl BlueprintResolverUnderTest for World {
     fn resolver(&self) -> &dyn BlueprintResolver {
         &self.neighbours
     }
 
-    async fn publish(&self, blueprint: &RawBlueprint) -> Result<BlueprintVersionId, PortError> {
+    async fn publish(&self, blueprint: &RawBlueprint) -> Hook<BlueprintVersionId> {
         let id = self.id();
         let documents = BlueprintDocuments {
             xrd: blueprint.xrd.into(),
@@ -229,97 +215,86 @@ impl BlueprintResolverUnderTest for Neighbourhood {
         Ok(id)
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.neighbours.set_reachable(false);
-        Ok(())
+    async fn cut_off(&self) -> Hook<()> {
+        self.lose_neighbours()
     }
 }
 
 #[async_trait]
-impl CloudResolverUnderTest for Neighbourhood {
+impl CloudResolverUnderTest for World {
     fn resolver(&self) -> &dyn CloudResolver {
         &self.neighbours
     }
 
-    async fn add(&self, provider: &Provider, endpoint: &str) -> Result<CloudView, PortError> {
+    async fn add(&self, provider: &Provider, endpoint: &str) -> Hook<CloudView> {
         let cloud = CloudView::new(self.id(), provider.clone(), endpoint);
         self.neighbours.add_cloud(cloud.clone());
         Ok(cloud)
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.neighbours.set_reachable(false);
-        Ok(())
+    async fn cut_off(&self) -> Hook<()> {
+        self.lose_neighbours()
     }
 }
 
 #[async_trait]
-impl CredentialResolverUnderTest for Neighbourhood {
+impl CredentialResolverUnderTest for World {
     fn resolver(&self) -> &dyn CredentialResolver {
         &self.neighbours
     }
 
-    async fn project(&self) -> Result<ProjectId, PortError> {
+    async fn project(&self) -> Hook<ProjectId> {
         Ok(self.id())
     }
 
-    async fn add(&self, kv_mount: &str, kv_path: &str) -> Result<CredentialView, PortError> {
+    async fn add(&self, kv_mount: &str, kv_path: &str) -> Hook<CredentialView> {
         let credential = CredentialView::new(self.id(), self.id::<CloudId>(), kv_mount, kv_path);
         self.neighbours.add_credential(credential.clone());
         Ok(credential)
     }
 
-    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+    async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Hook<()> {
         self.neighbours.assign(project, id);
         Ok(())
     }
 
-    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
+    async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Hook<()> {
         self.neighbours.withdraw(project, id);
         Ok(())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.neighbours.set_reachable(false);
-        Ok(())
+    async fn cut_off(&self) -> Hook<()> {
+        self.lose_neighbours()
     }
 }
 
 #[async_trait]
-impl AssignmentReaderUnderTest for Neighbourhood {
+impl AssignmentReaderUnderTest for World {
     fn reader(&self) -> &dyn AssignmentReader {
         &self.neighbours
     }
 
-    async fn project(&self) -> Result<ProjectId, PortError> {
+    async fn project(&self) -> Hook<ProjectId> {
         Ok(self.id())
     }
 
-    async fn place(
-        &self,
-        project: ProjectId,
-        namespace: &NamespaceObservation,
-    ) -> Result<(), PortError> {
+    async fn place(&self, project: ProjectId, namespace: &NamespaceObservation) -> Hook<()> {
         self.neighbours.place(project, namespace.clone());
         Ok(())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.neighbours.set_reachable(false);
-        Ok(())
+    async fn cut_off(&self) -> Hook<()> {
+        self.lose_neighbours()
     }
 }
 
 #[async_trait]
-impl LabelTagResolverUnderTest for Neighbourhood {
+impl LabelTagResolverUnderTest for World {
     fn resolver(&self) -> &dyn LabelTagResolver {
         &self.neighbours
     }
 
-    async fn resource(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(ProjectId, ResourceId), PortError> {
+    async fn resource(&self, labels: &BTreeMap<String, String>) -> Hook<(ProjectId, ResourceId)> {
         let (project, resource) = (self.id(), self.id());
         self.neighbours.add_resource(project, resource);
         for (key, value) in labels {
@@ -328,19 +303,14 @@ impl LabelTagResolverUnderTest for Neighbourhood {
         Ok((project, resource))
     }
 
-    async fn keep(
-        &self,
-        resource: ResourceId,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), PortError> {
+    async fn keep(&self, resource: ResourceId, labels: &BTreeMap<String, String>) -> Hook<()> {
         for (key, value) in labels {
             self.neighbours.keep_label(resource, key, value);
         }
         Ok(())
     }
 
-    async fn cut_off(&self) -> Result<(), PortError> {
-        self.neighbours.set_reachable(false);
-        Ok(())
+    async fn cut_off(&self) -> Hook<()> {
+        self.lose_neighbours()
     }
 }
