@@ -178,45 +178,40 @@ pub fn valid_parameters(json: &str) -> ValidParameters {
 
 /// A declaration in the making.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct DeclarationBuilder(Declaration);
 
 impl DeclarationBuilder {
     /// For a Project.
-    #[must_use]
     pub fn in_project(mut self, project: ProjectId) -> Self {
         self.0.project_id = project;
         self
     }
 
     /// For a tenancy Resource.
-    #[must_use]
     pub fn for_resource(mut self, number: u128) -> Self {
         self.0.resource_id = id(number);
         self
     }
 
     /// From a blueprint version.
-    #[must_use]
     pub fn from_blueprint(mut self, number: u128) -> Self {
         self.0.blueprint_version_id = id(number);
         self
     }
 
     /// With a credential.
-    #[must_use]
     pub fn with_credential(mut self, number: u128) -> Self {
         self.0.cloud_credential_id = id(number);
         self
     }
 
     /// With parameter values: the text of a JSON object.
-    #[must_use]
     pub fn with_parameters(self, json: &str) -> Self {
         Self(self.0.with_parameters(json))
     }
 
     /// To be rolled back should it fail.
-    #[must_use]
     pub fn rolling_back(self) -> Self {
         Self(self.0.on_failure(OnFailure::Rollback))
     }
@@ -226,7 +221,6 @@ impl DeclarationBuilder {
     /// # Panics
     ///
     /// When it is no request id.
-    #[must_use]
     pub fn requested_as(self, request: &str) -> Self {
         Self(self.0.with_request_id(RequestId::new(request).expect("a request id")))
     }
@@ -243,6 +237,7 @@ impl DeclarationBuilder {
     clippy::struct_excessive_bools,
     reason = "each is a word of the sentence, free of the others"
 )]
+#[must_use]
 pub struct ResourceBuilder {
     number: u128,
     declaration: DeclarationBuilder,
@@ -257,14 +252,12 @@ pub struct ResourceBuilder {
 
 impl ResourceBuilder {
     /// Bound to a cluster by its declaration.
-    #[must_use]
     pub fn bound_to(mut self, cluster: ClusterId) -> Self {
         self.cluster = Some(cluster);
         self
     }
 
     /// With an id of its own, and a tenancy Resource of the same number.
-    #[must_use]
     pub fn numbered(mut self, number: u128) -> Self {
         self.number = number;
         self.declaration = self.declaration.for_resource(number);
@@ -272,112 +265,95 @@ impl ResourceBuilder {
     }
 
     /// Declared in other words.
-    #[must_use]
     pub fn declared_as(mut self, declaration: DeclarationBuilder) -> Self {
         self.declaration = declaration;
         self
     }
 
     /// For a Project.
-    #[must_use]
     pub fn in_project(mut self, project: ProjectId) -> Self {
         self.declaration = self.declaration.in_project(project);
         self
     }
 
     /// Under the caller's own name for the request.
-    #[must_use]
     pub fn requested_as(mut self, request: &str) -> Self {
         self.declaration = self.declaration.requested_as(request);
         self
     }
 
     /// To be rolled back should it fail.
-    #[must_use]
     pub fn rolling_back(mut self) -> Self {
         self.declaration = self.declaration.rolling_back();
         self
     }
 
     /// Without a Node.
-    #[must_use]
     pub fn standalone(mut self) -> Self {
         self.mesh_role = MeshRole::Standalone;
         self
     }
 
     /// With a token on record. A node that ever was Ready has one anyway.
-    #[must_use]
     pub fn with_token(mut self) -> Self {
         self.token = true;
         self
     }
 
     /// With a cluster, a ProviderConfig and a composed object on record.
-    #[must_use]
     pub fn with_substrate(mut self) -> Self {
         self.substrate = true;
         self
     }
 
     /// With the closing of its tokens on record. From Deprovisioning on it is anyway.
-    #[must_use]
     pub fn with_tokens_closed(mut self) -> Self {
         self.closed = true;
         self
     }
 
     /// In a phase, to which it came by the straight way.
-    #[must_use]
     pub fn in_phase(mut self, phase: Phase) -> Self {
         self.phase = phase;
         self
     }
 
     /// In Provisioning.
-    #[must_use]
     pub fn provisioning(self) -> Self {
         self.in_phase(Phase::Provisioning)
     }
 
     /// In Enrolling.
-    #[must_use]
     pub fn enrolling(self) -> Self {
         self.in_phase(Phase::Enrolling)
     }
 
     /// In Ready.
-    #[must_use]
     pub fn ready(self) -> Self {
         self.in_phase(Phase::Ready)
     }
 
     /// In Failed; it failed in Provisioning.
-    #[must_use]
     pub fn failed(self) -> Self {
         self.in_phase(Phase::Failed)
     }
 
     /// In Deregistering; it was Ready.
-    #[must_use]
     pub fn deregistering(self) -> Self {
         self.in_phase(Phase::Deregistering)
     }
 
     /// In Deprovisioning; it was Ready.
-    #[must_use]
     pub fn deprovisioning(self) -> Self {
         self.in_phase(Phase::Deprovisioning)
     }
 
     /// In Deleted; it was Ready.
-    #[must_use]
     pub fn deleted(self) -> Self {
         self.in_phase(Phase::Deleted)
     }
 
     /// In Deleted, without proof that everything is gone.
-    #[must_use]
     pub fn given_up(mut self) -> Self {
         self.abandoned = true;
         self.in_phase(Phase::Deleted)

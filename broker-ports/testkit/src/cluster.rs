@@ -8,7 +8,6 @@ mod applying;
 mod arming;
 mod deleting;
 mod drifting;
-mod dropping;
 mod home;
 mod inspecting;
 mod kinds;
@@ -200,7 +199,7 @@ pub struct PlainKind {
 /// Every promise of [`Cluster`].
 pub fn suite<W: ClusterUnderTest + 'static>() -> Suite<W> {
     let applied = [applying::cases(), arming::cases(), owning::cases(), drifting::cases()];
-    let refused = [deleting::cases(), home::cases(), refusing::cases(), dropping::cases()];
+    let refused = [deleting::cases(), home::cases(), refusing::cases()];
     let looked_at = [reading::cases(), listing::cases(), inspecting::cases(), outage::cases()];
     Suite::new(applied.into_iter().chain(refused).chain(looked_at).flatten())
 }

@@ -97,24 +97,15 @@ impl Walk {
             let change = self.resource.record_closed(self.stamp().at);
             self.step(WriteKind::Closed, change.expect("in teardown").expect("not closed yet"));
         }
-        match builder.phase {
-            Phase::Deleted if builder.abandoned => {
-                let change = self.resource.abandon(self.stamp());
-                self.step(WriteKind::Phase, change.expect("in teardown, with its tokens closed"));
+        if builder.abandoned {
+            let change = self.resource.abandon(self.stamp());
+            self.step(WriteKind::Phase, change.expect("in teardown, with its tokens closed"));
+        } else if builder.phase != Phase::Deregistering {
+            self.advance(Phase::Deprovisioning);
+            if builder.phase == Phase::Deleted {
+                self.record_what_is_gone();
+                self.advance(Phase::Deleted);
             }
-            Phase::Deprovisioning | Phase::Deleted => {
-                self.advance(Phase::Deprovisioning);
-                if builder.phase == Phase::Deleted {
-                    self.record_what_is_gone();
-                    self.advance(Phase::Deleted);
-                }
-            }
-            Phase::Pending
-            | Phase::Provisioning
-            | Phase::Enrolling
-            | Phase::Ready
-            | Phase::Failed
-            | Phase::Deregistering => {}
         }
     }
 

@@ -11,8 +11,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         of_two_applies_on_one_precondition_one_wins,
         a_reapply_changes_the_observed_object_only,
         a_reapply_of_a_namesake_changes_nothing,
-        an_apply_does_not_revive_what_is_being_deleted,
-        a_provider_config_is_applied_like_any_other,
         a_cluster_scoped_composite_is_applied_without_a_namespace,
         a_dry_run_shows_and_stores_nothing,
     })
@@ -86,30 +84,6 @@ async fn a_reapply_of_a_namesake_changes_nothing(scene: &Scene<'_>) -> Outcome {
     let late = scene.apply(subject.shell(1)?, namesake.unchanged()).await?;
     require(late == Applied::Conflict, "a re-apply of what is gone is no conflict")?;
     require(scene.world.object(&reference).await?.is_none(), "a re-apply revived what was gone")
-}
-
-async fn an_apply_does_not_revive_what_is_being_deleted(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let reference = subject.reference()?;
-    scene.hold(&reference).await?;
-    scene.world.delete_in_background(&reference).await?;
-    let version = ObjectVersion::of(&scene.object(&reference).await?)?;
-    // The API server accepts it; what counts is that the object goes nevertheless.
-    let _ = scene.apply(subject.shell(2)?, version.unchanged()).await?;
-    require(scene.is_going(&reference).await?, "an apply took the deletion back")?;
-    scene.let_go(&reference).await?;
-    scene.until_gone(&reference).await
-}
-
-async fn a_provider_config_is_applied_like_any_other(scene: &Scene<'_>) -> Outcome {
-    let subject = scene.machine()?;
-    let version = done(scene.apply(subject.provider_config()?, Precondition::Absent).await?)?;
-    let read = scene.read(&subject).await?.provider_config;
-    let read = read.ok_or_else(|| Violation::new("the ProviderConfig stands, but is not read"))?;
-    require(read.version() == &version, "a read shows another version than the apply answered")?;
-    require(is_applied(read.expose(), &subject.provider_config()?), "it does not stand as sent")?;
-    let second = scene.apply(subject.provider_config()?, Precondition::Absent).await?;
-    require(second == Applied::Conflict, "a first apply onto a taken name is no conflict")
 }
 
 async fn a_cluster_scoped_composite_is_applied_without_a_namespace(scene: &Scene<'_>) -> Outcome {

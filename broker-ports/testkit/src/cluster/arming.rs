@@ -15,11 +15,11 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     })
 }
 
-pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, &["metadata", "annotations", key])?.as_str()
 }
 
-pub(super) fn holds_token(object: &Value) -> bool {
+fn holds_token(object: &Value) -> bool {
     at(object, &["spec", "userData"])
         .and_then(Value::as_str)
         .is_some_and(|document| document.contains(CANARY))

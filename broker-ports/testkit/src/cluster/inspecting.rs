@@ -14,9 +14,7 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         absent_things_are_reported_as_absent,
         a_forbidden_fact_is_unknown,
         many_are_inspected_as_each_by_itself,
-        a_rival_manager_is_named,
         no_condition_and_no_event_repeats_a_token,
-        a_pause_and_a_deletion_are_reported,
         a_namespace_that_goes_is_terminating,
         composed_objects_are_found_three_ways,
         events_come_newest_first,
@@ -117,19 +115,6 @@ async fn many_are_inspected_as_each_by_itself(scene: &Scene<'_>) -> Outcome {
     Ok(())
 }
 
-async fn a_rival_manager_is_named(scene: &Scene<'_>) -> Outcome {
-    let subject = scene.machine()?;
-    scene.composed(&subject).await?;
-    let calm = scene.cluster.inspect(&subject.target()?).await?;
-    let calm = present("the composite resource", calm.xr)?;
-    require(calm.rival_managers.is_empty(), "Crossplane is called a rival")?;
-    let patch = json!({"spec": {"parameters": {"size": "large"}}});
-    scene.world.patch("somebody", &subject.reference()?, &patch).await?;
-    let inspection = scene.cluster.inspect(&subject.target()?).await?;
-    let report = present("the composite resource", inspection.xr)?;
-    require(report.rival_managers == ["somebody"], "who changed a field of ours is not named")
-}
-
 async fn no_condition_and_no_event_repeats_a_token(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
     let part = scene.composed(&subject).await?;
@@ -154,22 +139,6 @@ async fn no_condition_and_no_event_repeats_a_token(scene: &Scene<'_>) -> Outcome
     require(!format!("{reading:?}").contains(CANARY), "a reading prints the token")?;
     let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
     require(!format!("{seen:?}").contains(CANARY), "an observation prints the token")
-}
-
-async fn a_pause_and_a_deletion_are_reported(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let reference = subject.reference()?;
-    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
-    let report = present("the composite resource", report)?;
-    require(report.paused, "a shell is not reported as paused")?;
-    require(report.armed.is_none(), "a shell is reported as armed")?;
-    require(report.deleting_since.is_none(), "what stands is reported as going")?;
-    scene.hold(&reference).await?;
-    scene.world.delete_in_background(&reference).await?;
-    let report = scene.cluster.inspect(&subject.target()?).await?.xr;
-    let report = present("the composite resource", report)?;
-    require(report.deleting_since.is_some(), "it is not said since when it goes")?;
-    scene.let_go(&reference).await
 }
 
 async fn a_namespace_that_goes_is_terminating(scene: &Scene<'_>) -> Outcome {

@@ -53,7 +53,9 @@ async fn observations_keep_their_order(scene: &Scene<'_>) -> Outcome {
 
 async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
     let subject = scene.machine()?;
-    scene.composed(&subject).await?;
+    let part = scene.composed(&subject).await?;
+    let referred = scene.live(&subject).await?.references;
+    require(referred == [part].into(), "the composed object is not referred to")?;
     let mut rounds = scene.rounds("what stands is never observed as it stands");
     loop {
         let live = scene.live(&subject).await?;

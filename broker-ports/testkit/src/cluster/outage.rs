@@ -1,7 +1,5 @@
 //! Promises about failure: an API server that cannot be reached knows nothing, and nothing is gone for it.
 
-use broker_ports::Inspection;
-
 use super::listing::{Listed, list, list_until, owned};
 use super::prelude::*;
 
@@ -73,31 +71,19 @@ async fn an_inspection_that_is_cut_off_knows_nothing(scene: &Scene<'_>) -> Outco
     target.recorded = [scene.composed(&subject).await?].into();
     scene.world.cut_off().await?;
     match scene.cluster.inspect(&target).await {
-        Ok(inspection) => knows_nothing(inspection),
+        Ok(seen) => {
+            require_outage(seen.cluster, "the cluster of an inspection")?;
+            require_outage(seen.namespace, "the namespace of an inspection")?;
+            require_outage(seen.kind_installed, "the kind of an inspection")?;
+            require_outage(seen.xr, "the composite resource of an inspection")?;
+            require_outage(seen.provider_config, "the ProviderConfig of an inspection")?;
+            for (_, report) in seen.composed {
+                require_outage(report, "a composed object of an inspection")?;
+            }
+            require_outage(seen.events, "the events of an inspection")
+        }
         failed @ Err(_) => require_outage(failed, "inspect"),
     }
-}
-
-fn knows_nothing(inspection: Inspection) -> Outcome {
-    let Inspection {
-        cluster,
-        namespace,
-        kind_installed,
-        xr,
-        provider_config,
-        composed,
-        events,
-        ..
-    } = inspection;
-    require_outage(cluster, "the cluster of an inspection")?;
-    require_outage(namespace, "the namespace of an inspection")?;
-    require_outage(kind_installed, "the kind of an inspection")?;
-    require_outage(xr, "the composite resource of an inspection")?;
-    require_outage(provider_config, "the ProviderConfig of an inspection")?;
-    for (_, report) in composed {
-        require_outage(report, "a composed object of an inspection")?;
-    }
-    require_outage(events, "the events of an inspection")
 }
 
 async fn a_cluster_that_is_cut_off_changes_nothing(scene: &Scene<'_>) -> Outcome {

@@ -59,12 +59,18 @@ async fn what_others_changed_of_ours_is_taken_back(scene: &Scene<'_>) -> Outcome
     let drifted = scene.live(&subject).await?;
     let stands = is_applied(drifted.object.expose(), &subject.shell(1)?);
     require(!stands, "a change by somebody else does not show")?;
+    let rivals = async || {
+        let report = scene.cluster.inspect(&subject.target()?).await?.xr?;
+        Ok::<_, Violation>(report.map(|report| report.rival_managers).unwrap_or_default())
+    };
+    require(rivals().await? == ["somebody"], "who changed a field of ours is not named")?;
     let precondition = drifted.object.version().unchanged();
     done(scene.apply(subject.shell(1)?, precondition).await?)?;
     let object = scene.object(&reference).await?;
     let size = at(&object, &["spec", "parameters", "size"]);
     require(size == Some(&json!("small")), "an apply does not take a field of ours back")?;
-    let report = scene.cluster.inspect(&subject.target()?).await?.xr?;
-    let rivals = report.map(|report| report.rival_managers).unwrap_or_default();
-    require(rivals.is_empty(), "a field that was taken back still belongs to somebody else")
+    require(
+        rivals().await?.is_empty(),
+        "a field that was taken back still belongs to somebody else",
+    )
 }

@@ -14,9 +14,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         half_a_reading_is_an_error,
         a_reading_is_never_stale,
         an_object_without_our_label_is_read,
-        conditions_are_read_as_they_stand,
-        a_stale_generation_shows,
-        references_are_read,
         recorded_objects_are_read_by_name,
         labelled_objects_are_found,
     })
@@ -98,65 +95,6 @@ async fn an_object_without_our_label_is_read(scene: &Scene<'_>) -> Outcome {
     scene.live(&subject).await?;
     let reading = scene.read(&subject).await?;
     require(reading.provider_config.is_some(), "a ProviderConfig without our label is not read")
-}
-
-async fn conditions_are_read_as_they_stand(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let status = scene.live(&subject).await?.status;
-    let nothing = status.ready.is_none() && status.provisioning_failed.is_none();
-    require(nothing, "conditions are read that nobody set")?;
-    let rows = [
-        ("True", ConditionStatus::True, Some("no such size".to_owned())),
-        ("False", ConditionStatus::False, None),
-        ("Unknown", ConditionStatus::Unknown, None),
-    ];
-    for (text, expected, failed) in rows {
-        set_conditions(scene, &subject, text, 1).await?;
-        let status = scene.live(&subject).await?.status;
-        require(status.ready == Some(expected), "Ready is read as something else")?;
-        require(status.provisioning_failed == failed, "only True is a failure, in its words")?;
-    }
-    Ok(())
-}
-
-async fn set_conditions(
-    scene: &Scene<'_>,
-    subject: &Subject,
-    status: &str,
-    generation: i64,
-) -> Outcome {
-    let since = "2026-01-02T03:04:05Z";
-    let conditions = json!([
-        {"type": "Ready", "status": status, "reason": "Said", "lastTransitionTime": since,
-         "observedGeneration": generation},
-        {"type": "ProvisioningFailed", "status": status, "reason": "Said",
-         "lastTransitionTime": since, "message": "no such size"},
-    ]);
-    let patch = json!({"status": {"conditions": conditions}});
-    Ok(scene.world.patch_status(&subject.reference()?, &patch).await?)
-}
-
-async fn a_stale_generation_shows(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let generation = scene.live(&subject).await?.status.generation;
-    set_conditions(scene, &subject, "True", generation).await?;
-    let patch = json!({"spec": {"parameters": {"note": "theirs"}}});
-    scene.world.patch("somebody", &subject.reference()?, &patch).await?;
-    let status = scene.live(&subject).await?.status;
-    require(status.ready_generation == Some(generation), "the condition's generation is lost")?;
-    require(status.generation > generation, "a changed spec is no new generation")
-}
-
-async fn references_are_read(scene: &Scene<'_>) -> Outcome {
-    let (subject, _) = scene.standing().await?;
-    let before = scene.live(&subject).await?;
-    require(before.references.is_empty(), "references are read that nobody made")?;
-    let composed = scene.machine()?;
-    let part = scene.composed(&composed).await?;
-    let live = scene.live(&composed).await?;
-    require(live.references == [part].into(), "the composed object is not referred to")?;
-    let digest = broker_render::references_digest(&live.references);
-    require(live.references_digest == digest, "the digest is over something else")
 }
 
 async fn recorded_objects_are_read_by_name(scene: &Scene<'_>) -> Outcome {

@@ -8,7 +8,6 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
         a_refusal_repeats_no_token,
         an_apply_of_an_absent_kind_is_rejected,
         a_forbidden_apply_is_an_error,
-        nothing_prints_a_token,
     })
 }
 
@@ -68,23 +67,6 @@ async fn a_forbidden_apply_is_an_error(scene: &Scene<'_>) -> Outcome {
         scene.world.object(&subject.reference()?).await?.is_none(),
         "a forbidden apply happened",
     )
-}
-
-async fn nothing_prints_a_token(scene: &Scene<'_>) -> Outcome {
-    let (subject, shell) = scene.standing().await?;
-    let request = || -> Result<_, Violation> {
-        Ok(ApplyRequest::sealed(scene.project, subject.sealed()?, shell.unchanged()))
-    };
-    let shown = format!("{:?}", scene.cluster.dry_run(&request()?).await?);
-    let applied = format!("{:?}", scene.cluster.apply(&request()?).await?);
-    let stale = format!("{:?}", scene.cluster.apply(&request()?).await?);
-    let nobody = scene.world.limited_to(&[]).await?;
-    let forbidden = format!("{:?}", nobody.apply(&request()?).await);
-    let reading = format!("{:?}", scene.read(&subject).await?);
-    for text in [shown, applied, stale, forbidden, reading] {
-        require(!text.contains(CANARY), "the token is printed")?;
-    }
-    Ok(())
 }
 
 /// A refusal, with all that it says.

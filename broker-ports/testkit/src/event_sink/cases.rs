@@ -2,7 +2,7 @@
 
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
 use broker_ports::Envelope;
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use uuid::Uuid;
 
 use super::EventSinkUnderTest;
@@ -47,9 +47,7 @@ async fn resources_arrive_side_by_side(world: &dyn EventSinkUnderTest) -> Outcom
         }
         Ok::<_, Violation>(())
     });
-    for delivered in join_all(deliveries).await {
-        delivered?;
-    }
+    try_join_all(deliveries).await?;
     for envelopes in &resources {
         arrived(world, envelopes).await?;
     }
@@ -93,14 +91,7 @@ async fn arrived(world: &dyn EventSinkUnderTest, envelopes: &[Envelope]) -> Outc
     let mut received = world.received(first.resource).await?;
     received.dedup();
     let sent: Vec<_> = envelopes.iter().map(|envelope| envelope.json.clone()).collect();
-    require(
-        received == sent,
-        &format!("{} envelopes of {} arrived in order", common(&received, &sent), sent.len()),
-    )
-}
-
-fn common(received: &[Vec<u8>], sent: &[Vec<u8>]) -> usize {
-    received.iter().zip(sent).take_while(|(received, sent)| received == sent).count()
+    require(received == sent, "not every envelope arrived, in order")
 }
 
 fn envelope(resource: u64, sequence: u64) -> Checked<Envelope> {

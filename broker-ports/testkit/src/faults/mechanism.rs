@@ -43,12 +43,8 @@ pub(super) struct Faulty<P: ?Sized> {
     answers: Mutex<BTreeMap<Question, Box<dyn Any + Send>>>,
 }
 
-/// What was true, as far as anybody asked.
-struct Past<T> {
-    latest: T,
-    /// What was true before that.
-    before: Option<T>,
-}
+/// What was true, as far as anybody asked, and what was true before that.
+type Past<T> = (T, Option<T>);
 
 type Answer<T> = Result<T, PortError>;
 
@@ -168,14 +164,12 @@ impl<P: FaultyPort + ?Sized> Faulty<P> {
         copy: fn(&T) -> T,
     ) -> Option<T> {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let past = answers.entry(key).or_insert_with(|| {
-            Box::new(Past { latest: copy(truth), before: None }) as Box<dyn Any + Send>
-        });
-        let past = past.downcast_mut::<Past<T>>()?;
-        if format!("{:?}", past.latest) != format!("{truth:?}") {
-            past.before = Some(std::mem::replace(&mut past.latest, copy(truth)));
+        let past = answers.entry(key).or_insert_with(|| Box::new((copy(truth), None::<T>)));
+        let (latest, before) = past.downcast_mut::<Past<T>>()?;
+        if format!("{latest:?}") != format!("{truth:?}") {
+            *before = Some(std::mem::replace(latest, copy(truth)));
         }
-        past.before.as_ref().map(copy)
+        before.as_ref().map(copy)
     }
 }
 

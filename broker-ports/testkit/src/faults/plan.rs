@@ -106,6 +106,7 @@ impl Odds {
 ///
 /// What the script says about a call goes before what its odds would be.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct FaultPlan {
     script: Vec<Line>,
     seeded: Option<(u64, Odds)>,
@@ -144,7 +145,6 @@ impl FaultPlan {
     /// # Panics
     ///
     /// When the port has no such method, or the method has no stale answer to give.
-    #[must_use]
     #[track_caller]
     pub fn on(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
         self.with(Line { port, method, calls: nth..=nth, fault })
@@ -156,7 +156,6 @@ impl FaultPlan {
     /// # Panics
     ///
     /// As [`on`](Self::on).
-    #[must_use]
     #[track_caller]
     pub fn from_call(self, port: PortName, method: &'static str, nth: u64, fault: Fault) -> Self {
         self.with(Line { port, method, calls: nth..=u64::MAX, fault })
@@ -164,7 +163,6 @@ impl FaultPlan {
 
     /// Answers are remembered although no stale one is wanted, to learn
     /// [where one could be given](super::Faults::stale_calls), and [what each call is about](super::Faults::about).
-    #[must_use]
     pub fn remembering(self) -> Self {
         Self { remembers: true, ..self }
     }

@@ -99,15 +99,6 @@ async fn delayed_call_whose_caller_gives_up_lands_late_if_it_is_a_write() {
 }
 
 #[tokio::test]
-async fn duplicate_is_answered_by_the_performance_that_it_names() {
-    for (answered, lives) in [(Answered::First, false), (Answered::Second, true)] {
-        let bench = Bench::first("issue", Fault::Duplicate { answered }).await;
-        let told = issued(&*bench.issuer, bench.resource).await;
-        assert_eq!(bench.truth.live_token(bench.resource) == Some(told), lives, "{answered:?}");
-    }
-}
-
-#[tokio::test]
 async fn stale_read_answers_what_was_true_before_a_change_until_it_is_healed() {
     let plan = FaultPlan::none().from_call(PortName::TokenIssuer, "state", 1, Fault::StaleRead);
     for (plan, fires) in [(plan, true), (FaultPlan::none().remembering(), false)] {

@@ -11,15 +11,13 @@ use crate::prelude::*;
 pub(super) type World = dyn SeamsUnderTest;
 
 pub(super) fn cases<W: SeamsUnderTest + 'static>() -> Vec<Case<W>> {
-    let mut cases = suite_of![
+    suite_of![
         consumers_answer_in_order,
         a_live_peer_is_found,
         retire_drains_the_named_peer_and_marks,
         join_against_retire_has_one_winner,
         retire_leaves_a_node_whose_peer_is_another,
-    ];
-    cases.extend(dropping_suite_of![retire_that_was_dropped_is_finished_by_the_next]);
-    cases
+    ]
 }
 
 async fn consumers_answer_in_order(world: &World) -> Outcome {
@@ -70,17 +68,6 @@ async fn retire_drains_the_named_peer_and_marks(world: &World) -> Outcome {
         require(live.is_none(), "a marked Node has a live Peer")?;
     }
     Ok(())
-}
-
-async fn retire_that_was_dropped_is_finished_by_the_next(world: &World, polls: u32) -> Dropped {
-    let token = world.enrolled_token().await?;
-    let node = node_of(world, token).await?;
-    let peer = join(world, token, node).await?;
-    let answer = dropped_after(polls, world.commander().retire(node, Some(peer))).await;
-    retired(world, node, Some(peer), Retired::Done).await?;
-    require(!world.has_peer(token).await?, "the named Peer is live after its Node left")?;
-    marked(world, token, true).await?;
-    Ok(answer.is_some())
 }
 
 async fn join_against_retire_has_one_winner(world: &World) -> Outcome {

@@ -19,31 +19,7 @@ pub(super) fn cases<W: BlueprintResolverUnderTest + 'static>() -> Vec<Case<W>> {
 }
 
 const READABLE: RawBlueprint = RawBlueprint {
-    xrd: "apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata:
-  name: machines.contract.example.org
-spec:
-  group: contract.example.org
-  names: {kind: Machine, plural: machines}
-  scope: Namespaced
-  versions:
-    - name: v1alpha1
-      served: true
-      referenceable: true
-      schema:
-        openAPIV3Schema:
-          type: object
-          properties:
-            spec:
-              type: object
-              properties:
-                userData: {type: string}
-                parameters:
-                  type: object
-                  properties:
-                    size: {type: string}
-",
+    xrd: include_str!("machine.yaml"),
     composition: "apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: contract-machine}

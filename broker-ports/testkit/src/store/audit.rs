@@ -3,12 +3,7 @@
 use super::prelude::*;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
-    suite_of![
-        every_line_is_kept,
-        lines_keep_their_order_among_those_of_writes,
-        a_line_has_the_time_of_the_store,
-        an_audit_that_is_cut_off_says_so,
-    ]
+    suite_of![every_line_is_kept, an_audit_that_is_cut_off_says_so,]
 }
 
 fn entry(action: AuditAction) -> AuditEntry {
@@ -36,35 +31,6 @@ async fn every_line_is_kept(world: &World) -> Outcome {
     let kept: Vec<_> = kept.into_iter().map(|line| line.entry).collect();
     same("the audit is", &kept, &lines)?;
     same("the audit of the resource says", &world.actions(id(1)).await?, &about_one)
-}
-
-async fn lines_keep_their_order_among_those_of_writes(world: &World) -> Outcome {
-    let builder = resource().provisioning();
-    world.know(&builder.declaration()).await?;
-    let _ = world.repository().create(&builder.admitted()).await?;
-    world.audit().record(&entry(AuditAction::SubstrateApply)).await?;
-    for (kind, change) in &builder.life().then {
-        world.commit(*kind, change).await?;
-    }
-    world.audit().record(&entry(AuditAction::TokenIssue)).await?;
-    let expected = vec![
-        AuditAction::Declared,
-        AuditAction::SubstrateApply,
-        AuditAction::PhaseChanged,
-        AuditAction::TokenIssue,
-    ];
-    same("the audit says", &world.actions(builder.id()).await?, &expected)
-}
-
-async fn a_line_has_the_time_of_the_store(world: &World) -> Outcome {
-    world.audit().record(&entry(AuditAction::TokenIssue)).await?;
-    world.advance(HOUR).await?;
-    world.audit().record(&entry(AuditAction::SubstrateApply)).await?;
-    let history = world.repository().history(id(1)).await?;
-    let [first, second] = &history[..] else {
-        return Err(Violation::new(format!("there are {} lines", history.len())));
-    };
-    require(second.at >= first.at + HOUR / 2, "a line's time is not when it was stored")
 }
 
 async fn an_audit_that_is_cut_off_says_so(world: &World) -> Outcome {

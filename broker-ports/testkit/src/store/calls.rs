@@ -32,10 +32,9 @@ impl World {
     /// Stores several that were Deleted long ago, and of which every event was delivered.
     pub(super) async fn gone_for_long(
         &self,
-        builders: impl IntoIterator<Item = ResourceBuilder>,
+        builders: impl Iterator<Item = ResourceBuilder>,
     ) -> Checked<Vec<ProvisionedResource>> {
-        let builders: Vec<_> = builders.into_iter().collect();
-        let stored = self.store_all(builders.into_iter().map(ResourceBuilder::deleted)).await?;
+        let stored = self.store_all(builders.map(ResourceBuilder::deleted)).await?;
         self.deliver_all().await?;
         self.advance(LONG).await?;
         Ok(stored)

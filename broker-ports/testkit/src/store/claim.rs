@@ -9,11 +9,9 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         of_16_claims_on_one_resource_one_gets_it,
         claims_at_once_share_what_is_due,
         a_lease_that_is_over_is_taken_over,
-        lanes_are_apart,
-        what_is_at_rest_is_never_claimed,
+        lanes_are_apart_and_what_is_at_rest_is_in_none,
         what_is_paused_is_claimed_by_hand_only,
         claim_of_another_cluster_gets_nothing,
-        a_pause_lets_the_pass_under_way_go_on,
         no_more_is_claimed_than_was_asked_for,
         projects_take_turns_however_few_are_claimed,
         within_a_project_what_is_due_longest_comes_first,
@@ -90,18 +88,15 @@ async fn a_lease_that_is_over_is_taken_over(world: &World) -> Outcome {
     same("the epoch is", &taken.epoch, &lost.epoch.next())
 }
 
-async fn lanes_are_apart(world: &World) -> Outcome {
+async fn lanes_are_apart_and_what_is_at_rest_is_in_none(world: &World) -> Outcome {
     let of_phase = |(number, phase)| numbered(number).rolling_back().in_phase(phase);
     world.store_all((1..).zip(Phase::ALL).map(of_phase)).await?;
     same("teardown has", &world.due_in(Lane::Teardown).await?, &ids([6, 7]))?;
-    same("converge has", &world.due_in(Lane::Converge).await?, &ids([1, 2, 3, 4, 5]))
-}
-
-async fn what_is_at_rest_is_never_claimed(world: &World) -> Outcome {
-    world.store_all([numbered(1).rolling_back().deleted(), numbered(2).failed()]).await?;
+    same("converge has", &world.due_in(Lane::Converge).await?, &ids([1, 2, 3, 4, 5]))?;
+    // What is at rest is in none, and is not claimed by its name either; nor is what does not exist.
+    world.stored(&numbered(9).failed()).await?;
     nothing_is_due(world).await?;
-    // Nor what does not exist.
-    for resource in ids(1..=3) {
+    for resource in ids([8, 9, 10]) {
         same("at rest was claimed", &world.claim_one("a", resource).await?, &None)?;
     }
     Ok(())
@@ -128,11 +123,8 @@ async fn what_is_paused_is_claimed_by_hand_only(world: &World) -> Outcome {
             same("a claim by hand gets so many", &claimed.len(), &leases)?;
         }
     }
-    Ok(())
-}
-
-async fn a_pause_lets_the_pass_under_way_go_on(world: &World) -> Outcome {
-    let stored = world.stored(&resource()).await?;
+    // A pause lets the pass under way go on.
+    let stored = world.stored(&numbered(3)).await?;
     let lease = world.hold("a", stored.id()).await?;
     world.pause(stored.id(), true).await?;
     let change = to(&stored, Phase::Provisioning, 1)?;

@@ -54,27 +54,29 @@ enum Ready {
 }
 
 async fn a_repository_call_that_was_dropped_is_whole_or_nothing(world: &World) -> Outcome {
-    for call in [Call::Create, Call::Phase, Call::Deletion, Call::Replace, Call::Purge] {
-        dropped_leaves_what_one_leaves(world, call).await?;
-    }
-    Ok(())
+    leave_what_one_leaves(
+        world,
+        &[Call::Create, Call::Phase, Call::Deletion, Call::Replace, Call::Purge],
+    )
+    .await
 }
 
 async fn a_schedule_call_that_was_dropped_counts_once(world: &World) -> Outcome {
-    for call in [Call::Claim, Call::Release, Call::Pause] {
-        dropped_leaves_what_one_leaves(world, call).await?;
-    }
-    Ok(())
+    leave_what_one_leaves(world, &[Call::Claim, Call::Release, Call::Pause]).await
 }
 
 async fn an_outbox_call_that_was_dropped_is_taken_once(world: &World) -> Outcome {
-    for call in [Call::Acknowledge, Call::Delay, Call::Retry] {
-        dropped_leaves_what_one_leaves(world, call).await?;
+    leave_what_one_leaves(world, &[Call::Acknowledge, Call::Delay, Call::Retry]).await
+}
+
+async fn leave_what_one_leaves(world: &World, calls: &[Call]) -> Outcome {
+    for call in calls {
+        leaves_what_one_leaves(world, *call).await?;
     }
     Ok(())
 }
 
-async fn dropped_leaves_what_one_leaves(world: &World, call: Call) -> Outcome {
+async fn leaves_what_one_leaves(world: &World, call: Call) -> Outcome {
     let first = 1_000 * (call as u128 + 1);
     make(world, &prepared(world, call, first).await?).await?;
     let expected = (left(world, first).await?, told(world, first).await?);

@@ -13,8 +13,7 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         a_pass_that_ended_early_backs_off_from_soon,
         a_row_that_was_not_read_is_released_with_its_failure,
         a_release_counts_from_the_versions_of_its_own_writes,
-        a_release_never_puts_off_what_somebody_changed,
-        a_release_never_puts_off_a_wish_of_meanwhile,
+        a_release_never_puts_off_what_somebody_wanted_meanwhile,
         a_wish_from_before_a_claim_is_heard_by_it,
         a_release_may_bring_forward_what_somebody_changed,
         a_lost_lease_gives_nothing_back,
@@ -128,40 +127,28 @@ async fn a_release_counts_from_the_versions_of_its_own_writes(world: &World) -> 
     require(!is_due(&world.entry(stored.id()).await?), "its own write keeps it due")
 }
 
-async fn a_release_never_puts_off_what_somebody_changed(world: &World) -> Outcome {
-    let outcomes =
-        [went_well(), PassOutcome::Succeeded { due_in: Some(HOUR) }, asked_to_wait(HOUR)];
-    for (number, outcome) in (1..).zip(outcomes) {
-        let stored = world.stored(&numbered(number)).await?;
-        let lease = world.hold("a", stored.id()).await?;
-        world.commit(WriteKind::DeletionIntent, &deletion(&stored, number)?).await?;
-        world.give_back(&lease, stored.version(), &outcome).await?;
-        let entry = world.entry(stored.id()).await?;
-        require(is_due(&entry), &format!("a deletion request was put off by {outcome:?}"))?;
-        same("failed attempts are", &entry.attempts, &0)?;
-    }
-    Ok(())
-}
-
-async fn a_release_never_puts_off_a_wish_of_meanwhile(world: &World) -> Outcome {
+/// A deletion, a wish, or the end of a pause. Only a deletion is a change, which forgets failures.
+async fn a_release_never_puts_off_what_somebody_wanted_meanwhile(world: &World) -> Outcome {
     let later = PassOutcome::Succeeded { due_in: Some(HOUR) };
     let outcomes = [(went_well(), 0), (later, 0), (asked_to_wait(HOUR), 1)];
-    for (number, (outcome, attempts)) in (1..).step_by(2).zip(outcomes) {
-        let wished = world.stored(&numbered(number)).await?;
-        let resumed = world.stored(&numbered(number + 1)).await?;
-        let mut leases = Vec::new();
-        for stored in [&wished, &resumed] {
-            leases.push(world.hold("a", stored.id()).await?);
-        }
-        let schedule = world.schedule();
-        schedule.schedule(wished.id(), Due::Now).await?;
-        for paused in [true, false] {
-            schedule.set_paused(resumed.id(), paused, &attribution()).await?;
-        }
-        for (stored, lease) in [wished, resumed].iter().zip(&leases) {
-            world.give_back(lease, stored.version(), &outcome).await?;
+    for (first, (outcome, attempts)) in (1..).step_by(3).zip(outcomes) {
+        for (number, want) in (first..).zip(["a deletion", "a wish", "the end of a pause"]) {
+            let stored = world.stored(&numbered(number)).await?;
+            let lease = world.hold("a", stored.id()).await?;
+            let attempts = if want == "a deletion" {
+                world.commit(WriteKind::DeletionIntent, &deletion(&stored, number)?).await?;
+                0
+            } else if want == "a wish" {
+                world.schedule().schedule(stored.id(), Due::Now).await?;
+                attempts
+            } else {
+                world.pause(stored.id(), true).await?;
+                world.pause(stored.id(), false).await?;
+                attempts
+            };
+            world.give_back(&lease, stored.version(), &outcome).await?;
             let entry = world.entry(stored.id()).await?;
-            require(is_due(&entry), &format!("a wish was put off by {outcome:?}"))?;
+            require(is_due(&entry), &format!("{want} was put off by {outcome:?}"))?;
             same("failed attempts are", &entry.attempts, &attempts)?;
         }
     }

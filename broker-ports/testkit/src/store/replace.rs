@@ -11,7 +11,6 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         repeated_replacement_is_answered_with_the_first,
         refused_replacement_leaves_the_old_one_as_it_was,
         replacement_of_a_leaving_resource_only_declares,
-        of_16_replacements_with_one_request_id_one_stores,
     ]
 }
 
@@ -123,31 +122,4 @@ async fn replacement_of_a_leaving_resource_only_declares(world: &World) -> Outco
     same("the old one is", &world.get(old.id()).await?, &old)?;
     same("the audit of the old one says", &world.actions(old.id()).await?, &expected)?;
     same_resource(&world.get(new.id()).await?, &new.build())
-}
-
-async fn of_16_replacements_with_one_request_id_one_stores(world: &World) -> Outcome {
-    let old = world.stored(&resource().ready()).await?;
-    let replacements = (2..=17)
-        .map(|number| replacement(&old, &new(number), number))
-        .collect::<Result<Vec<_>, _>>()?;
-    let calls = replacements.iter().map(|replacement| world.repository().replace(replacement));
-    let mut stored = Vec::new();
-    for (replacement, answer) in replacements.iter().zip(try_join_all(calls).await?) {
-        match answer {
-            Replaced::Created(Created::Stored) => {
-                stored.push(replacement.admitted().change().resource().id());
-            }
-            Replaced::Created(Created::Replayed(_)) => {}
-            other @ (Replaced::Created(Created::Conflict) | Replaced::Stale) => {
-                return Err(Violation::new(format!("an equal replacement is answered {other:?}")));
-            }
-        }
-    }
-    let [winner] = stored[..] else {
-        return Err(Violation::new(format!("{} of 16 were stored", stored.len())));
-    };
-    let lines = world.actions(old.id()).await?;
-    let replaced = lines.iter().filter(|action| **action == AuditAction::Replaced).count();
-    same("the old one was replaced so often", &replaced, &1)?;
-    same("the new one is in", &world.get(winner).await?.phase(), &Phase::Pending)
 }

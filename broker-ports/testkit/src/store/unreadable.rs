@@ -1,6 +1,6 @@
 //! Promises about rows that somebody else spoilt: they are reported by name, and concern nobody else.
 
-use broker_ports::{FailureClass, PortError, UnreadableRow};
+use broker_ports::UnreadableRow;
 
 use super::prelude::*;
 
@@ -20,11 +20,11 @@ async fn a_row_that_cannot_be_read_is_rejected_by_name(world: &World) -> Outcome
     }
     let (repository, id) = (world.repository(), stored.id());
     let request = RequestId::new("order-1")?;
-    require_named(repository.get_by_id(id).await.map(drop), id, "get_by_id")?;
+    named(repository.get_by_id(id).await, id, "get_by_id")?;
     let by_request = repository.get_by_request(stored.project_id(), &request).await;
-    require_named(by_request.map(drop), id, "get_by_request")?;
+    named(by_request, id, "get_by_request")?;
     let own = repository.get_in_project(stored.project_id(), id).await;
-    require_named(own.map(drop), id, "get_in_project")?;
+    named(own, id, "get_in_project")?;
     let other = repository.get_in_project(project(2), id).await?;
     same("in another Project the id finds", &other, &None)
 }
@@ -81,40 +81,33 @@ async fn a_listing_names_a_row_that_cannot_be_read_and_goes_on(world: &World) ->
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
     let (readable, unreadable) = paged(world, false).await?;
     require(readable == [first, last], "a row that cannot be read hides another")?;
-    let [row] = &unreadable[..] else {
+    let Ok([row]) = <[_; 1]>::try_from(unreadable) else {
         return Err(Violation::new("the row that cannot be read is not named once"));
     };
     require(row.id == spoilt, "another row is named")?;
-    named(&row.error, spoilt, "list")
+    named(Err::<(), _>(row.error), spoilt, "list")
 }
 
 async fn a_sweep_page_goes_on_past_a_row_that_cannot_be_read(world: &World) -> Outcome {
     let Some([first, spoilt, last]) = spoilt_between(world).await? else { return Ok(()) };
     let (mut readable, unreadable) = paged(world, true).await?;
-    for row in &unreadable {
-        named(&row.error, row.id, "sweep_page")?;
-    }
     // What is wrong may stand where a sweep does not look; lost it must not be.
-    readable.extend(unreadable.iter().map(|row| row.id));
+    for row in unreadable {
+        readable.push(row.id);
+        named(Err::<(), _>(row.error), row.id, "sweep_page")?;
+    }
     readable.sort();
     require(readable == [first, spoilt, last], "a row is left out, or doubled")
 }
 
 /// It exists, so it is not absent; it gets no better by itself, so it is not transient; the message says where to
 /// look, and the reason is in the domain's own words.
-fn require_named(answer: Result<(), PortError>, id: ProvisionedResourceId, what: &str) -> Outcome {
+fn named<T>(answer: Result<T, PortError>, id: ProvisionedResourceId, what: &str) -> Outcome {
     let Err(error) = answer else {
         return Err(Violation::new(format!("{what} answers for a row that cannot be read")));
     };
-    named(&error, id, what)
-}
-
-fn named(error: &PortError, id: ProvisionedResourceId, what: &str) -> Outcome {
-    require(
-        error.class() == FailureClass::Rejected,
-        &format!("{what} of a row that cannot be read is {}, not rejected", error.class()),
-    )?;
-    require(error.domain().is_some(), &format!("{what} hides the domain error"))?;
-    let text = error.to_string();
+    let (text, hides) = (error.to_string(), error.domain().is_none());
+    require_rejected(Err::<(), _>(error), what)?;
+    require(!hides, &format!("{what} hides the domain error"))?;
     require(text.contains(&id.to_string()), &format!("{what} does not name the row: {text}"))
 }

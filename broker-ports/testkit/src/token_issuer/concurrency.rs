@@ -1,7 +1,7 @@
 //! Many at once: workers of all epochs, agents with every plaintext, and a close in between.
 
 use broker_ports::{Issue, IssuedToken, TokenState};
-use futures_util::future::{BoxFuture, FutureExt, join, join_all};
+use futures_util::future::{BoxFuture, FutureExt, join, try_join_all};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -18,13 +18,6 @@ pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
 
 const AT_ONCE: usize = 32;
 const ROUNDS: u64 = 8;
-
-/// What one of the many came back with.
-enum Met {
-    Token(IssuedToken),
-    LetIn(bool),
-    Nothing,
-}
 
 async fn at_most_one_live_token_under_32_at_once(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(1);
@@ -69,34 +62,30 @@ async fn crowd(
     random: &mut StdRng,
 ) -> Outcome {
     let ordinal = u32::try_from(round)?;
-    let mut met: Vec<BoxFuture<'_, Checked<Met>>> = Vec::new();
+    // Each comes back with a token, or with whether it was let in.
+    let mut met: Vec<BoxFuture<'_, Checked<(Option<IssuedToken>, bool)>>> = Vec::new();
     for token in tokens.iter().rev().take(AT_ONCE / 2) {
-        met.push(async move { Ok(Met::LetIn(bench.consume(token).await?)) }.boxed());
+        met.push(async move { Ok((None, bench.consume(token).await?)) }.boxed());
     }
     while met.len() < AT_ONCE {
         let epoch = 2 * round + random.random_range(0..3);
-        met.push(
-            async move {
-                match bench.ask(ordinal, epoch).await? {
-                    Ok(Issue::Issued(token)) => Ok(Met::Token(token)),
-                    Ok(Issue::Consumed { .. }) => Ok(Met::Nothing),
-                    // In a crowd an issuer may ask to try again.
-                    Err(busy) if busy.class() == FailureClass::Transient => Ok(Met::Nothing),
-                    refused => require_rejected(refused, "an issue").map(|()| Met::Nothing),
-                }
+        let issue = async move {
+            match bench.ask(ordinal, epoch).await? {
+                Ok(Issue::Issued(token)) => Ok((Some(token), false)),
+                Ok(Issue::Consumed { .. }) => Ok((None, false)),
+                // In a crowd an issuer may ask to try again.
+                Err(busy) if busy.class() == FailureClass::Transient => Ok((None, false)),
+                refused => require_rejected(refused, "an issue").map(|()| (None, false)),
             }
-            .boxed(),
-        );
+        };
+        met.push(issue.boxed());
     }
     met.shuffle(random);
-    let met: Vec<_> = join_all(met).await.into_iter().collect::<Result<_, _>>()?;
-    let let_in = met.iter().filter(|met| matches!(met, Met::LetIn(true))).count();
+    let met = try_join_all(met).await?;
+    let let_in = met.iter().filter(|(_, let_in)| *let_in).count();
     // What came before this round was cut down to one live token, so one agent at most gets in.
     require(let_in <= 1, &format!("{let_in} agents were let in by tokens of one resource"))?;
-    tokens.extend(met.into_iter().filter_map(|met| match met {
-        Met::Token(token) => Some(token),
-        Met::LetIn(_) | Met::Nothing => None,
-    }));
+    tokens.extend(met.into_iter().filter_map(|(token, _)| token));
     Ok(())
 }
 
