@@ -182,8 +182,8 @@ async fn make(world: &World, ready: &Ready) -> Outcome {
 }
 
 /// What can be seen of the resource of a number and of the next one, but for ids and times.
-async fn left(world: &World, number: u128) -> Checked<String> {
-    let mut seen = String::new();
+async fn left(world: &World, number: u128) -> Checked<Vec<String>> {
+    let mut seen = Vec::new();
     for id in ids([number, number + 1]) {
         let resource = world.repository().get_by_id(id).await?;
         let row = resource.map(|resource| (resource.phase(), resource.version()));
@@ -192,7 +192,7 @@ async fn left(world: &World, number: u128) -> Checked<String> {
             let holder = it.lease.as_ref().map(|(worker, _)| worker.clone());
             (is_due(&it), it.attempts, it.paused, it.epoch, holder)
         });
-        seen += &format!("{row:?} {entry:?} {:?}; ", world.actions(id).await?);
+        seen.push(format!("{row:?} {entry:?} {:?}", world.actions(id).await?));
     }
     Ok(seen)
 }

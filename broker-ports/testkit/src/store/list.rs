@@ -273,7 +273,7 @@ async fn sweep_pages_visit_each_row_of_their_project_once(world: &World) -> Outc
     world.store_all(builders).await?;
     for size in [1, 2, 3, 4, 9] {
         let all = SweepQuery::new(rows(size));
-        let (own, none) = (all.clone().in_project(project(2)), all.clone().in_project(project(77)));
+        let (own, none) = (all.in_project(project(2)), all.in_project(project(77)));
         for (query, expected) in
             [(all, ids([1, 2, 3, 5, 6, 7, 9])), (own, ids([1, 7])), (none, ids([]))]
         {

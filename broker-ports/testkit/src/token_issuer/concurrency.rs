@@ -19,6 +19,9 @@ pub(super) fn cases<W: TokenIssuerUnderTest + 'static>() -> Vec<Case<W>> {
 const AT_ONCE: usize = 32;
 const ROUNDS: u64 = 8;
 
+/// What one of the many came back with: a token, and whether it was let in.
+type Met = (Option<IssuedToken>, bool);
+
 async fn at_most_one_live_token_under_32_at_once(bench: &Bench<'_>) -> Outcome {
     let mut random = StdRng::seed_from_u64(1);
     let mut tokens = Vec::new();
@@ -62,8 +65,7 @@ async fn crowd(
     random: &mut StdRng,
 ) -> Outcome {
     let ordinal = u32::try_from(round)?;
-    // Each comes back with a token, or with whether it was let in.
-    let mut met: Vec<BoxFuture<'_, Checked<(Option<IssuedToken>, bool)>>> = Vec::new();
+    let mut met: Vec<BoxFuture<'_, Checked<Met>>> = Vec::new();
     for token in tokens.iter().rev().take(AT_ONCE / 2) {
         met.push(async move { Ok((None, bench.consume(token).await?)) }.boxed());
     }

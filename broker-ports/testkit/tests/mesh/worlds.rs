@@ -79,11 +79,6 @@ impl World {
         let consumer = self.mesh.consumer(token);
         Ok(consumer.ok_or_else(|| PortError::rejected("nobody consumed the token"))?.node)
     }
-
-    fn lose_neighbours(&self) -> Hook<()> {
-        self.neighbours.set_reachable(false);
-        Ok(())
-    }
 }
 
 #[async_trait]
@@ -216,7 +211,8 @@ impl BlueprintResolverUnderTest for World {
     }
 
     async fn cut_off(&self) -> Hook<()> {
-        self.lose_neighbours()
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -233,7 +229,8 @@ impl CloudResolverUnderTest for World {
     }
 
     async fn cut_off(&self) -> Hook<()> {
-        self.lose_neighbours()
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -264,7 +261,8 @@ impl CredentialResolverUnderTest for World {
     }
 
     async fn cut_off(&self) -> Hook<()> {
-        self.lose_neighbours()
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -284,7 +282,8 @@ impl AssignmentReaderUnderTest for World {
     }
 
     async fn cut_off(&self) -> Hook<()> {
-        self.lose_neighbours()
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
 
@@ -311,6 +310,7 @@ impl LabelTagResolverUnderTest for World {
     }
 
     async fn cut_off(&self) -> Hook<()> {
-        self.lose_neighbours()
+        self.neighbours.set_reachable(false);
+        Ok(())
     }
 }
