@@ -13,12 +13,11 @@ use crate::failure::OrFail;
 #[derive(Clone)]
 pub struct Control {
     name: &'static str,
-    act: Arc<dyn Fn(Action) -> Result<Option<u32>, ServersError> + Send + Sync>,
+    act: Arc<dyn Fn(Action) -> Result<(), ServersError> + Send + Sync>,
 }
 
 #[derive(Clone, Copy)]
 enum Action {
-    Look,
     Kill,
     Stop,
     Restart,
@@ -36,19 +35,12 @@ impl Control {
             let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
             let server = pick(&mut owner);
             match action {
-                Action::Look => {}
-                Action::Kill => server.kill()?,
-                Action::Stop => server.stop()?,
-                Action::Restart => server.start_again()?,
+                Action::Kill => server.kill(),
+                Action::Stop => server.stop(),
+                Action::Restart => server.start_again(),
             }
-            Ok(server.id())
         };
         Self { name, act: Arc::new(act) }
-    }
-
-    /// The server's process id, while it runs.
-    pub async fn id(&self) -> Option<u32> {
-        self.perform(Action::Look).await
     }
 
     /// Kills it, with everything that it started, and waits for its end: a power cut.
@@ -67,12 +59,12 @@ impl Control {
         self.perform(Action::Restart).await;
     }
 
-    async fn perform(&self, action: Action) -> Option<u32> {
+    async fn perform(&self, action: Action) {
         let act = Arc::clone(&self.act);
         tokio::task::spawn_blocking(move || act(action))
             .await
             .or_fail(self.name)
-            .or_fail(format_args!("cannot control {}", self.name))
+            .or_fail(format_args!("cannot control {}", self.name));
     }
 }
 

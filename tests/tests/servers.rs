@@ -10,13 +10,7 @@ mod servers {
 
     mod processes;
 
-    mod postgres;
-
-    mod cluster;
-
     mod pg;
-
-    mod pg_proxy;
 
     mod lifetime;
 

@@ -3,14 +3,12 @@
 //! ```text
 //! victim servers                        starts shared servers and keeps them
 //! victim attach                         uses the servers of another run, and stays
-//! victim insert URL                     inserts a row into the table `t` and commits
 //! ```
 
 use std::{future::pending, io, process::ExitCode};
 
 use broker_test_servers::{servers::start_shared, tools::Tools};
 use broker_tests::TestPostgres;
-use sqlx::{Connection, PgConnection};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -21,7 +19,6 @@ async fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["servers"] => servers(),
         ["attach"] => attach().await,
-        ["insert", url] => insert(url).await,
         _ => Err(format!("unknown arguments: {arguments:?}").into()),
     };
     match outcome {
@@ -47,13 +44,4 @@ async fn attach() -> Outcome {
     let database = TestPostgres::shared().await.database().await;
     println!("{}", database.name());
     pending().await
-}
-
-async fn insert(url: &str) -> Outcome {
-    let mut connection = PgConnection::connect(url).await?;
-    let mut transaction = connection.begin().await?;
-    sqlx::query("INSERT INTO t VALUES (1)").execute(&mut *transaction).await?;
-    transaction.commit().await?;
-    println!("committed");
-    Ok(())
 }

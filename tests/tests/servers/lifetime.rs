@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use broker_test_servers::servers::{Run, SERVERS_VARIABLE};
@@ -27,20 +27,16 @@ impl Place {
         Self { directory, _run: run }
     }
 
-    fn path(&self) -> &Path {
-        &self.directory
-    }
-
     /// A process that starts servers here and keeps them until it ends.
     fn runner(&self) -> Killed {
         let mut command = victim(&["servers"]);
-        Killed(command.env("TMPDIR", self.path()).env_remove(SERVERS_VARIABLE).spawn().unwrap())
+        Killed(command.env("TMPDIR", &self.directory).env_remove(SERVERS_VARIABLE).spawn().unwrap())
     }
 
     async fn wait_until_nothing_is_left(&self) {
         until("all servers to end and all directories to go", || async {
-            let left = fs::read_dir(self.path()).unwrap().count();
-            (left == 0 && standing_in(self.path()).is_empty()).then_some(())
+            let left = fs::read_dir(&self.directory).unwrap().count();
+            (left == 0 && standing_in(&self.directory).is_empty()).then_some(())
         })
         .await;
     }
@@ -63,10 +59,19 @@ async fn nothing_is_left_of_a_run_that_was_ended_by_a_signal() {
         let place = Place::new();
         let mut runner = place.runner();
         let directory = PathBuf::from(first_line(&mut runner).await);
-        assert!(directory.starts_with(place.path()));
+        assert!(directory.starts_with(&place.directory));
         assert!(standing_in(&directory).len() >= 4, "fewer processes than servers");
+        // A test process ends with the run whose servers it uses.
+        let mut user =
+            victim(&["attach"]).env(SERVERS_VARIABLE, &directory).spawn().map(Killed).unwrap();
+        first_line(&mut user).await;
         send(&runner, signal);
         place.wait_until_nothing_is_left().await;
+        until("the user of the servers to end", || {
+            let ended = user.0.try_wait().unwrap();
+            async move { ended }
+        })
+        .await;
     }
 }
 
@@ -76,26 +81,11 @@ async fn nothing_is_left_of_a_run_that_was_killed_while_it_started() {
         let place = Place::new();
         let runner = place.runner();
         until(format_args!("{server} to start"), || async {
-            let mut runs = fs::read_dir(place.path()).unwrap().flatten();
+            let mut runs = fs::read_dir(&place.directory).unwrap().flatten();
             runs.any(|run| run.path().join(format!("{server}.log")).exists()).then_some(())
         })
         .await;
         send(&runner, Signal::KILL);
         place.wait_until_nothing_is_left().await;
     }
-}
-
-#[tokio::test]
-async fn a_test_process_ends_with_the_run_whose_servers_it_uses() {
-    let place = Place::new();
-    let mut runner = place.runner();
-    let directory = first_line(&mut runner).await;
-    let mut user = Killed(victim(&["attach"]).env(SERVERS_VARIABLE, &directory).spawn().unwrap());
-    first_line(&mut user).await;
-    send(&runner, Signal::KILL);
-    until("the user of the servers to end", || {
-        let ended = user.0.try_wait().unwrap();
-        async move { ended }
-    })
-    .await;
 }

@@ -40,10 +40,3 @@ pub(crate) fn standing_in(directory: &Path) -> Vec<u32> {
     };
     ids.filter(stands_there).collect()
 }
-
-/// Whom a process runs as.
-pub(crate) fn user_of(id: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
-}
