@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-mod paths;
-
 mod servers {
     mod log;
 

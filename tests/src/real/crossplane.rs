@@ -9,7 +9,6 @@ mod by_hand;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use broker_domain::{ProvisionedResourceId, XrName};
@@ -64,8 +63,6 @@ pub struct Crossplane {
     composed: Mutex<BTreeSet<String>>,
     /// When each composite resource, by its uid, was first said to be ready for what it then was.
     ready: Mutex<BTreeMap<(ProvisionedResourceId, String), OffsetDateTime>>,
-    /// Whether the provider finishes deletions; a test may hold them.
-    pub deletes: AtomicBool,
 }
 
 impl Crossplane {
@@ -92,7 +89,6 @@ impl Crossplane {
             only: Mutex::default(),
             composed: Mutex::default(),
             ready: Mutex::default(),
-            deletes: AtomicBool::new(true),
         }
     }
 
@@ -240,9 +236,6 @@ impl Crossplane {
         api: &Api<DynamicObject>,
         xr: &DynamicObject,
     ) -> Result<(), kube::Error> {
-        if !self.deletes.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         for part in self.composed_of(xr).await? {
             self.remove(&part.name_any()).await?;
         }

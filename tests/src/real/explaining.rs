@@ -5,9 +5,8 @@ use broker_app::{Service, ServiceConfig};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::ServicePorts;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::Value;
 
 use super::{RealWorld, service_config};
 use crate::failure::OrFail;
@@ -58,16 +57,6 @@ impl RealWorld {
         (api, object.name().to_owned())
     }
 
-    /// Somebody with kubectl changes an object.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be changed.
-    pub async fn change(&self, object: &ObjectReference, patch: &Value) {
-        let (api, name) = self.object(object);
-        api.patch(&name, &by_hand(), &Patch::Merge(patch)).await.or_fail("a change by hand");
-    }
-
     /// The composite resource's complete name.
     ///
     /// # Panics
@@ -81,8 +70,4 @@ impl RealWorld {
         ObjectReference::new(api_version, kind, resource.xr_name().as_str(), Some(home.as_str()))
             .or_fail("a complete name")
     }
-}
-
-fn by_hand() -> PatchParams {
-    PatchParams { field_manager: Some("kubectl".to_owned()), ..PatchParams::default() }
 }

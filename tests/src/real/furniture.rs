@@ -219,40 +219,6 @@ pub(crate) async fn know(pool: &PgPool, project: ProjectId, provider: &str) {
 
 /// What other contexts, and time, do to a world.
 impl super::RealWorld {
-    /// Says whether the Project's namespace takes objects.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn place(&self, ready: bool) {
-        let phase = if ready { "Ready" } else { "Degraded" };
-        self.execute("UPDATE plexsphere.namespace_assignments SET namespace_phase = $1", phase)
-            .await;
-    }
-
-    /// Takes the credential away from the Project.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn withdraw_credential(&self) {
-        let project = self.project.to_string();
-        let withdraw = "DELETE FROM plexsphere.cloud_credential_assignments
-            WHERE project_id = $1::uuid";
-        self.execute(withdraw, &project).await;
-    }
-
-    /// Every token that nobody consumed has had its time.
-    ///
-    /// # Panics
-    ///
-    /// When the database does not answer.
-    pub async fn let_tokens_expire(&self) {
-        let expire = "UPDATE plexsphere.bootstrap_tokens SET issued_at = issued_at - $1::interval,
-            expires_at = clock_timestamp() - interval '1 second' WHERE consumed_at IS NULL";
-        self.execute(expire, "2 hours").await;
-    }
-
     /// As much time goes by as the leases of a replica that died last.
     ///
     /// # Panics

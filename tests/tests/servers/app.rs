@@ -9,7 +9,4 @@ mod host;
 mod kills;
 mod late;
 mod noticed;
-mod paths;
 mod replicas;
-mod silence;
-mod stopping;

@@ -91,18 +91,6 @@ impl Crossplane {
         api.patch(&xr.name_any(), &insists, &Patch::Apply(fields)).await.expect("an apply");
     }
 
-    /// What the composite resource of a resource composed vanishes, and nobody has deleted it.
-    ///
-    /// # Panics
-    ///
-    /// When the API server does not answer.
-    pub async fn lose_composed(&self, id: ProvisionedResourceId) {
-        let xr = self.composite(id).await.expect("it stands");
-        for part in self.composed_of(&xr).await.expect("the API server lists") {
-            self.remove(&part.name_any()).await.expect("it can be removed");
-        }
-    }
-
     /// The names of everything that stands: composite resources, what they composed, ProviderConfigs.
     ///
     /// # Panics

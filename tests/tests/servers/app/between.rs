@@ -1,12 +1,9 @@
 //! Both servers as one replica of the broker sees them, with somebody in between who can hold up what it asks for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{Broker, BrokerConfig, LogEventSink, Reconciler, Runner};
-use broker_ports::{ReconcilerPorts, ServicePorts};
-use broker_render::ApiUrl;
-use broker_testkit::builders::worker;
+use broker_app::Reconciler;
+use broker_ports::ReconcilerPorts;
 use broker_tests::real::{Adapters, LEASE, RealWorld, deadlines_of, reconciler_config};
 use broker_tests::{HttpProxy, PgProxy};
 use sqlx::postgres::PgPoolOptions;
@@ -47,23 +44,9 @@ impl Between {
     pub(crate) async fn reconciler(&self, patience: Duration) -> Reconciler {
         let mut config = reconciler_config("in-between");
         config.deadlines = deadlines_of(patience);
-        Reconciler::new(ReconcilerPorts::from(&self.ports(patience).await), config)
-    }
-
-    /// What works by itself, in this process, with a sweep every so often.
-    pub(crate) async fn runner(&self, patience: Duration, sweep: Duration) -> Runner {
-        let api_url = ApiUrl::new("https://mesh.example.org").unwrap();
-        let mut config = BrokerConfig::new(worker("in-between"), api_url, deadlines_of(patience));
-        config.lease = LEASE;
-        config.runner.sweep_interval = sweep;
-        config.runner.poll_interval = Duration::from_millis(50);
-        let ports = self.ports(patience).await;
-        Broker::new(ports, Arc::new(LogEventSink), config).unwrap().runner
-    }
-
-    async fn ports(&self, patience: Duration) -> ServicePorts {
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());
-        Adapters::over(&pool, self.kubernetes.client().await, patience).0.of_service()
+        let (adapters, _) = Adapters::over(&pool, self.kubernetes.client().await, patience);
+        Reconciler::new(ReconcilerPorts::from(&adapters.of_service()), config)
     }
 }

@@ -1,10 +1,21 @@
-//! Explanations and plans on real servers: what the API server itself refuses or does not have, and what asking costs.
-//! All other verdicts are told in memory.
+//! Explanations on real servers: what the API server itself refuses, and what is not there on it. All other verdicts are
+//! told in memory.
 
-mod cluster;
-mod planning;
+use std::sync::Arc;
 
 use broker_app::explain::{Explanation, Party, Verdict};
+use broker_domain::Phase;
+use broker_render::namespace;
+use broker_tests::TestCluster;
+use broker_tests::real::{Adapters, PATIENCE, RealWorld};
+use broker_tests::until;
+use broker_tests::world::{NODE, SIZED, operator};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
 
 /// A verdict, who has to act, and the kind of the next action.
 fn assert_told(explained: &Explanation, verdict: Verdict, party: Party, action: &str) {
@@ -12,7 +23,182 @@ fn assert_told(explained: &Explanation, verdict: Verdict, party: Party, action: 
     assert_eq!(found, (verdict, party, action), "{explained}");
 }
 
-/// Nothing stands in its way any more.
-fn assert_goes_on(explained: &Explanation) {
+/// Waits until something holds.
+async fn holds(what: &str, ask: impl AsyncFn() -> bool) {
+    until(what, || async { ask().await.then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_or_does_not_know_us_is_told() {
+    let world = RealWorld::new().await;
+    let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
+    let told = async |config: kube::Config| {
+        let client = Client::try_from(config).unwrap();
+        let (adapters, _cache) = Adapters::over(world.pool(), client, PATIENCE);
+        let ports = adapters.of_service();
+        let service = world.service_with(|mine| *mine = ports, |_| {});
+        service.explain(&operator(), ready.id()).await.unwrap()
+    };
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let away = told(nowhere).await;
+    assert_told(&away, Verdict::ClusterUnreachable, Party::Platform, "reach_cluster");
+
+    let kubeconfig = world.cluster.kubeconfig("stranger");
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    config.auth_info = kube::config::AuthInfo::default();
+    config.auth_info.token = Some("nobody.knows.this".to_owned().into());
+    let stranger = told(config).await;
+    let verdict = Verdict::ClusterUnauthenticated;
+    assert_told(&stranger, verdict, Party::Platform, "renew_credentials");
+    let explained = world.explain(ready.id()).await;
     assert!(!explained.verdict.is_blocked(), "{explained}");
+}
+
+/// A policy that the API server evaluates itself, for objects of one kind in one namespace.
+async fn policy(world: &RealWorld, plural: &str, operation: &str, message: &str) -> String {
+    let name = format!("deny-{operation}-{}", world.project).to_lowercase();
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
+    let home = namespace(world.project).as_str().to_owned();
+    let rules = json!([{
+        "apiGroups": [world.kinds.group()], "apiVersions": ["v1"],
+        "operations": [operation], "resources": [plural],
+    }]);
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": rules, "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": home},
+            }},
+            "validations": [{"expression": "false", "message": message}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    let post = PostParams::default();
+    policies.create(&post, &serde_json::from_value(policy).unwrap()).await.unwrap();
+    bindings.create(&post, &serde_json::from_value(binding).unwrap()).await.unwrap();
+    name
+}
+
+async fn lift_policy(world: &RealWorld, name: &str) {
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.admin.clone());
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.admin.clone());
+    bindings.delete(name, &DeleteParams::default()).await.unwrap();
+    policies.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_policy_that_refuses_is_told_on_the_way_up_and_down() {
+    let world = Arc::new(RealWorld::new().await);
+    let declared = world.declare(&world.declaration(NODE)).await.unwrap();
+    let id = declared.id();
+    let name = policy(&world, "machines", "CREATE", "no machines on Fridays").await;
+    // The API server takes a moment to hear of a policy; a dry run changes nothing meanwhile.
+    holds("the policy holds", async || {
+        let plan = world.service.plan(&operator(), id).await.unwrap();
+        plan.refusal().is_some_and(|(_, words)| words.contains("no machines on Fridays"))
+    })
+    .await;
+    world.reconciler.reconcile(id).await.unwrap_err();
+    let refused = world.explain(id).await;
+    assert_told(&refused, Verdict::WebhookRefused, Party::Platform, "mend_webhook");
+    lift_policy(&world, &name).await;
+    holds("the policy is gone", async || {
+        world.service.plan(&operator(), id).await.unwrap().refusal().is_none()
+    })
+    .await;
+    world.until(id, Phase::Ready).await;
+
+    let name = policy(&world, "machines", "DELETE", "in-use by 1 usage(s)").await;
+    let (api, object) = world.object(&world.xr(&world.get(id).await));
+    let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    holds("the policy holds", async || api.delete(&object, &dry).await.is_err()).await;
+    world.service.deprovision(&operator(), id).await.unwrap();
+    for _ in 0..3 {
+        drop(world.round(id).await);
+    }
+    assert_told(&world.explain(id).await, Verdict::Usage, Party::Platform, "remove_usage");
+    lift_policy(&world, &name).await;
+    holds("the policy is gone", async || api.delete(&object, &dry).await.is_ok()).await;
+    world.until(id, Phase::Deleted).await;
+    assert_told(&world.explain(id).await, Verdict::Deleted, Party::Nobody, "wait");
+}
+
+#[tokio::test]
+async fn kinds_schemas_and_namespaces_that_do_not_fit_are_told() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let declared = world.declaration(SIZED).with_parameters(r#"{"size":"small"}"#);
+    let declared = world.declare(&declared).await.unwrap();
+    let id = declared.id();
+    let crds: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(world.admin.clone());
+    let name = format!("clusters.{}", world.kinds.group());
+
+    // One size only.
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parameters";
+    let narrow =
+        json!([{"op": "add", "path": format!("{path}/properties/size/enum"), "value": ["large"]}]);
+    let narrow: Patch<Value> = Patch::Json(serde_json::from_value(narrow).unwrap());
+    crds.patch(&name, &PatchParams::default(), &narrow).await.unwrap();
+    holds("the schema is narrow", async || {
+        world.service.plan(&operator(), id).await.unwrap().refusal().is_some()
+    })
+    .await;
+    world.reconciler.reconcile(id).await.unwrap_err();
+    let refused = world.explain(id).await;
+    assert_told(&refused, Verdict::SchemaRefused, Party::Platform, "align_schema");
+    assert!(refused.blocker.unwrap().message.unwrap().contains("spec.parameters.size"));
+    let wide = json!([{"op": "remove", "path": format!("{path}/properties/size/enum")}]);
+    let wide: Patch<Value> = Patch::Json(serde_json::from_value(wide).unwrap());
+    crds.patch(&name, &PatchParams::default(), &wide).await.unwrap();
+    holds("the schema is wide", async || {
+        world.service.plan(&operator(), id).await.unwrap().refusal().is_none()
+    })
+    .await;
+
+    crds.delete(&name, &DeleteParams::default()).await.unwrap();
+    holds("the kind is gone", async || world.explain(id).await.verdict == Verdict::KindMissing)
+        .await;
+    assert_told(&world.explain(id).await, Verdict::KindMissing, Party::Platform, "install_kind");
+    world.kinds.install(&world.cluster).await;
+    world.until(id, Phase::Ready).await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_goes_is_told() {
+    let world = RealWorld::new().await;
+    let declared = world.declare(&world.declaration(NODE)).await.unwrap();
+    let id = declared.id();
+    let home = namespace(world.project).as_str().to_owned();
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+        Api::namespaced(world.admin.clone(), &home);
+    let keeper = json!({"metadata": {"name": "keeper", "finalizers": ["example.org/keeper"]}});
+    let keeper = serde_json::from_value(keeper).unwrap();
+    maps.create(&PostParams::default(), &keeper).await.unwrap();
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
+    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
+    let ending = world.explain(id).await;
+    assert_told(&ending, Verdict::NamespaceTerminating, Party::Platform, "replace_namespace");
+
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("keeper", &PatchParams::default(), &release).await.unwrap();
+    holds("the namespace is gone", async || namespaces.get_opt(&home).await.unwrap().is_none())
+        .await;
+    let absent = world.explain(id).await;
+    assert_told(&absent, Verdict::NamespaceAbsent, Party::Platform, "create_namespace");
+    let again = serde_json::from_value(json!({"metadata": {"name": home}})).unwrap();
+    namespaces.create(&PostParams::default(), &again).await.unwrap();
+    // The binding of the writer went with the namespace.
+    world.broker.admit_to(&home).await;
+    world.until(id, Phase::Ready).await;
+    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
 }

@@ -212,16 +212,3 @@ async fn a_sweep_and_a_pass_that_find_something_to_do_are_found_out() {
         assert!(stirred.iter().any(|it| it.starts_with(name)), "{name}: {stirred:?}");
     }
 }
-
-#[tokio::test]
-async fn a_composed_object_that_vanished_is_missed() {
-    let world = RealWorld::new().await;
-    let id = brought_to(&world, Phase::Ready).await;
-    world.crossplane.lose_composed(id).await;
-    for _ in 0..3 {
-        world.round(id).await.unwrap();
-    }
-    let objections = world.objections(&[id]).await;
-    let found = |it: &String| it.starts_with("Ready without its objects");
-    assert!(objections.iter().any(found), "{objections:?}");
-}

@@ -93,45 +93,6 @@ async fn a_late_arm_of_what_is_deleted_makes_nothing() {
     world.assert_sound(id).await;
 }
 
-#[tokio::test]
-async fn a_late_arm_of_what_another_worker_has_brought_up_changes_nothing() {
-    let world = RealWorld::new().await;
-    let between = Between::of(&world).await;
-    let mut held = hold_arm(&between);
-    let (id, pass) = held_up(&world, &between, &mut held).await;
-    world.until(id, Phase::Ready).await;
-    let before = world.crossplane.composite(id).await.unwrap();
-    let_through(held, pass).await.unwrap();
-    let after = world.crossplane.composite(id).await.unwrap();
-    assert_eq!(after.metadata.resource_version, before.metadata.resource_version);
-    world.assert_sound(id).await;
-    world.assert_still(&[id]).await;
-}
-
-#[tokio::test]
-async fn what_is_being_replaced_is_ready_until_its_new_objects_were_applied() {
-    let world = RealWorld::new().await;
-    let id = world.brought_to(Phase::Ready, &world.declaration(NODE)).await.id();
-    world.crossplane.delete_by_hand(id).await;
-    let between = Between::of(&world).await;
-    let mut held = hold_arm(&between);
-    let worker = between.reconciler(PATIENCE).await;
-    let mut pass = JoinSet::new();
-    pass.spawn(async move { worker.reconcile(id).await });
-    held.reached().await;
-    // Whoever takes its ordinal for a sign that it has been replaced finds nothing composed.
-    let row = world.get(id).await;
-    assert_eq!((row.phase(), row.token_ordinal().get()), (Phase::Ready, 2));
-    assert_eq!(row.event_sequence(), 2);
-    let standing = world.crossplane.standing().await;
-    assert_eq!(standing.iter().filter(|object| object.starts_with("Part")).count(), 0);
-
-    let_through(held, pass).await.unwrap();
-    assert_eq!(world.get(id).await.phase(), Phase::Pending);
-    assert_eq!(world.until(id, Phase::Ready).await.event_sequence(), 3);
-    world.assert_sound(id).await;
-}
-
 /// Ways in which a question about an object stays without an answer.
 fn no_answers() -> [(&'static str, HttpAnswer); 6] {
     let status = |code: u16| StatusCode::from_u16(code).unwrap();
