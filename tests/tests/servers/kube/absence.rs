@@ -10,7 +10,7 @@ use broker_tests::{HttpProxy, crd, until};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, Subject, VERSIONED, cause, claimed, document, done, spec};
+use super::fixture::{Fixture, Subject, VERSIONED, cause, document, done, spec};
 
 #[tokio::test]
 async fn a_version_that_is_no_longer_served_hides_nothing() {
@@ -18,7 +18,7 @@ async fn a_version_that_is_no_longer_served_hides_nothing() {
     let both = document(VERSIONED, &["v1", "v2"], &spec(&json!({"type": "string"})));
     let mut definition = crd::from_xrd(&both);
     fixture.cluster.install_crd(definition.clone()).await;
-    let subject = Subject::new(fixture.project, claimed(VERSIONED));
+    let subject = fixture.resource_of(VERSIONED);
     let version = fixture.shell(&subject).await;
 
     definition["spec"]["versions"][0]["served"] = json!(false);

@@ -1,44 +1,69 @@
 //! The watch cache against the real API server, with everything that may happen to a watch.
 
-pub(crate) mod world;
-
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker_kube::KubeCluster;
 use broker_kube::cache::{Cache, CacheOptions};
-use broker_ports::{CachedXr, Hints};
-use broker_render::MANAGED_BY_LABEL;
+use broker_ports::{CachedXr, Cluster, Hints};
+use broker_tests::documents::xrd;
 use broker_tests::proxy::{HttpAnswer, Request};
 use broker_tests::{HttpProxy, TestCluster, crd, until};
 use futures::StreamExt;
 use http::StatusCode;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
-use serde_json::{Value, json};
+use kube::api::DeleteParams;
+use serde_json::json;
+use tokio::task::JoinSet;
 
-use super::adapter::{adapter, proxied};
-use super::fixture::{Subject, done};
-use world::{World, observed, run, version_of, xrd_document};
+use super::fixture::{Fixture, MACHINE, Subject, config_kind, spec};
+use super::roles::{build, options};
+use super::world::api;
+
+/// Longer than any answer takes on a busy machine; only bounds a failure.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits that no test has to sit out.
 fn quick() -> CacheOptions {
     CacheOptions::default().with_waits(Duration::from_millis(10), Duration::from_millis(100))
 }
 
-async fn until_warm(cache: &Cache, world: &World) {
-    until("the kind to be warm", || async { cache.warm(&world.xrd).map(drop) }).await;
+/// Runs a cache until the answer is dropped.
+pub(super) fn run(cache: &Arc<Cache>) -> JoinSet<()> {
+    let cache = Arc::clone(cache);
+    let mut running = JoinSet::new();
+    running.spawn(async move { cache.run(std::future::pending()).await });
+    running
+}
+
+pub(super) async fn until_warm(cache: &Cache, fixture: &Fixture) {
+    until("the kind to be warm", || async { cache.warm(&fixture.xrd).map(drop) }).await;
+}
+
+pub(super) async fn until_cold(cache: &Cache, fixture: &Fixture) {
+    until("the kind to be cold", || async { cache.warm(&fixture.xrd).is_none().then_some(()) })
+        .await;
 }
 
 /// Waits until the cache itself, and not a list in its stead, shows a resource as it stands.
-async fn until_current(cache: &Cache, world: &World, resource: &Subject) {
-    let live = world.live(resource).await;
-    let live = live.and_then(|live| live.metadata.resource_version);
+async fn until_current(cache: &Cache, fixture: &Fixture, resource: &Subject) {
+    let live = fixture.object(&resource.reference()).await;
+    let live = live.map(|live| live["metadata"]["resourceVersion"].clone());
     until("the cache to show what stands", || async {
-        let seen = cache.warm(&world.xrd)?.observe(&resource.xr_target());
-        (version_of(&seen).map(|version| &version.resource_version) == live.as_ref()).then_some(())
+        let seen = match cache.warm(&fixture.xrd)?.observe(&resource.xr_target()) {
+            CachedXr::Seen { version, .. } => Some(json!(version.resource_version)),
+            CachedXr::Absent => None,
+        };
+        (seen == live).then_some(())
     })
     .await;
+}
+
+/// Another party changes a composite resource.
+async fn change(fixture: &Fixture, resource: &Subject, value: &str) {
+    let note = json!({"metadata": {"annotations": {"a": value}}});
+    fixture.patch("kubectl", &resource.reference(), note).await;
 }
 
 async fn hint(hints: &mut Hints, about: &Subject) {
@@ -60,71 +85,23 @@ fn count(proxy: &HttpProxy, wanted: Wanted) -> usize {
     proxy.script().seen().iter().filter(|request| wanted(request)).count()
 }
 
-#[tokio::test]
-async fn a_warm_cache_follows_what_happens() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&*world.broker, quick());
-    let before = world.resource();
-    before.start(&cluster).await;
-    let _running = run(&cache);
-    cache.track(&world.xrd);
-    until_warm(&cache, &world).await;
-    until_current(&cache, &world, &before).await;
-
-    let mut hints = cache.hints();
-    let resource = world.resource();
-    let shell = resource.start(&cluster).await;
-    hint(&mut hints, &resource).await;
-    until_current(&cache, &world, &resource).await;
-    let armed = resource.request(resource.armed(), shell.unchanged());
-    let armed = done(broker_ports::Cluster::apply(&*cluster, &armed).await);
-    hint(&mut hints, &resource).await;
-    until_current(&cache, &world, &resource).await;
-    let seen = observed(&cluster, &resource).await.unwrap();
-    let CachedXr::Seen { version, owned, .. } = seen else { panic!("it was seen") };
-    assert_eq!((version, owned), (armed, resource.armed().digest()));
-
-    world.delete(&resource).await;
-    hint(&mut hints, &resource).await;
-    until_current(&cache, &world, &resource).await;
-    assert_eq!(observed(&cluster, &resource).await.unwrap(), CachedXr::Absent);
-    until_current(&cache, &world, &before).await;
-}
-
-#[tokio::test]
-async fn what_loses_our_label_leaves_the_cache_with_a_hint_and_stands() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&*world.broker, quick());
-    let _running = run(&cache);
-    let resource = world.resource();
-    resource.start(&cluster).await;
-    until_current(&cache, &world, &resource).await;
-
-    let mut hints = cache.hints();
-    world.patch(&resource, json!({"metadata": {"labels": {MANAGED_BY_LABEL: Value::Null}}})).await;
-    hint(&mut hints, &resource).await;
-    let warm = cache.warm(&world.xrd).expect("a label does not cool a kind");
-    assert_eq!(warm.observe(&resource.xr_target()), CachedXr::Absent);
-    assert!(world.live(&resource).await.is_some(), "absence in a cache proves nothing");
-}
-
 /// A world whose cache runs behind a proxy that does something to the first watch.
-async fn disturbed(disturb: impl FnOnce(&HttpProxy), options: CacheOptions) -> Disturbed {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (proxy, client) = proxied(&world.broker).await;
+async fn disturbed(disturb: impl FnOnce(&HttpProxy), cache: CacheOptions) -> Disturbed {
+    let fixture = Fixture::alone(&TestCluster::shared().await).await;
+    let (proxy, client) = fixture.broker.proxied().await;
     disturb(&proxy);
-    let (cluster, cache) = adapter(&client, options);
+    let (cluster, cache) = build(client, options(PATIENCE), cache);
     let running = run(&cache);
-    cache.track(&world.xrd);
-    Disturbed { world, proxy, cluster, cache, _running: running }
+    cache.track(&fixture.xrd);
+    Disturbed { fixture, proxy, cluster, cache, _running: running }
 }
 
 struct Disturbed {
-    world: World,
+    fixture: Fixture,
     proxy: HttpProxy,
-    cluster: std::sync::Arc<KubeCluster>,
-    cache: std::sync::Arc<Cache>,
-    _running: tokio::task::JoinSet<()>,
+    cluster: Arc<KubeCluster>,
+    cache: Arc<Cache>,
+    _running: JoinSet<()>,
 }
 
 impl Disturbed {
@@ -132,11 +109,11 @@ impl Disturbed {
     async fn recover(&self) -> (usize, usize) {
         until("the first watch", || async { (count(&self.proxy, is_watch) > 0).then_some(()) })
             .await;
-        let resource = self.world.resource();
+        let resource = self.fixture.machine();
         resource.start(&self.cluster).await;
-        until_current(&self.cache, &self.world, &resource).await;
-        self.world.patch(&resource, json!({"metadata": {"annotations": {"a": "b"}}})).await;
-        until_current(&self.cache, &self.world, &resource).await;
+        until_current(&self.cache, &self.fixture, &resource).await;
+        change(&self.fixture, &resource, "b").await;
+        until_current(&self.cache, &self.fixture, &resource).await;
         (count(&self.proxy, is_list), count(&self.proxy, is_watch))
     }
 }
@@ -155,6 +132,12 @@ async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
         ("refused as expired", watch, expired, (2, 2)),
         ("expires on its way", watch, HttpAnswer::ok(format!("{line}\n")), (2, 2)),
         ("cut within a line", watch, HttpAnswer::servers().cut_after(100), (2, 2)),
+        (
+            "cut when it says that there is nothing",
+            list,
+            HttpAnswer::servers().cut_after(60),
+            (2, 1),
+        ),
         ("throttled", list, busy.with_header("Retry-After", "1"), (2, 1)),
     ];
     for (why, wanted, answer, lists_and_watches) in rows {
@@ -167,22 +150,19 @@ async fn watch_that_fails_in_any_way_begins_with_a_new_list() {
 }
 
 #[tokio::test]
-async fn a_watch_whose_answer_never_begins_is_given_up() {
-    let disturb = |proxy: &HttpProxy| {
-        proxy.script().first(is_watch).before_answer().answer(HttpAnswer::half_a_head());
-    };
-    let options = quick().with_request_timeout(Duration::from_secs(3));
-    let (_, watches) = disturbed(disturb, options).await.recover().await;
-    assert!(watches >= 2, "{watches} watches");
-}
-
-#[tokio::test]
 async fn a_watch_that_says_nothing_is_given_up() {
-    let silent = HttpAnswer::servers().stalled_after(0);
-    let disturb = |proxy: &HttpProxy| proxy.script().first(is_watch).before_answer().answer(silent);
-    let options = quick().with_silence(Duration::from_secs(2));
-    let (lists, watches) = disturbed(disturb, options).await.recover().await;
-    assert!(lists >= 2 && watches >= 2, "{lists} lists, {watches} watches");
+    let silence = quick().with_silence(Duration::from_secs(2));
+    let timeout = quick().with_request_timeout(Duration::from_secs(3));
+    for (why, answer, options) in [
+        ("silent from its beginning", HttpAnswer::servers().stalled_after(0), silence),
+        ("an answer that never begins", HttpAnswer::half_a_head(), timeout),
+    ] {
+        let disturb = |proxy: &HttpProxy| {
+            proxy.script().first(is_watch).before_answer().answer(answer);
+        };
+        let (lists, watches) = disturbed(disturb, options).await.recover().await;
+        assert!(lists >= 2 && watches >= 2, "{why}: {lists} lists, {watches} watches");
+    }
 }
 
 /// However well a watch is, what it leaves out is found: by a list, and with a hint.
@@ -195,10 +175,10 @@ async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
     let mut hints = disturbed.cache.hints();
     let proxy = &disturbed.proxy;
     until("the first watch", || async { (count(proxy, is_watch) > 0).then_some(()) }).await;
-    let resource = disturbed.world.resource();
+    let resource = disturbed.fixture.machine();
     resource.start(&disturbed.cluster).await;
     hint(&mut hints, &resource).await;
-    until_current(&disturbed.cache, &disturbed.world, &resource).await;
+    until_current(&disturbed.cache, &disturbed.fixture, &resource).await;
     assert!(count(&disturbed.proxy, is_list) >= 2, "only a list can have told");
 }
 
@@ -207,36 +187,36 @@ async fn a_watch_that_leaves_something_out_is_not_believed_for_ever() {
 #[tokio::test]
 async fn restored_store_is_noticed_when_the_watch_is_established() {
     let dedicated = TestCluster::dedicated().await;
-    let world = World::alone(&dedicated).await;
-    let (cluster, cache) = adapter(&*world.broker, quick());
+    let fixture = Fixture::alone(&dedicated).await;
+    let (cluster, cache) = fixture.broker.adapter(quick());
     let _running = run(&cache);
-    let (stays, lost) = (world.resource(), world.resource());
+    let (stays, lost) = (fixture.machine(), fixture.machine());
     stays.start(&cluster).await;
     dedicated.back_up().await;
+    let stands = stays.reference();
     until("the kind to be served", || async {
-        world.machines().list(&ListParams::default()).await.ok()
+        api(&fixture.admin, &stands).get(stands.name()).await.ok()
     })
     .await;
 
     lost.start(&cluster).await;
     for number in 0..50 {
-        let annotations = json!({"a": number.to_string()});
-        world.patch(&stays, json!({"metadata": {"annotations": annotations}})).await;
+        change(&fixture, &stays, &number.to_string()).await;
     }
-    until_current(&cache, &world, &stays).await;
-    until_current(&cache, &world, &lost).await;
+    until_current(&cache, &fixture, &stays).await;
+    until_current(&cache, &fixture, &lost).await;
     let mut hints = cache.hints();
     dedicated.restore_back_up().await;
 
     hint(&mut hints, &lost).await;
-    until_current(&cache, &world, &stays).await;
-    let warm = cache.warm(&world.xrd).unwrap();
+    until_current(&cache, &fixture, &stays).await;
+    let warm = cache.warm(&fixture.xrd).unwrap();
     assert_eq!(warm.observe(&lost.xr_target()), CachedXr::Absent, "the store has lost it");
     // Below the version that the cache had reached: today's changes are followed.
-    let new = world.resource();
+    let new = fixture.machine();
     new.start(&cluster).await;
     hint(&mut hints, &new).await;
-    until_current(&cache, &world, &new).await;
+    until_current(&cache, &fixture, &new).await;
 }
 
 fn is_identity(request: &Request) -> bool {
@@ -252,168 +232,82 @@ async fn a_watch_is_not_taken_up_on_another_cluster() {
         proxy.script().first(is_identity).before_forward().answer(elsewhere);
     };
     let disturbed = disturbed(disturb, quick()).await;
-    until_warm(&disturbed.cache, &disturbed.world).await;
-    let here = read_identity(&disturbed.world).await;
-    assert_eq!(disturbed.cache.identity().map(|known| known.as_str().to_owned()), Some(here));
+    until_warm(&disturbed.cache, &disturbed.fixture).await;
+    let here = disturbed.fixture.port.identity().await.unwrap();
+    assert_eq!(disturbed.cache.identity(), Some(here));
     assert_eq!(count(&disturbed.proxy, is_list), 2, "what was listed elsewhere is no answer");
-}
-
-async fn read_identity(world: &World) -> String {
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.admin.clone());
-    namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
 }
 
 /// Which cluster it is, is known for as long as every watch goes on, and read again when one begins anew.
 #[tokio::test]
 async fn the_identity_is_that_of_the_watches() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    world.install_neighbours().await;
-    let (proxy, client) = proxied(&world.broker).await;
-    let (cluster, cache) = adapter(&client, quick());
+    let fixture = Fixture::alone(&TestCluster::shared().await).await;
+    let (proxy, client) = fixture.broker.proxied().await;
+    let (cluster, cache) = build(client, options(PATIENCE), quick());
     assert_eq!(cache.identity(), None, "nothing is followed");
     let _running = run(&cache);
-    until_warm(&cache, &world).await;
-    let here = read_identity(&world).await;
+    until_warm(&cache, &fixture).await;
+    let here = fixture.port.identity().await.unwrap();
     let asked = count(&proxy, is_identity);
-    let known = broker_ports::Cluster::identity(&*cluster).await.unwrap();
-    assert_eq!((known.as_str(), count(&proxy, is_identity)), (&*here, asked), "it was not asked");
+    let known = cluster.identity().await.unwrap();
+    assert_eq!((&known, count(&proxy, is_identity)), (&here, asked), "it was not asked");
 
     // A kind that is not warm may stand anywhere.
     let mut held = proxy.script().first(is_watch).before_forward().hold();
-    cache.track_provider_configs(&format!("{}/v1beta1", world.group), "providerconfigs");
+    cache.track_provider_configs(&config_kind().api_version, &config_kind().plural);
     held.reached().await;
     assert_eq!(cache.identity(), None);
     let asked = count(&proxy, is_identity);
-    let known = broker_ports::Cluster::identity(&*cluster).await.unwrap();
-    assert_eq!((known.as_str(), count(&proxy, is_identity)), (&*here, asked + 1), "it was asked");
+    let known = cluster.identity().await.unwrap();
+    assert_eq!((&known, count(&proxy, is_identity)), (&here, asked + 1), "it was asked");
     held.release();
     until("everything to be warm", || async { cache.identity() }).await;
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_off_is_not_half_believed() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (direct, _) = adapter(&*world.broker, quick());
-    let resource = world.resource();
-    resource.start(&direct).await;
-    let (proxy, client) = proxied(&world.broker).await;
-    // As much as says that there is nothing.
-    let mut held = proxy.script().first(is_watch).before_forward().hold();
-    proxy.script().first(is_list).before_answer().answer(HttpAnswer::servers().cut_after(60));
-    let (_, cache) = adapter(&client, quick());
-    let _running = run(&cache);
-    cache.track(&world.xrd);
-    held.reached().await;
-    assert_eq!(count(&proxy, is_list), 2);
-    assert!(cache.warm(&world.xrd).is_none(), "there is no watch yet");
-    held.release();
-    until_current(&cache, &world, &resource).await;
-}
-
-#[tokio::test]
-async fn late_and_doubled_events_do_not_change_the_cache() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (direct, _) = adapter(&*world.broker, quick());
-    let (stands, gone) = (world.resource(), world.resource());
-    for resource in [&stands, &gone] {
-        resource.start(&direct).await;
-    }
-    let of = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-    let live = |resource: Option<kube::api::DynamicObject>| serde_json::to_value(resource).unwrap();
-    let (stale, late) = (live(world.live(&stands).await), live(world.live(&gone).await));
-    world.patch(&stands, json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    world.delete(&gone).await;
-    let now = live(world.live(&stands).await);
-    let events = [
-        of("MODIFIED", &now),
-        of("MODIFIED", &now),
-        of("ADDED", &late),
-        of("MODIFIED", &stale),
-        of("DELETED", &stale),
-    ];
-
-    let (proxy, client) = proxied(&world.broker).await;
-    proxy.script().first(is_watch).before_forward().answer(HttpAnswer::ok(events.concat()));
-    let (_, cache) = adapter(&client, quick());
-    let _running = run(&cache);
-    cache.track(&world.xrd);
-    // A late event ends the first watch: no API server sends one, unless its store was restored.
-    until("a second watch", || async { (count(&proxy, is_watch) == 2).then_some(()) }).await;
-    until_current(&cache, &world, &stands).await;
-    let warm = cache.warm(&world.xrd).unwrap();
-    assert_eq!(warm.observe(&gone.xr_target()), CachedXr::Absent, "it rose from the dead");
-    assert_eq!(count(&proxy, is_list), 2);
-}
-
-#[tokio::test]
 async fn a_kind_that_is_deleted_and_made_anew_is_followed_anew() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    let (cluster, cache) = adapter(&*world.broker, quick());
+    let fixture = Fixture::alone(&TestCluster::shared().await).await;
+    let (cluster, cache) = fixture.broker.adapter(quick());
     let _running = run(&cache);
-    let old = world.resource();
+    let old = fixture.machine();
     old.start(&cluster).await;
-    until_current(&cache, &world, &old).await;
+    until_current(&cache, &fixture, &old).await;
 
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.admin.clone());
-    let name = format!("machines.{}", world.group);
+    let definitions: Api<CustomResourceDefinition> = Api::all(fixture.admin.clone());
+    let name = format!("machines.{}", fixture.group);
     definitions.delete(&name, &DeleteParams::default()).await.unwrap();
     until("the kind to be gone", || async {
         definitions.get_opt(&name).await.unwrap().is_none().then_some(())
     })
     .await;
-    until("the kind to be cold", || async { cache.warm(&world.xrd).is_none().then_some(()) }).await;
-    assert_eq!(observed(&cluster, &old).await.unwrap(), CachedXr::Absent);
+    until_cold(&cache, &fixture).await;
+    let seen = cluster.observe_many(&[old.xr_target()]).await.unwrap().remove(0);
+    assert_eq!(seen.unwrap(), CachedXr::Absent);
 
-    let document = xrd_document(&world.group);
-    world.cluster.install_crd(crd::from_xrd(&document)).await;
-    let new = world.resource();
+    let document = xrd(&fixture.group, MACHINE, &["v1"], &spec(&json!({"type": "string"})));
+    fixture.cluster.install_crd(crd::from_xrd(&document)).await;
+    let new = fixture.machine();
     new.start(&cluster).await;
-    until_current(&cache, &world, &new).await;
-    let warm = cache.warm(&world.xrd).unwrap();
+    until_current(&cache, &fixture, &new).await;
+    let warm = cache.warm(&fixture.xrd).unwrap();
     assert_eq!(warm.observe(&old.xr_target()), CachedXr::Absent);
 }
 
 #[tokio::test]
 async fn a_kind_is_dropped_on_request_and_when_nobody_asks() {
-    let world = World::alone(&TestCluster::shared().await).await;
+    let fixture = Fixture::alone(&TestCluster::shared().await).await;
     let unused_after = Duration::from_millis(200);
-    let (_, cache) = adapter(&*world.broker, quick().with_unused_after(unused_after));
+    let (_, cache) = fixture.broker.adapter(quick().with_unused_after(unused_after));
     let _running = run(&cache);
-    until_warm(&cache, &world).await;
-    cache.untrack(&world.xrd);
-    assert!(cache.warm(&world.xrd).is_none(), "it was dropped");
-    until_warm(&cache, &world).await;
+    until_warm(&cache, &fixture).await;
+    cache.untrack(&fixture.xrd);
+    assert!(cache.warm(&fixture.xrd).is_none(), "it was dropped");
+    until_warm(&cache, &fixture).await;
     // Asking is what keeps it, so it is asked more and more seldom.
     let mut pause = unused_after;
-    while cache.warm(&world.xrd).is_some() {
+    while cache.warm(&fixture.xrd).is_some() {
         pause += unused_after;
         assert!(pause < 50 * unused_after, "it is never dropped");
         tokio::time::sleep(pause).await;
     }
-}
-
-#[tokio::test]
-async fn hints_are_of_provider_configs_too_and_end_with_the_run() {
-    let world = World::alone(&TestCluster::shared().await).await;
-    world.install_neighbours().await;
-    let (cluster, cache) = adapter(&*world.broker, quick());
-    let mut running = run(&cache);
-    cache.track_provider_configs(&format!("{}/v1beta1", world.group), "providerconfigs");
-    let (mut hints, mut others) = (cache.hints(), cache.hints());
-    // When the watch begins is not announced; a change after that gives a hint.
-    let mut told = None;
-    while told.is_none() {
-        let resource = world.resource();
-        let config = resource.provider_config();
-        let request = resource.request(config, broker_render::Precondition::Absent);
-        done(broker_ports::Cluster::apply(&*cluster, &request).await);
-        let wait = tokio::time::timeout(Duration::from_millis(500), hints.next());
-        told = wait.await.ok();
-    }
-    let told = told.flatten().unwrap();
-    assert_eq!(others.next().await, Some(told), "everybody hears");
-
-    running.shutdown().await;
-    while hints.next().await.is_some() {}
-    assert!(cache.warm(&world.xrd).is_none(), "nobody runs it");
 }

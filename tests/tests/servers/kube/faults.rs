@@ -1,10 +1,9 @@
 //! What the adapter reports when the way to the API server, or the API server itself, fails.
 //!
-//! Each case is one fault at one request. It says what the caller is told, and whether the server had done
-//! what it was asked for; then the way is cleared, the caller tries again, and there is one object, or none,
-//! as there should be. **No fault is ever reported as absence.**
-
-mod outage;
+//! Each row is one fault at one request. It says what the caller is told, and whether the server had done what it was
+//! asked for; then the way is cleared, the caller tries again, and there is one object, or none, as there should be.
+//! **No fault is ever reported as absence.** Which class and which cause each status has is a table of the adapter's own
+//! unit tests.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,11 +16,10 @@ use broker_render::Precondition;
 use broker_tests::proxy::{Held, HttpAnswer, Request};
 use broker_tests::{HttpProxy, TestCluster, until};
 use http::StatusCode;
-use kube::api::ListParams;
 
-use super::adapter::{AdapterClient, adapter, adapter_within, build, proxied};
-use super::cache::world::{World, observed};
-use super::fixture::Subject;
+use super::cache::{run, until_cold, until_warm};
+use super::fixture::{Fixture, Subject, done};
+use super::roles::{build, options};
 
 /// Nothing is answered within it, because nothing ever is.
 const SHORT: Duration = Duration::from_secs(3);
@@ -45,19 +43,9 @@ enum Fault {
 
 use Fault::{After, Before, CutAfter, CutBefore, Refused};
 
-/// A `Status` of the API server.
-fn status(code: u16) -> HttpAnswer {
-    HttpAnswer::failure(StatusCode::from_u16(code).unwrap(), "Fault", "a fault of the test")
-}
-
 /// A status without a body that the API server would send.
 fn bare(code: u16) -> HttpAnswer {
     HttpAnswer::status(StatusCode::from_u16(code).unwrap())
-}
-
-fn page(code: u16) -> HttpAnswer {
-    let text = "<html>somebody else's page</html>";
-    HttpAnswer::failure(StatusCode::from_u16(code).unwrap(), text, text)
 }
 
 /// What the caller is told, and whether it happened.
@@ -88,247 +76,258 @@ fn unseen(cause: Cause) -> Told {
 }
 
 impl Told {
-    fn check(&self, error: &PortError) {
+    fn check(&self, why: &str, error: &PortError) {
         let cause = error.source().and_then(|source| source.downcast_ref());
-        let told = format!("{error:?}");
-        assert_eq!(error.class(), self.class, "{told}");
-        assert_eq!(cause, Some(&self.cause), "{told}");
+        assert_eq!(error.class(), self.class, "{why}: {error:?}");
+        assert_eq!(cause, Some(&self.cause), "{why}: {error:?}");
     }
 }
 
-/// A Project whose API server is behind a proxy.
-struct Faulty {
-    world: World,
+/// The adapter behind a proxy at which one fault strikes the first such request.
+struct Faulty<'f> {
+    fixture: &'f Fixture,
     proxy: HttpProxy,
-    client: AdapterClient,
     cluster: Arc<KubeCluster>,
-    /// The same past the proxy.
-    direct: Arc<KubeCluster>,
+    refused: bool,
+    _held: Option<Held>,
 }
 
-impl Faulty {
-    async fn new(deadline: Duration) -> Self {
-        let cluster = TestCluster::shared().await;
-        let world = World::of(&cluster, "faults.example.org").await;
-        world.install_neighbours().await;
-        let (proxy, _) = proxied(&world.broker).await;
-        let client = AdapterClient::from_kubeconfig(&proxy.kubeconfig()).await;
-        let (cluster, _) = adapter_within(&client, CacheOptions::default(), deadline);
-        let (direct, _) = adapter(&*world.broker, CacheOptions::default());
-        let faulty = Self { world, proxy, client, cluster, direct };
-        // So that the adapter knows its kinds, and the next request is the one that matters.
-        let any = faulty.world.resource();
-        until("the kinds to be known", || async { faulty.cluster.read(&any.target()).await.ok() })
-            .await;
-        faulty
-    }
-
-    /// The fault strikes the first such request from now on.
-    async fn strike(
-        &self,
+impl<'f> Faulty<'f> {
+    async fn new(
+        fixture: &'f Fixture,
         fault: Fault,
+        told: &Told,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
-    ) -> Option<Held> {
-        let rule = self.proxy.script().first(matches);
+    ) -> Self {
+        let deadline = if told.cause == Cause::Deadline { SHORT } else { LONG };
+        let (proxy, client) = fixture.broker.proxied().await;
+        let (cluster, _) = build(client, options(deadline), CacheOptions::default());
+        // So that the adapter knows its kinds, and the next request is the one that matters.
+        let any = fixture.machine().target();
+        until("the kinds to be known", || async { cluster.read(&any).await.ok() }).await;
+        let refused = matches!(fault, Refused);
+        let rule = proxy.script().first(matches);
+        let mut held = None;
         match fault {
             Before(answer) => rule.before_forward().answer(answer),
             After(answer) => rule.before_answer().answer(answer),
             CutBefore => rule.before_forward().cut(),
             CutAfter => rule.before_answer().cut(),
-            Fault::Held => return Some(rule.before_forward().hold()),
-            Refused => self.proxy.refuse().await,
+            Fault::Held => held = Some(rule.before_forward().hold()),
+            Refused => proxy.refuse().await,
         }
-        None
+        Self { fixture, proxy, cluster, refused, _held: held }
     }
 
-    fn sent(&self, verb: &str) -> usize {
-        self.proxy.script().seen().iter().filter(|request| request.verb == verb).count()
+    fn assert_sent_once(&self, why: &str, verb: &str) {
+        let seen = self.proxy.script().seen();
+        let sent = seen.iter().filter(|request| request.verb == verb).count();
+        assert_eq!(sent, usize::from(!self.refused), "{why}: it was not sent once");
     }
 
     /// The adapter once the fault is over: what refuses does so for good.
-    fn recovered(&self, refused: bool) -> &KubeCluster {
+    fn recovered(&self) -> &KubeCluster {
         self.proxy.script().clear();
-        if refused { &self.direct } else { &self.cluster }
+        if self.refused { &self.fixture.port } else { &self.cluster }
     }
 }
 
-fn deadline(fault: &Fault, told: &Told) -> Duration {
-    let stalls = matches!(fault, Fault::Held) || told.cause == Cause::Deadline;
-    if stalls { SHORT } else { LONG }
-}
+#[tokio::test]
+async fn apply_that_fails_is_told_and_happens_once() {
+    let fixture = Fixture::new().await;
+    let rows = [
+        ("no connection", Refused, transient(Cause::Unreachable)),
+        ("cut before it is processed", CutBefore, lost(Cause::Broken)),
+        ("cut after it was processed", CutAfter, unseen(Cause::Broken)),
+        ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
+        ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
+        ("no answer", Fault::Held, lost(Cause::Deadline)),
+        ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
+        ("half a body", After(HttpAnswer::servers().cut_after(40)), unseen(Cause::Broken)),
+        ("a body stalls", After(HttpAnswer::servers().stalled_after(40)), unseen(Cause::Deadline)),
+        ("nonsense", After(HttpAnswer::ok("<html>")), unseen(Cause::Unreadable)),
+        ("a gateway that gave up", After(bare(504)), unseen(Cause::Unwell(504))),
+    ];
+    for (why, fault, told) in rows {
+        let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "PATCH").await;
+        let resource = fixture.machine();
+        let shell = || resource.request(resource.shell(), Precondition::Absent);
+        told.check(why, &faulty.cluster.apply(&shell()).await.unwrap_err());
+        faulty.assert_sent_once(why, "PATCH");
+        let first = fixture.object(&resource.reference()).await;
+        assert_eq!(first.is_some(), told.happened, "{why}");
 
-async fn applying(fault: Fault, told: Told) -> PortError {
-    let faulty = Faulty::new(deadline(&fault, &told)).await;
-    let refused = matches!(fault, Refused);
-    let resource = faulty.world.resource();
-    let shell = || resource.request(resource.shell(), Precondition::Absent);
-    let _held = faulty.strike(fault, |request| request.verb == "PATCH").await;
-    let error = faulty.cluster.apply(&shell()).await.unwrap_err();
-    told.check(&error);
-    assert_eq!(faulty.sent("PATCH"), usize::from(!refused), "it was not sent once");
-    let first = faulty.world.live(&resource).await;
-    assert_eq!(first.is_some(), told.happened);
-
-    let again = faulty.recovered(refused).apply(&shell()).await.unwrap();
-    assert_eq!(matches!(again, Applied::Conflict), told.happened, "{again:?}");
-    let all = faulty.world.machines().list(&ListParams::default()).await.unwrap();
-    assert_eq!(all.items.len(), 1, "it was done twice");
-    if let Some(first) = first {
-        assert_eq!(all.items[0].metadata.uid, first.metadata.uid, "it was replaced");
-    }
-    error
-}
-
-async fn deleting(fault: Fault, told: Told) {
-    let faulty = Faulty::new(deadline(&fault, &told)).await;
-    let refused = matches!(fault, Refused);
-    let resource = faulty.world.resource();
-    let uid = resource.start(&faulty.direct).await.uid;
-    let target = resource.reference();
-    let request = DeleteRequest::new(resource.identity.project, &target, &uid);
-    let _held = faulty.strike(fault, |request| request.verb == "DELETE").await;
-    told.check(&faulty.cluster.delete(&request).await.unwrap_err());
-    assert_eq!(faulty.sent("DELETE"), usize::from(!refused), "it was not sent once");
-    let stands = faulty.world.live(&resource).await;
-    let stands = stands.is_some_and(|live| live.metadata.deletion_timestamp.is_none());
-    assert_eq!(stands, !told.happened);
-
-    let again = faulty.recovered(refused).delete(&request).await.unwrap();
-    let expected = matches!(again, Deleted::Accepted) || told.happened && again == Deleted::Gone;
-    assert!(expected, "{again:?}");
-}
-
-async fn reading(fault: Fault, told: Told) -> PortError {
-    let faulty = Faulty::new(deadline(&fault, &told)).await;
-    let refused = matches!(fault, Refused);
-    let resource = faulty.world.resource();
-    let version = resource.start(&faulty.direct).await;
-    let name = resource.reference().name().to_owned();
-    let is_object = move |request: &Request| {
-        request.verb == "GET" && request.target.ends_with(&format!("/machines/{name}"))
-    };
-    let _held = faulty.strike(fault, is_object).await;
-    let error = faulty.cluster.read(&resource.target()).await.unwrap_err();
-    told.check(&error);
-
-    let again = faulty.recovered(refused).read(&resource.target()).await.unwrap();
-    let XrReading::Present(live) = again.xr else { panic!("it stands") };
-    assert_eq!(live.object.version(), &version, "a read changed something");
-    error
-}
-
-async fn observing(fault: Fault, told: Told) {
-    let faulty = Faulty::new(deadline(&fault, &told)).await;
-    let refused = matches!(fault, Refused);
-    let resource = faulty.world.resource();
-    resource.start(&faulty.direct).await;
-    let _held = faulty.strike(fault, |request| request.target.contains("limit=")).await;
-    told.check(&observed(&faulty.cluster, &resource).await.unwrap_err());
-    observed(faulty.recovered(refused), &resource).await.unwrap();
-}
-
-/// A test for each row.
-macro_rules! faults {
-    ($($name:ident: $act:ident($fault:expr) is $told:expr;)*) => {$(
-        #[tokio::test]
-        async fn $name() {
-            $act($fault, $told).await;
+        let again = faulty.recovered().apply(&shell()).await.unwrap();
+        assert_eq!(matches!(again, Applied::Conflict), told.happened, "{why}: {again:?}");
+        let second = fixture.object(&resource.reference()).await.unwrap();
+        if let Some(first) = first {
+            assert_eq!(first["metadata"]["uid"], second["metadata"]["uid"], "{why}: replaced");
         }
-    )*};
+    }
 }
 
-faults! {
-    apply_without_a_connection: applying(Refused) is transient(Cause::Unreachable);
-    apply_cut_before_it_is_processed: applying(CutBefore) is lost(Cause::Broken);
-    apply_cut_after_it_was_processed: applying(CutAfter) is unseen(Cause::Broken);
-    apply_reset_before_it_is_processed: applying(Before(HttpAnswer::reset())) is lost(Cause::Broken);
-    apply_reset_after_it_was_processed: applying(After(HttpAnswer::reset())) is unseen(Cause::Broken);
-    apply_that_nobody_answers: applying(Fault::Held) is lost(Cause::Deadline);
-    apply_with_slow_headers: applying(After(HttpAnswer::half_a_head())) is unseen(Cause::Deadline);
-    apply_with_half_a_body: applying(After(HttpAnswer::servers().cut_after(40)))
-        is unseen(Cause::Broken);
-    apply_with_a_body_that_stalls: applying(After(HttpAnswer::servers().stalled_after(40)))
-        is unseen(Cause::Deadline);
-    apply_answered_with_nonsense: applying(After(HttpAnswer::ok("<html>"))) is unseen(Cause::Unreadable);
-    apply_throttled: applying(Before(status(429))) is transient(Cause::Throttled);
-    apply_unauthenticated: applying(Before(status(401))) is transient(Cause::Unauthenticated);
-    apply_forbidden: applying(Before(status(403))) is rejected(Cause::Forbidden);
-    apply_indigestible: applying(Before(status(500))) is rejected(Cause::Indigestible);
-    apply_to_an_unwell_gateway: applying(Before(page(502))) is lost(Cause::Unwell(502));
-    apply_to_an_unavailable_server: applying(Before(status(503))) is lost(Cause::Unwell(503));
-    apply_that_a_gateway_gave_up_on: applying(After(bare(504))) is unseen(Cause::Unwell(504));
+#[tokio::test]
+async fn deletion_that_fails_is_told_and_happens_once() {
+    let fixture = Fixture::new().await;
+    let rows = [
+        ("no connection", Refused, transient(Cause::Unreachable)),
+        ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
+        ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
+        ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
+        ("a gateway that gave up", After(bare(504)), unseen(Cause::Unwell(504))),
+        ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
+    ];
+    for (why, fault, told) in rows {
+        let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "DELETE").await;
+        let resource = fixture.machine();
+        let (uid, target) = (fixture.shell(&resource).await.uid, resource.reference());
+        let request = DeleteRequest::new(fixture.project, &target, &uid);
+        told.check(why, &faulty.cluster.delete(&request).await.unwrap_err());
+        faulty.assert_sent_once(why, "DELETE");
+        let stands = fixture.object(&target).await;
+        let stands = stands.is_some_and(|live| live["metadata"].get("deletionTimestamp").is_none());
+        assert_eq!(stands, !told.happened, "{why}");
 
-    delete_without_a_connection: deleting(Refused) is transient(Cause::Unreachable);
-    delete_reset_before_it_is_processed: deleting(Before(HttpAnswer::reset())) is lost(Cause::Broken);
-    delete_reset_after_it_was_processed: deleting(After(HttpAnswer::reset())) is unseen(Cause::Broken);
-    delete_with_slow_headers: deleting(After(HttpAnswer::half_a_head())) is unseen(Cause::Deadline);
-    delete_throttled: deleting(Before(status(429))) is transient(Cause::Throttled);
-    delete_at_an_unwell_server: deleting(Before(status(500))) is lost(Cause::Unwell(500));
-    delete_that_a_gateway_gave_up_on: deleting(After(bare(504))) is unseen(Cause::Unwell(504));
-    delete_answered_by_somebody_else: deleting(Before(bare(404))) is rejected(Cause::Refused(404));
+        let again = faulty.recovered().delete(&request).await.unwrap();
+        let expected = again == Deleted::Accepted || told.happened && again == Deleted::Gone;
+        assert!(expected, "{why}: {again:?}");
+    }
+}
 
-    read_without_a_connection: reading(Refused) is transient(Cause::Unreachable);
-    read_reset: reading(Before(HttpAnswer::reset())) is transient(Cause::Broken);
-    read_with_slow_headers: reading(Before(HttpAnswer::half_a_head())) is transient(Cause::Deadline);
-    read_with_half_a_body: reading(After(HttpAnswer::servers().cut_after(40)))
-        is transient(Cause::Broken);
-    read_of_half_an_object: reading(Before(HttpAnswer::ok(r#"{"metadata": {"uid": "#)))
-        is transient(Cause::Unreadable);
-    read_of_a_page: reading(Before(HttpAnswer::ok("<h1>Not found</h1>")))
-        is transient(Cause::Unreadable);
-    read_of_nothing_without_a_name: reading(Before(status(404))) is rejected(Cause::Refused(404));
-    read_unauthenticated: reading(Before(status(401))) is transient(Cause::Unauthenticated);
-    read_forbidden: reading(Before(status(403))) is rejected(Cause::Forbidden);
-    read_answered_by_somebody_else: reading(Before(bare(404))) is rejected(Cause::Refused(404));
-    read_at_an_unwell_server: reading(Before(status(500))) is transient(Cause::Unwell(500));
-    read_at_an_unavailable_server: reading(Before(status(503))) is transient(Cause::Unwell(503));
-    read_that_a_gateway_gave_up_on: reading(Before(bare(504))) is transient(Cause::Unwell(504));
+#[tokio::test]
+async fn read_that_fails_is_never_absence() {
+    let fixture = Fixture::new().await;
+    let half_an_object = HttpAnswer::ok(r#"{"metadata": {"uid": "#);
+    let rows = [
+        ("no connection", Refused, transient(Cause::Unreachable)),
+        ("reset", Before(HttpAnswer::reset()), transient(Cause::Broken)),
+        ("slow headers", Before(HttpAnswer::half_a_head()), transient(Cause::Deadline)),
+        ("half a body", After(HttpAnswer::servers().cut_after(40)), transient(Cause::Broken)),
+        ("half an object", Before(half_an_object), transient(Cause::Unreadable)),
+        ("a page", Before(HttpAnswer::ok("<h1>Not found</h1>")), transient(Cause::Unreadable)),
+        ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
+    ];
+    for (why, fault, told) in rows {
+        let resource = fixture.machine();
+        let version = fixture.shell(&resource).await;
+        let path = format!("/machines/{}", resource.reference().name());
+        let is_object =
+            move |request: &Request| request.verb == "GET" && request.target.ends_with(&path);
+        let faulty = Faulty::new(&fixture, fault, &told, is_object).await;
+        told.check(why, &faulty.cluster.read(&resource.target()).await.unwrap_err());
 
-    list_without_a_connection: observing(Refused) is transient(Cause::Unreachable);
-    list_with_half_a_page: observing(After(HttpAnswer::servers().cut_after(40)))
-        is transient(Cause::Broken);
-    list_throttled: observing(Before(status(429))) is transient(Cause::Throttled);
-    list_at_an_unavailable_server: observing(Before(status(503))) is transient(Cause::Unwell(503));
-    list_forbidden: observing(Before(status(403))) is rejected(Cause::Forbidden);
+        let again = faulty.recovered().read(&resource.target()).await.unwrap();
+        let XrReading::Present(live) = again.xr else { panic!("{why}: it stands") };
+        assert_eq!(live.object.version(), &version, "{why}: a read changed something");
+    }
+}
+
+/// The second page is part of the list: without it nothing is known of any resource.
+#[tokio::test]
+async fn list_that_fails_is_never_absence() {
+    let fixture = Fixture::alone(&TestCluster::shared().await).await;
+    let resources: Vec<Subject> = (0..6).map(|_| fixture.machine()).collect();
+    for resource in &resources {
+        fixture.shell(resource).await;
+    }
+    let targets: Vec<_> = resources.iter().map(Subject::xr_target).collect();
+    let (any, second) = ("limit=", "continue=");
+    let half = After(HttpAnswer::servers().cut_after(40));
+    let rows = [
+        ("no connection", any, Refused, transient(Cause::Unreachable)),
+        ("half a page", any, half, transient(Cause::Broken)),
+        ("no second page", second, Before(bare(503)), transient(Cause::Unwell(503))),
+    ];
+    for (why, page, fault, told) in rows {
+        let is_page = move |request: &Request| request.target.contains(page);
+        let faulty = Faulty::new(&fixture, fault, &told, is_page).await;
+        for seen in faulty.cluster.observe_many(&targets).await.unwrap() {
+            told.check(why, &seen.unwrap_err());
+        }
+        let again = faulty.recovered().observe_many(&targets).await.unwrap();
+        assert!(again.iter().all(Result::is_ok), "{why}: {again:?}");
+    }
 }
 
 #[tokio::test]
 async fn the_time_that_a_throttled_client_is_asked_for_is_passed_on() {
-    let busy = || Before(status(429).with_header("Retry-After", "7"));
-    let seven = Some(Duration::from_secs(7));
-    assert_eq!(applying(busy(), transient(Cause::Throttled)).await.retry_after(), seven);
-    assert_eq!(reading(busy(), transient(Cause::Throttled)).await.retry_after(), seven);
-    let unsaid = Before(status(429));
-    assert_eq!(reading(unsaid, transient(Cause::Throttled)).await.retry_after(), None);
+    let (fixture, proxy) = Fixture::proxied().await;
+    let resource = fixture.machine();
+    let busy = bare(429).with_header("Retry-After", "7");
+    proxy.script().each(|_| true).before_forward().answer(busy);
+    let read = fixture.port.read(&resource.target()).await.map(drop);
+    let applied = fixture.apply(resource.shell(), Precondition::Absent).await.map(drop);
+    for error in [read.unwrap_err(), applied.unwrap_err()] {
+        transient(Cause::Throttled).check("too many requests", &error);
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    }
 }
 
 /// A 500 is the object's fault only if the server is well.
 #[tokio::test]
 async fn apply_at_an_unwell_server_may_have_happened() {
-    let faulty = Faulty::new(LONG).await;
+    let fixture = Fixture::new().await;
+    let told = unseen(Cause::Unwell(500));
+    let is_apply = |request: &Request| request.verb == "PATCH";
+    let faulty = Faulty::new(&fixture, After(bare(500)), &told, is_apply).await;
     let is_probe = |request: &Request| request.target.starts_with("/readyz");
     faulty.proxy.script().each(is_probe).before_forward().answer(bare(500));
-    let _none = faulty.strike(After(status(500)), |request| request.verb == "PATCH").await;
-    let resource = faulty.world.resource();
+    let resource = fixture.machine();
     let shell = resource.request(resource.shell(), Precondition::Absent);
-    unseen(Cause::Unwell(500)).check(&faulty.cluster.apply(&shell).await.unwrap_err());
-    assert!(faulty.world.live(&resource).await.is_some());
+    told.check("unwell", &faulty.cluster.apply(&shell).await.unwrap_err());
+    assert!(fixture.object(&resource.reference()).await.is_some());
 }
 
-/// The second page is part of the list: without it nothing is known of anybody.
+/// Waits until the adapter gets through again, and finds a resource as it was.
+async fn until_back(cluster: &KubeCluster, resource: &Subject) -> XrReading {
+    until("the API server to be back", || async {
+        cluster.read(&resource.target()).await.ok().map(|reading| reading.xr)
+    })
+    .await
+}
+
 #[tokio::test]
-async fn list_whose_second_page_fails() {
-    let faulty = Faulty::new(LONG).await;
-    let resources: Vec<Subject> = (0..3).map(|_| faulty.world.resource()).collect();
-    for resource in &resources {
-        resource.start(&faulty.direct).await;
-    }
-    let second = |request: &Request| request.target.contains("continue=");
-    faulty.proxy.script().each(second).before_forward().answer(bare(503));
-    let pages = broker_kube::KubeOptions::new(LONG, LONG).with_page_size(2.try_into().unwrap());
-    let (cluster, _) = build(&faulty.client, pages, CacheOptions::default());
-    let targets: Vec<_> = resources.iter().map(Subject::xr_target).collect();
-    for seen in cluster.observe_many(&targets).await.unwrap() {
-        transient(Cause::Unwell(503)).check(&seen.unwrap_err());
-    }
+async fn a_control_plane_that_dies_in_parts_loses_and_doubles_nothing() {
+    let servers = TestCluster::dedicated().await;
+    let fixture = Fixture::alone(&servers).await;
+    // A kind is cold because its watch broke, long before silence would make it so.
+    let waits = CacheOptions::default()
+        .with_waits(Duration::from_millis(50), Duration::from_millis(500))
+        .with_silence(Duration::from_hours(1));
+    let client = fixture.broker.client.clone();
+    let (cluster, cache) = build(client, options(Duration::from_secs(10)), waits);
+    let _running = run(&cache);
+    let (stands, wanted) = (fixture.machine(), fixture.machine());
+    let version = stands.start(&cluster).await;
+    let shell = || wanted.request(wanted.shell(), Precondition::Absent);
+    let is_never_absence = async || {
+        let error = cluster.read(&stands.target()).await.unwrap_err();
+        assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
+    };
+    until_warm(&cache, &fixture).await;
+
+    servers.api_server().kill().await;
+    until_cold(&cache, &fixture).await;
+    is_never_absence().await;
+    let error = cluster.apply(&shell()).await.unwrap_err();
+    assert_eq!(error.class(), FailureClass::Transient, "{error:?}");
+    servers.api_server().restart().await;
+    assert!(matches!(until_back(&cluster, &wanted).await, XrReading::Absent));
+    until_warm(&cache, &fixture).await;
+
+    servers.etcd().stop().await;
+    is_never_absence().await;
+    let error = cluster.apply(&shell()).await.unwrap_err();
+    assert_ne!(error.class(), FailureClass::Rejected, "{error:?}");
+    servers.etcd().restart().await;
+    assert!(matches!(until_back(&cluster, &wanted).await, XrReading::Absent));
+    until("an apply to get through", || async {
+        cluster.apply(&shell()).await.ok().map(|applied| done(Ok(applied)))
+    })
+    .await;
+    let XrReading::Present(live) = until_back(&cluster, &stands).await else {
+        panic!("it is lost")
+    };
+    assert_eq!(live.object.version(), &version);
+    until_warm(&cache, &fixture).await;
 }

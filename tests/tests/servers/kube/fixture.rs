@@ -1,5 +1,5 @@
-//! What the tests of single facts begin with: a Project with its namespace, kinds of our own, the adapter,
-//! and what the broker would render.
+//! What the tests of the adapter begin with: a Project with its namespace, kinds of our own, the adapter, and what the
+//! broker would render.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use broker_kube::KubeCluster;
 use broker_ports::{
     Applied, ApplyRequest, Cluster, LiveXr, ObjectVersion, PortError, Target, XrReading, XrTarget,
 };
-use broker_render::catalog::{Blueprint, ComposedKind};
+use broker_render::catalog::ComposedKind;
 use broker_render::{
-    Agent, ApiUrl, Armed, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy,
-    Manifest, Precondition, Provider, ProviderConfigInput, ProviderProfile, ProviderProfiles,
-    SealedManifest, Xr, XrInput, Xrd, inject_bootstrap, namespace, provider_config, xr,
+    Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, Identity, InjectionStrategy, Manifest,
+    Precondition, Provider, ProviderConfigInput, ProviderProfile, SealedManifest, Xr, XrInput, Xrd,
+    inject_bootstrap, namespace, provider_config, xr,
 };
 use broker_testkit::cluster::PlainKind;
 use broker_tests::documents::xrd;
@@ -22,10 +22,8 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use super::adapter::{proxied, uncached};
-use super::roles::Holder;
+use super::roles::{Holder, uncached};
 use super::world::{api, fresh_id, plain_definition};
 
 /// Must never show anywhere.
@@ -38,11 +36,7 @@ const GROUP: &str = "facts.plexsphere.io";
 
 const PROVIDER: &str = "facts";
 
-/// The kinds of composite resources: what the platform installed for each differs in the type of its user
-/// data.
 pub(crate) const MACHINE: (&str, &str) = ("Machine", "machines");
-pub(crate) const PICKY: (&str, &str) = ("Picky", "pickies");
-pub(crate) const COUNTING: (&str, &str) = ("Counting", "countings");
 
 /// A kind whose versions come and go; its test installs it.
 pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
@@ -50,13 +44,6 @@ pub(crate) const VERSIONED: (&str, &str) = ("Versioned", "versioneds");
 /// An XRD of a kind in some versions, all with the same schema.
 pub(crate) fn document(kind: (&str, &str), versions: &[&str], spec: &Value) -> Value {
     xrd(GROUP, kind, versions, spec)
-}
-
-/// What the catalog claims of a kind: anything goes, so that a test can send what the platform refuses.
-pub(crate) fn claimed(kind: (&str, &str)) -> Arc<Xrd> {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let document = document(kind, &["v1"], &anything);
-    Arc::new(Xrd::parse(document.to_string().as_bytes()).unwrap())
 }
 
 /// What the platform installs.
@@ -73,7 +60,12 @@ pub(crate) fn part_kind() -> PlainKind {
     plain(&format!("parts.{GROUP}/v1"), "Part", "parts")
 }
 
-pub(crate) fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
+/// The kind of the ProviderConfigs.
+pub(crate) fn config_kind() -> PlainKind {
+    plain(&format!("{PROVIDER}.crossplane.io/v1beta1"), "ProviderConfig", "providerconfigs")
+}
+
+fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
     PlainKind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -82,78 +74,79 @@ pub(crate) fn plain(api_version: &str, kind: &str, plural: &str) -> PlainKind {
     }
 }
 
-async fn install(cluster: &TestCluster) {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let install = || async {
-        let user_data = [
-            (MACHINE, json!({"type": "string"})),
-            (PICKY, json!({"type": "string", "pattern": "^never$"})),
-            (COUNTING, json!({"type": "integer"})),
-        ];
-        for (kind, user_data) in user_data {
-            let document = document(kind, &["v1"], &spec(&user_data));
-            cluster.install_crd(crd::from_xrd(&document)).await;
-        }
-        let config = plain("facts.crossplane.io/v1beta1", "ProviderConfig", "providerconfigs");
-        for kind in [part_kind(), config] {
-            cluster.install_crd(plain_definition(&kind)).await;
-        }
-    };
-    INSTALLED.get_or_init(install).await;
-}
-
-/// The blueprints of every kind above, as a catalog has them.
-fn blueprints() -> [Blueprint; 4] {
-    let PlainKind { api_version, kind, .. } = part_kind();
-    let part = json!({"apiVersion": api_version, "kind": kind});
-    let spec = spec(&json!({"type": "string"}));
-    [MACHINE, PICKY, COUNTING, VERSIONED].map(|kind| {
-        let document = document(kind, &["v1"], &spec);
-        blueprint(kind.1, PROVIDER, &document, std::slice::from_ref(&part))
-    })
-}
-
-/// A Project on the shared cluster, and the adapter with the rights of a broker.
+/// A Project on a cluster, and the adapter with the rights of a broker.
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
+    /// What the test itself and other parties do.
     pub(crate) admin: Client,
+    /// What the adapter does: it has the roles for the kinds of this group, in its Project.
     pub(crate) broker: Holder,
     pub(crate) port: KubeCluster,
     pub(crate) project: ProjectId,
+    /// The group of the composite resources.
+    pub(crate) group: String,
+    /// What the catalog claims of a machine: anything goes, so that a test can send what the platform refuses.
+    pub(crate) xrd: Arc<Xrd>,
     _namespace: TestNamespace,
 }
 
 impl Fixture {
     pub(crate) async fn new() -> Self {
-        let cluster = TestCluster::shared().await;
-        install(&cluster).await;
+        Self::of(&TestCluster::shared().await, GROUP).await
+    }
+
+    /// One whose machines are of a kind that no other test has, so that a test counts its own.
+    pub(crate) async fn alone(cluster: &TestCluster) -> Self {
+        Self::of(cluster, &format!("w{}.example.org", fresh_id().simple())).await
+    }
+
+    /// One with machines of this group, in a Project of its own.
+    pub(crate) async fn of(cluster: &TestCluster, group: &str) -> Self {
+        let installed = spec(&json!({"type": "string"}));
+        let machine = crd::from_xrd(&xrd(group, MACHINE, &["v1"], &installed));
+        for definition in
+            [machine, plain_definition(&part_kind()), plain_definition(&config_kind())]
+        {
+            cluster.install_crd(definition).await;
+        }
         let project = ProjectId::new(fresh_id()).unwrap();
         let home = cluster.namespace_named(namespace(project).as_str()).await;
-        let admin = cluster.admin().await;
-        let broker = Holder::new(&cluster, ProviderProfiles::default()).await;
-        broker.learn(blueprints()).await;
+        let broker = Holder::new(cluster).await;
+        let PlainKind { api_version, kind, .. } = part_kind();
+        let part = json!({"apiVersion": api_version, "kind": kind});
+        let blueprints = [MACHINE, VERSIONED].map(|kind| {
+            let document = xrd(group, kind, &["v1"], &installed);
+            blueprint(kind.1, PROVIDER, &document, std::slice::from_ref(&part))
+        });
+        broker.learn(blueprints).await;
         broker.admit_to(home.name()).await;
-        let port = uncached(&*broker);
-        Self { cluster, admin, broker, port, project, _namespace: home }
+        Self {
+            cluster: cluster.clone(),
+            admin: cluster.admin().await,
+            port: uncached(broker.client.clone()),
+            broker,
+            project,
+            group: group.to_owned(),
+            xrd: claimed(group, MACHINE),
+            _namespace: home,
+        }
     }
 
     /// The same with a proxy before the adapter.
     pub(crate) async fn proxied() -> (Self, HttpProxy) {
         let mut fixture = Self::new().await;
-        let (proxy, client) = proxied(&fixture.broker).await;
-        fixture.port = uncached(&client);
+        let (proxy, client) = fixture.broker.proxied().await;
+        fixture.port = uncached(client);
         (fixture, proxy)
     }
 
-    /// An adapter that may write in every namespace, also where the broker's writer role is not bound.
-    pub(crate) async fn port_everywhere(&self) -> KubeCluster {
-        let broker = Holder::everywhere(&self.cluster, ProviderProfiles::default()).await;
-        broker.learn(blueprints()).await;
-        uncached(&*broker)
+    pub(crate) fn machine(&self) -> Subject {
+        Subject::new(self.project, Arc::clone(&self.xrd))
     }
 
-    pub(crate) fn machine(&self) -> Subject {
-        Subject::new(self.project, claimed(MACHINE))
+    /// A resource of another kind of the same group.
+    pub(crate) fn resource_of(&self, kind: (&str, &str)) -> Subject {
+        Subject::new(self.project, claimed(&self.group, kind))
     }
 
     pub(crate) async fn apply(
@@ -167,16 +160,6 @@ impl Fixture {
     /// A shell of the subject, under epoch 1.
     pub(crate) async fn shell(&self, subject: &Subject) -> ObjectVersion {
         done(self.apply(subject.xr().shell(1), Precondition::Absent).await)
-    }
-
-    pub(crate) fn arming(&self, subject: &Subject, shell: &ObjectVersion) -> ApplyRequest {
-        ApplyRequest::sealed(self.project, subject.sealed(), shell.unchanged())
-    }
-
-    /// The subject, armed with the canary token.
-    pub(crate) async fn armed(&self, subject: &Subject) -> ObjectVersion {
-        let shell = self.shell(subject).await;
-        done(self.port.apply(&self.arming(subject, &shell)).await)
     }
 
     /// The composite resource, which has to stand.
@@ -205,12 +188,6 @@ impl Fixture {
             .unwrap();
     }
 
-    pub(crate) async fn patch_status(&self, target: &ObjectReference, conditions: Value) {
-        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
-        let parameters = PatchParams::default();
-        api(&self.admin, target).patch_status(target.name(), &parameters, &patch).await.unwrap();
-    }
-
     pub(crate) async fn delete_in_background(&self, target: &ObjectReference) {
         api(&self.admin, target).delete(target.name(), &DeleteParams::background()).await.unwrap();
     }
@@ -231,25 +208,11 @@ pub(crate) struct Subject {
     xrd: Arc<Xrd>,
     parameters: Parameters,
     tags: CloudTags,
-    profile: ProviderProfile,
-    composes: Vec<ComposedKind>,
 }
 
 impl Subject {
     /// One that composes a part.
-    pub(crate) fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
-        let PlainKind { api_version, kind, .. } = part_kind();
-        let profile = ProviderProfile::of(&Provider::new(PROVIDER).unwrap());
-        let composes = vec![ComposedKind { api_version, kind }];
-        Self { composes, ..Self::configured_by(project, xrd, profile) }
-    }
-
-    /// One that composes nothing, with the ProviderConfig of another provider.
-    pub(crate) fn configured_by(
-        project: ProjectId,
-        xrd: Arc<Xrd>,
-        profile: ProviderProfile,
-    ) -> Self {
+    fn new(project: ProjectId, xrd: Arc<Xrd>) -> Self {
         Self {
             identity: Identity {
                 resource: fresh_id().try_into().unwrap(),
@@ -260,14 +223,7 @@ impl Subject {
             xrd,
             parameters: Parameters::from_canonical_json(r#"{"size":"small"}"#).unwrap(),
             tags: CloudTags::default(),
-            profile,
-            composes: Vec::new(),
         }
-    }
-
-    pub(crate) fn with_parameters(mut self, json: &str) -> Self {
-        self.parameters = Parameters::from_canonical_json(json).unwrap();
-        self
     }
 
     pub(crate) fn xr_target(&self) -> XrTarget {
@@ -276,8 +232,9 @@ impl Subject {
     }
 
     pub(crate) fn target(&self) -> Target {
+        let PlainKind { api_version, kind, .. } = part_kind();
         Target::new(self.xr_target(), self.provider_config().reference().clone())
-            .composing(&self.composes[..])
+            .composing([ComposedKind { api_version, kind }])
     }
 
     pub(crate) fn reference(&self) -> ObjectReference {
@@ -331,7 +288,7 @@ impl Subject {
 
     pub(crate) fn provider_config(&self) -> Manifest {
         provider_config(&ProviderConfigInput {
-            profile: &self.profile,
+            profile: &ProviderProfile::of(&Provider::new(PROVIDER).unwrap()),
             identity: self.identity,
             endpoint: r#"{"region":"here"}"#,
             secret_name: "cloud-credentials-0000000000000000",
@@ -343,10 +300,6 @@ impl Subject {
         self.xr().shell(1)
     }
 
-    pub(crate) fn armed(&self) -> Manifest {
-        self.xr().armed(&Armed::Token(self.token_id))
-    }
-
     /// A request to apply one of its manifests.
     pub(crate) fn request(&self, manifest: Manifest, precondition: Precondition) -> ApplyRequest {
         ApplyRequest::open(self.identity.project, manifest, precondition)
@@ -356,6 +309,12 @@ impl Subject {
     pub(crate) async fn start(&self, cluster: &KubeCluster) -> ObjectVersion {
         done(cluster.apply(&self.request(self.shell(), Precondition::Absent)).await)
     }
+}
+
+/// What the catalog claims of a kind.
+fn claimed(group: &str, kind: (&str, &str)) -> Arc<Xrd> {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    Arc::new(Xrd::parse(xrd(group, kind, &["v1"], &anything).to_string().as_bytes()).unwrap())
 }
 
 /// The version at which an apply was done.

@@ -1,38 +1,43 @@
-//! The broker's identity with the roles of a catalog that grows, and which of its rights were used.
+//! The broker's identity with the roles of a catalog that grows, and the adapters that act under it.
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use broker_kube::rbac;
+use broker_kube::cache::{Cache, CacheOptions};
+use broker_kube::{KubeCluster, KubeOptions, client_config, rbac};
 use broker_render::ProviderProfiles;
 use broker_render::catalog::Blueprint;
-use broker_tests::TestCluster;
-use broker_tests::cluster::AuditedRequest;
-use broker_tests::rights::{BrokerIdentity, Right};
+use broker_tests::rights::BrokerIdentity;
+use broker_tests::{HttpProxy, TestCluster};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 
 use super::world::fresh_id;
+
+/// Small pages, so that a list has several.
+const PAGE_SIZE: u32 = 5;
+
+/// Longer than the API server takes on a busy machine.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The broker's identity, whose catalog may grow.
 pub(crate) struct Holder {
     identity: BrokerIdentity,
-    profiles: ProviderProfiles,
     blueprints: Mutex<Vec<Blueprint>>,
 }
 
 impl Holder {
     /// An identity without any right.
-    pub(super) async fn new(cluster: &TestCluster, profiles: ProviderProfiles) -> Self {
-        Self::of(BrokerIdentity::new(cluster, fresh_user()).await, profiles)
+    pub(super) async fn new(cluster: &TestCluster) -> Self {
+        let identity = BrokerIdentity::new(cluster, fresh_user()).await;
+        Self { identity, blueprints: Mutex::default() }
     }
 
     /// An identity without any right, which may write in every namespace what it learns of.
-    pub(super) async fn everywhere(cluster: &TestCluster, profiles: ProviderProfiles) -> Self {
-        Self::of(BrokerIdentity::everywhere(cluster, fresh_user()).await, profiles)
-    }
-
-    fn of(identity: BrokerIdentity, profiles: ProviderProfiles) -> Self {
-        Self { identity, profiles, blueprints: Mutex::default() }
+    pub(super) async fn everywhere(cluster: &TestCluster) -> Self {
+        let identity = BrokerIdentity::everywhere(cluster, fresh_user()).await;
+        Self { identity, blueprints: Mutex::default() }
     }
 
     /// Gives it the roles for more blueprints.
@@ -48,9 +53,24 @@ impl Holder {
             if known.len() == before {
                 return;
             }
-            rbac(&*known, &self.profiles)
+            rbac(&*known, &ProviderProfiles::default())
         };
         self.identity.grant(&roles, &self.identity.user).await;
+    }
+
+    /// An adapter with the rights of this identity, and its cache, which does not run yet.
+    pub(super) fn adapter(&self, cache: CacheOptions) -> (Arc<KubeCluster>, Arc<Cache>) {
+        build(self.client.clone(), options(DEADLINE), cache)
+    }
+
+    /// A proxy that forwards as this identity, and a client of it as a composition root makes one.
+    pub(super) async fn proxied(&self) -> (HttpProxy, Client) {
+        let proxy = HttpProxy::to(self.client.clone()).await;
+        let kubeconfig = Kubeconfig::from_yaml(&proxy.kubeconfig()).unwrap();
+        let read = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &read).await.unwrap();
+        let config = client_config(config, "broker-tests").unwrap();
+        (proxy, Client::try_from(config).unwrap())
     }
 }
 
@@ -67,20 +87,22 @@ fn fresh_user() -> String {
     format!("broker-{}", fresh_id())
 }
 
-/// The rights that requests took. What is no object, such as discovery, takes none of ours.
-pub(super) fn used(requests: &[AuditedRequest]) -> BTreeSet<Right> {
-    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    requests.iter().flat_map(used_by).collect()
+pub(super) fn options(deadline: Duration) -> KubeOptions {
+    KubeOptions::new(deadline, deadline).with_page_size(PAGE_SIZE.try_into().unwrap())
 }
 
-fn used_by(request: &AuditedRequest) -> Vec<Right> {
-    if request.resource.is_empty() {
-        return Vec::new();
-    }
-    let right = |verb: &str| (request.group.clone(), request.resource.clone(), verb.to_owned());
-    match (request.verb.as_str(), request.code) {
-        ("patch", 201) => vec![right("patch"), right("create")],
-        (verb, _) => vec![right(verb)],
-    }
+/// An adapter and its cache, which does not run yet.
+pub(super) fn build(
+    client: Client,
+    options: KubeOptions,
+    cache: CacheOptions,
+) -> (Arc<KubeCluster>, Arc<Cache>) {
+    let cache = Arc::new(Cache::new(client.clone(), cache));
+    (Arc::new(KubeCluster::new(client, options, Arc::clone(&cache))), cache)
+}
+
+/// An adapter whose cache never runs.
+pub(super) fn uncached(client: Client) -> KubeCluster {
+    let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
+    KubeCluster::new(client, options(DEADLINE), cache)
 }

@@ -14,8 +14,10 @@ use broker_testkit::cluster::{ClusterUnderTest, PlainKind, ServedKind};
 use broker_tests::proxy::Request;
 use broker_tests::rights::{BrokerIdentity, blueprint};
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -24,13 +26,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::adapter::{build, options, proxied, uncached};
-use super::roles::Holder;
-use super::usage::{IN_USE, Usage};
+use super::roles::{DEADLINE, Holder, build, options, uncached};
 
 /// Where an XRD of the suite declares what a machine boots with.
 const USER_DATA: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/userData";
+
+/// The label by which Crossplane's webhook is asked about an object at all.
+const IN_USE: &str = "crossplane.io/in-use";
 
 /// Whose ProviderConfigs the suite applies.
 const PROVIDER: &str = "contract";
@@ -85,27 +88,8 @@ async fn limited(cluster: &TestCluster, kinds: &[PlainKind]) -> BrokerIdentity {
     let role = json!({
         "metadata": {"name": name}, "rules": kinds.iter().map(rights).collect::<Vec<_>>(),
     });
-    let binding = json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
-    });
-    let (admin, parameters) = (cluster.admin().await, PostParams::default());
-    let roles = Api::<ClusterRole>::all(admin.clone());
-    roles.create(&parameters, &serde_json::from_value(role).unwrap()).await.unwrap();
-    let bindings = Api::<ClusterRoleBinding>::all(admin);
-    bindings.create(&parameters, &serde_json::from_value(binding).unwrap()).await.unwrap();
     let identity = BrokerIdentity::new(cluster, &*name).await;
-    // The API server learns of a role a moment after it was stored.
-    if let Some(kind) = kinds.first() {
-        let root = if kind.api_version.contains('/') { "apis" } else { "api" };
-        let path = format!("/{root}/{}/{}?limit=1", kind.api_version, kind.plural);
-        until(format!("{name} to be known"), || async {
-            let request = http::Request::get(&path).body(Vec::new()).unwrap();
-            identity.client.request::<Value>(request).await.ok()
-        })
-        .await;
-    }
+    identity.grant(&format!("---\n{role}"), &name).await;
     identity
 }
 
@@ -118,15 +102,14 @@ pub(super) struct World {
     port: Arc<dyn Cluster>,
     cache: Arc<Cache>,
     namespaces: Mutex<Vec<TestNamespace>>,
-    usages: Mutex<Vec<Usage>>,
     _running: JoinSet<()>,
 }
 
 impl World {
     /// A world whose port has the rights of a broker.
     pub(super) async fn new(cluster: &TestCluster, broker: Arc<Holder>) -> Self {
-        let (proxy, client) = proxied(&broker).await;
-        let (port, cache) = build(&client, options(), CacheOptions::default());
+        let (proxy, client) = broker.proxied().await;
+        let (port, cache) = build(client, options(DEADLINE), CacheOptions::default());
         let mut running = JoinSet::new();
         let run = Arc::clone(&cache);
         running.spawn(async move { run.run(std::future::pending()).await });
@@ -135,10 +118,9 @@ impl World {
             broker,
             admin: cluster.admin().await,
             proxy: Mutex::new(Some(proxy)),
-            port: Arc::new(port),
+            port,
             cache,
             namespaces: Mutex::default(),
-            usages: Mutex::default(),
             _running: running,
         }
     }
@@ -190,7 +172,7 @@ impl ClusterUnderTest for World {
     }
 
     async fn limited_to(&self, kinds: &[PlainKind]) -> Result<Arc<dyn Cluster>, PortError> {
-        Ok(Arc::new(uncached(&limited(&self.cluster, kinds).await)))
+        Ok(Arc::new(uncached(limited(&self.cluster, kinds).await.client)))
     }
 
     fn fresh_id(&self) -> Uuid {
@@ -284,11 +266,41 @@ impl ClusterUnderTest for World {
 
     async fn veto(&self, target: &ObjectReference, words: &str) -> Result<(), PortError> {
         let namespace = target.namespace().expect("a Usage of an object in a namespace");
-        let usage = Usage::of(&self.admin, namespace, words).await;
-        self.usages.lock().unwrap().push(usage);
+        let name = format!("usage-{}", fresh_id());
+        let policy = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {
+                    "resourceRules": [{
+                        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["DELETE"],
+                        "resources": ["*"],
+                    }],
+                    "objectSelector": {"matchLabels": {IN_USE: "true"}},
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                },
+                // Who ends the namespace is let through.
+                "matchConditions": [{
+                    "name": "people", "expression": "!request.userInfo.username.startsWith('system:')",
+                }],
+                "validations": [{"expression": "false", "message": words}],
+            },
+        });
+        let binding = json!({
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        });
+        let post = PostParams::default();
+        Api::<ValidatingAdmissionPolicy>::all(self.admin.clone())
+            .create(&post, &serde_json::from_value(policy).unwrap())
+            .await
+            .map_err(refused)?;
+        Api::<ValidatingAdmissionPolicyBinding>::all(self.admin.clone())
+            .create(&post, &serde_json::from_value(binding).unwrap())
+            .await
+            .map_err(refused)?;
         let label = json!({"metadata": {"labels": {IN_USE: "true"}}});
         self.patch("crossplane", target, &label).await?;
-        // The API server learns of a webhook a moment after it was stored.
+        // The API server learns of a policy a moment after it was stored.
         let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
         until("the veto to be known", || async {
             api(&self.admin, target).delete(target.name(), &dry).await.err()
