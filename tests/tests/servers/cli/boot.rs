@@ -10,7 +10,7 @@ use broker_tests::{HttpProxy, PgProxy, TestPostgres};
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::net::TcpListener;
 
-use super::process::{API_URL, DSN, KUBECONFIG, Surroundings, TOKEN_TTL};
+use super::process::{DSN, KUBECONFIG, Surroundings, TOKEN_TTL};
 
 /// Starts, and expects not to run.
 async fn refused(why: &str, surroundings: &Surroundings, line: &str) {
@@ -19,73 +19,44 @@ async fn refused(why: &str, surroundings: &Surroundings, line: &str) {
     assert_eq!(told, (Some(1), format!("error[{line}\n").as_str()), "{why}");
 }
 
+/// The line about a store that cannot be used.
+fn postgres(why: &str) -> String {
+    format!("setup_failed]: cannot use Postgres: {why}")
+}
+
 #[tokio::test]
 async fn without_a_store_that_answers() {
-    const UNREADABLE: &str = "environment_invalid]: PLEXSPHERE_DSN cannot be read; use a connection \
-        string such as postgres://USER@HOST:5432/DATABASE";
     let world = RealWorld::new().await;
     let good = Surroundings::new(&world.database().url(), &world.kubeconfig());
-    let at = |rest: String| good.clone().with(DSN, &format!("postgres://{rest}"));
+    let at = |rest: &str| good.clone().with(DSN, &format!("postgres://{rest}"));
     let url = world.database().url();
     let with = |from: &str, to: &str| good.clone().with(DSN, &url.replace(from, to));
     let (port, name) = (world.database().options().get_port(), world.database().name());
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap();
-    let as_user = |user: &str| at(format!("{user}@127.0.0.1:{port}/{name}?sslmode=disable"));
-
+    let unreadable = "environment_invalid]: PLEXSPHERE_DSN cannot be read; use a connection string such \
+        as postgres://USER@HOST:5432/DATABASE";
+    let remote = "environment_invalid]: PLEXSPHERE_DSN names a remote server without an sslmode; use \
+        sslmode=verify-full in its query, or another sslmode where the network is trusted";
+    let short = "environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL is 1s; the issuer of the \
+        tokens allows 1m to 1day";
+    let closed = "error communicating with database: Connection refused (os error 111)";
+    let password = "password authentication failed for user \"postgres\"";
+    let plain = "error occurred while attempting to establish a TLS connection: server does not support TLS";
+    let impostor = at(&format!("postgres:hush@127.0.0.1:{port}/{name}?sslmode=disable"));
     let rows = [
-        (
-            "nobody listens",
-            at("a:hush@127.0.0.1:1/b".to_owned()),
-            "setup_failed]: cannot use Postgres: error communicating with database: Connection \
-             refused (os error 111)"
-                .to_owned(),
-        ),
-        (
-            "nobody answers",
-            at(format!("a:hush@{silent}/b")),
-            "setup_failed]: cannot use Postgres: no answer within 5s".to_owned(),
-        ),
-        ("no port", at("a:hush@127.0.0.1:hush/b".to_owned()), UNREADABLE.to_owned()),
-        ("no such option", with("disable", "hush"), UNREADABLE.to_owned()),
-        (
-            "wrong password",
-            as_user("postgres:hush"),
-            "setup_failed]: cannot use Postgres: password authentication failed for user \"postgres\""
-                .to_owned(),
-        ),
-        (
-            "no such user",
-            as_user("nobody:hush"),
-            "setup_failed]: cannot use Postgres: password authentication failed for user \"nobody\""
-                .to_owned(),
-        ),
-        (
-            "encryption that the server has not",
-            with("disable", "require"),
-            "setup_failed]: cannot use Postgres: error occurred while attempting to establish a TLS \
-             connection: server does not support TLS"
-                .to_owned(),
-        ),
+        ("nobody listens", at("a:hush@127.0.0.1:1/b"), postgres(closed)),
+        ("no answer", at(&format!("a:hush@{silent}/b")), postgres("no answer within 5s")),
+        ("no such option", with("disable", "hush"), unreadable.to_owned()),
+        ("no sslmode", at("a:hush@db.invalid/b"), remote.to_owned()),
+        ("wrong password", impostor, postgres(password)),
+        ("encryption that the server has not", with("disable", "require"), postgres(plain)),
         (
             "no such database",
             with(name, "nothing"),
-            "setup_failed]: cannot use Postgres: database \"nothing\" does not exist".to_owned(),
+            postgres("database \"nothing\" does not exist"),
         ),
-        (
-            "nowhere to enrol",
-            good.clone().with(API_URL, ""),
-            "environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_API_URL is empty; use the URL that \
-             agents enrol at: https://HOST[:PORT][/PATH], or http on the loopback interface"
-                .to_owned(),
-        ),
-        (
-            "tokens for a second",
-            good.clone().with(TOKEN_TTL, "1s"),
-            "environment_invalid]: PLEXSPHERE_PROVISIONING_BROKER_TOKEN_TTL is 1s; the issuer of the \
-             tokens allows 1m to 1day"
-                .to_owned(),
-        ),
+        ("tokens for a second", good.clone().with(TOKEN_TTL, "1s"), short.to_owned()),
     ];
     for (why, surroundings, line) in rows {
         refused(why, &surroundings, &line).await;
@@ -109,16 +80,6 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
         refused("a store that hangs", &Surroundings::new(proxy.url(), &ours), line).await;
         drop(held);
     }
-}
-
-#[tokio::test]
-async fn remote_store_without_an_sslmode_is_refused() {
-    let world = RealWorld::new().await;
-    let ours = world.kubeconfig();
-    let surroundings = Surroundings::new("postgres://a:hush@db.invalid/b", &ours);
-    let line = "environment_invalid]: PLEXSPHERE_DSN names a remote server without an sslmode; use \
-        sslmode=verify-full in its query, or another sslmode where the network is trusted";
-    refused("a remote store", &surroundings, line).await;
 }
 
 /// The runtime panics with the value of this variable in its payload.
@@ -159,13 +120,12 @@ async fn without_the_schema_of_this_release() {
     let ours = world.kubeconfig();
     let last = migrate::MIGRATIONS.last().unwrap().version;
     let before = migrate::MIGRATIONS.iter().rev().nth(1).unwrap().version;
-    let line = |what: String| format!("setup_failed]: cannot use Postgres: {what}");
 
     let never = "the database holds no schema of the broker; this release needs version";
     refused(
         "never migrated",
         &Surroundings::new(&empty.url(), &ours),
-        &line(format!("{never} {last}: migrate up")),
+        &postgres(&format!("{never} {last}: migrate up")),
     )
     .await;
     let pool = world.pool();
@@ -173,13 +133,13 @@ async fn without_the_schema_of_this_release() {
     migrate::down(pool, before).await.unwrap();
     let older =
         format!("the schema has version {before} and this release needs {last}: migrate up");
-    refused("of the release before", &surroundings, &line(older)).await;
+    refused("of the release before", &surroundings, &postgres(&older)).await;
     migrate::up(pool).await.unwrap();
     record_later(pool, last + 1).await;
     let beyond = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );
-    refused("of a later release", &surroundings, &line(beyond)).await;
+    refused("of a later release", &surroundings, &postgres(&beyond)).await;
 }
 
 #[tokio::test]
@@ -194,63 +154,43 @@ async fn without_a_cluster_that_answers() {
     let config: serde_json::Value = serde_json::from_str(&ours).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let asked = "the cluster failed: get Namespace kube-system (v1)";
-
+    let unconnected = |why: &str| {
+        format!(
+            "cluster_transient]: {asked}: ServiceError: client error (Connect): {why}: not connected"
+        )
+    };
+    let forbidden = format!(
+        "cluster_rejected]: {asked}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
+         cannot get resource \"namespaces\" in API group \"\" in the namespace \"kube-system\": forbidden"
+    );
+    let kubernetes = |why: &str| format!("setup_failed]: cannot use Kubernetes: {why}");
+    let unread =
+        "file_unreadable]: cannot read /nowhere/kubeconfig: No such file or directory (os error 2)";
+    let nowhere =
+        "KUBECONFIG is empty, and there is neither ~/.kube/config nor the service account of a Pod";
     let rows = [
         (
             "nobody listens",
             at(&closed.kubeconfig()),
-            format!(
-                "cluster_transient]: {asked}: ServiceError: client error (Connect): tcp connect error: \
-                 Connection refused (os error 111): not connected"
-            ),
+            unconnected("tcp connect error: Connection refused (os error 111)"),
         ),
+        ("a stranger", at(&world.cluster.kubeconfig(&stranger)), forbidden),
         (
-            "a stranger",
-            at(&world.cluster.kubeconfig(&stranger)),
-            format!(
-                "cluster_rejected]: {asked}: namespaces \"kube-system\" is forbidden: User \"{stranger}\" \
-                 cannot get resource \"namespaces\" in API group \"\" in the namespace \"kube-system\": forbidden"
-            ),
-        ),
-        (
-            "a certificate that nobody vouches for",
+            "a certificate of an unknown authority",
             at(&kubeconfig(server, None, None)),
-            format!(
-                "cluster_transient]: {asked}: ServiceError: client error (Connect): invalid peer \
-                 certificate: UnknownIssuer: not connected"
-            ),
+            unconnected("invalid peer certificate: UnknownIssuer"),
         ),
         (
             "not YAML",
             at("apiVersion: v1\nusers: [{user: {token: hush"),
-            "setup_failed]: cannot use Kubernetes: the kubeconfig is not YAML of that kind from its \
-             line 2 on"
-                .to_owned(),
+            kubernetes("the kubeconfig is not YAML of that kind from its line 2 on"),
         ),
-        (
-            "of another kind",
-            at(r#"{"clusters": "hush"}"#),
-            "setup_failed]: cannot use Kubernetes: the kubeconfig is not YAML of that kind from its \
-             line 1 on"
-                .to_owned(),
-        ),
-        (
-            "nothing in it",
-            at(""),
-            "setup_failed]: cannot use Kubernetes: failed to determine current context".to_owned(),
-        ),
-        (
-            "no such file",
-            at(&ours).with(KUBECONFIG, "/nowhere/kubeconfig"),
-            "file_unreadable]: cannot read /nowhere/kubeconfig: No such file or directory (os error 2)"
-                .to_owned(),
-        ),
+        ("nothing in it", at(""), kubernetes("failed to determine current context")),
+        ("no such file", at(&ours).with(KUBECONFIG, "/nowhere/kubeconfig"), unread.to_owned()),
         (
             "nothing set",
             at(&ours).with(KUBECONFIG, "").with("HOME", "/nowhere"),
-            "setup_failed]: cannot use Kubernetes: KUBECONFIG is empty, and there is neither \
-             ~/.kube/config nor the service account of a Pod"
-                .to_owned(),
+            kubernetes(nowhere),
         ),
     ];
     for (why, surroundings, line) in rows {
