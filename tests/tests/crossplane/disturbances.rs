@@ -85,23 +85,6 @@ async fn crossplane_is_killed_in_every_phase_and_all_end_well() {
     installation.assert_gone(&lives).await;
 }
 
-/// It has seen the shell, and nothing since: whoever arms it meanwhile waits for a Crossplane that comes back.
-#[tokio::test(flavor = "multi_thread")]
-async fn crossplane_is_killed_between_shell_and_arm() {
-    let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;
-    let core = installation.crossplane.core();
-    let bucket = installation.provision("sample-bucket", &[]).await;
-    installation.leave_shell(&bucket).await;
-    core.kill().await;
-    let _replica = installation.replica();
-    installation.until(&bucket, Phase::Provisioning).await;
-    installation.pass(&bucket).await;
-    assert_on_its_way(&installation, &bucket).await;
-    core.restart().await;
-    installation.until(&bucket, Phase::Ready).await;
-    installation.take_down(&[bucket]).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_is_away_delays_and_fails_nothing() {
     let installation = Installation::on(TestCluster::with_crossplane_alone().await).await;

@@ -1,16 +1,11 @@
 //! Every blueprint's life: imported, declared, Ready, deleted, by the binary; afterwards nothing is left on the
 //! cluster, and the audit tells how it was.
 
-use std::time::Duration;
-
 use broker_domain::Phase;
-use broker_tests::crossplane::{Blueprint, Installation, Life, Recording};
-use broker_tests::{TestCluster, until};
-use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
-use kube::api::DynamicObject;
+use broker_tests::TestCluster;
+use broker_tests::crossplane::{Blueprint, Installation, Life};
 
-use super::{is_ready, required};
+use super::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_goes_to_ready_and_away_again() {
@@ -29,59 +24,6 @@ async fn every_sample_goes_to_ready_and_away_again() {
     for life in &lives {
         assert_told(&installation, life).await;
     }
-}
-
-/// How many that flap are looked at: on a busy machine a flap may be over before anybody looked, or before the Node
-/// has enrolled.
-const SPOTS: usize = 5;
-/// Older than what flaps is when its last change is long past.
-const SETTLED: Duration = Duration::from_mins(1);
-
-/// One that flaps is Ready, is provisioned anew while it is not, and is Ready again: each crossing is an event.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_that_flaps_is_ready_twice() {
-    let installation = Installation::on(TestCluster::with_crossplane().await).await;
-    let _replica = installation.replica();
-    let _agents = installation.boot_agents();
-    for _ in 0..SPOTS {
-        let spot = installation.provision("sample-spot", &[]).await;
-        let recording = Recording::of(vec![installation.composites(&spot)]).await;
-        until("the second Ready of the composite resource, or its rest", || async {
-            let heard = recording.heard(|object| object.name_any() == spot.xr_name());
-            let mut ready: Vec<_> = heard.iter().map(|change| is_ready(&change.object)).collect();
-            ready.dedup();
-            let twice = ready.iter().filter(|ready| **ready).count() >= 2;
-            (twice || age(&installation.composed(&spot).await) > SETTLED).then_some(())
-        })
-        .await;
-        installation.until(&spot, Phase::Ready).await;
-        let phases = installation.phases(&spot).await;
-        if phases.iter().filter(|phase| *phase == "Ready").count() >= 2 {
-            assert_told_twice(&installation, &spot, &phases).await;
-            return;
-        }
-    }
-    panic!("none of {SPOTS} that flapped was seen to");
-}
-
-/// Since when the eldest of some objects stands; nothing at all is as new as can be.
-fn age(objects: &[DynamicObject]) -> Duration {
-    let made = objects.iter().filter_map(DynamicObject::creation_timestamp).map(|made| made.0);
-    let age = made.min().map(|made| made.duration_until(Timestamp::now()).unsigned_abs());
-    age.unwrap_or_default()
-}
-
-async fn assert_told_twice(installation: &Installation, spot: &Life, phases: &[String]) {
-    let down = phases.iter().position(|phase| phase == "Ready").unwrap() + 1;
-    assert_eq!(phases[down..down + 2], ["Provisioning", "Ready"], "{phases:?}");
-    let ready = "broker.ProvisionedResourceReady";
-    let events = installation.events(spot).await;
-    let crossings = phases.iter().filter(|phase| *phase == "Ready").count();
-    assert_eq!(events.iter().filter(|event| *event == ready).count(), crossings, "{events:?}");
-    let tokens = installation.audit(spot).await;
-    let armed = tokens.iter().rposition(|line| line.starts_with("token_issue")).unwrap();
-    let first_ready = tokens.iter().position(|line| line.ends_with(" Ready")).unwrap();
-    assert!(armed < first_ready, "a Node that was lost gets no second token: {tokens:?}");
 }
 
 /// A Composition that declares a failure through a function: the resource is Failed for that reason, and can

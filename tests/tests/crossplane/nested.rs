@@ -26,16 +26,11 @@ fn inner(installation: &Installation) -> Objects {
     blueprint.composites(&installation.crossplane.admin, installation.namespace())
 }
 
-/// The name and uid of the one inner composite resource.
-async fn only_inner(installation: &Installation) -> (String, String) {
+/// The name of the one inner composite resource.
+async fn only_inner(installation: &Installation) -> String {
     let mut found = inner(installation).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(found.len(), 1, "{found:?}");
-    let inner = found.remove(0);
-    (inner.name_any(), inner.uid().unwrap())
-}
-
-async fn delete_in_background(installation: &Installation, name: &str) {
-    inner(installation).delete(name, &DeleteParams::background()).await.unwrap();
+    found.remove(0).name_any()
 }
 
 /// Waits until the `NopResource`s of a resource are told to go; their finalizers hold them while the provider is away.
@@ -59,7 +54,7 @@ async fn nested_teardown_waits_for_what_the_inner_one_composed() {
     until_told_to_go(&installation, &outer).await;
     installation.pass(&outer).await;
     assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
-    let (name, _) = only_inner(&installation).await;
+    let name = only_inner(&installation).await;
     let xr = installation.composite(&outer).await.expect("it waits for the inner one");
     let waits = inner(&installation).get(&name).await.unwrap();
     for waiting in [xr, waits] {
@@ -79,8 +74,8 @@ async fn inner_xr_deleted_in_the_background_leaves_residue() {
     let _replica = installation.replica();
     installation.deprovision(&outer).await;
     until_told_to_go(&installation, &outer).await;
-    let (name, _) = only_inner(&installation).await;
-    delete_in_background(&installation, &name).await;
+    let name = only_inner(&installation).await;
+    inner(&installation).delete(&name, &DeleteParams::background()).await.unwrap();
     until("both composite resources to be gone", || async {
         let outer = installation.composite(&outer).await;
         let inner = inner(&installation).get_opt(&name).await.unwrap();
@@ -88,37 +83,6 @@ async fn inner_xr_deleted_in_the_background_leaves_residue() {
     })
     .await;
     assert_eq!(installation.composed(&outer).await.len(), 1, "the provider is away");
-    installation.pass(&outer).await;
-    assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
-
-    installation.crossplane.provider().restart().await;
-    installation.assert_gone(&[outer]).await;
-}
-
-/// One that is wanted is composed again, beside what its predecessor left.
-#[tokio::test(flavor = "multi_thread")]
-async fn residue_of_an_earlier_inner_xr_is_waited_for() {
-    let (installation, outer) = nested().await;
-    installation.crossplane.provider().kill().await;
-    let (name, uid) = only_inner(&installation).await;
-    let old = installation.composed(&outer).await.remove(0).name_any();
-    delete_in_background(&installation, &name).await;
-    until("another inner composite resource, and what it composes", || async {
-        let found = inner(&installation).list(&ListParams::default()).await.unwrap().items;
-        let again = found.iter().any(|inner| inner.uid().is_some_and(|it| it != uid));
-        (again && installation.composed(&outer).await.len() == 2).then_some(())
-    })
-    .await;
-    let _replica = installation.replica();
-    installation.deprovision(&outer).await;
-    // The second NopResource goes at once: the provider that would hold it is away.
-    until("the composite resource to be gone", || async {
-        installation.composite(&outer).await.is_none().then_some(())
-    })
-    .await;
-    let left = installation.composed(&outer).await;
-    let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
-    assert_eq!(left, [old]);
     installation.pass(&outer).await;
     assert_eq!(installation.phase(&outer).await, Phase::Deprovisioning);
 
