@@ -1,26 +1,51 @@
-//! Every path of a resource's life, walked from end to end: once in memory and once on real servers.
-//!
-//! A path is written down once, over a [`Stage`]; [`every_path!`] makes a test of each for a stage of its own.
-//! What only one of the two worlds can show stands beside where that world walks them.
+//! Every path of a resource's life, walked from end to end in memory. [`every_path!`] makes a test of each.
 
 #[path = "paths/down.rs"]
 mod down;
-#[path = "paths/stage.rs"]
-mod stage;
 #[path = "paths/up.rs"]
 mod up;
 #[path = "paths/waiting.rs"]
 mod waiting;
 
+use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_tests::world::{World, operator};
+
 pub(crate) use down::*;
-pub(crate) use stage::{Deletions, Namespace, Stage};
 pub(crate) use up::*;
 pub(crate) use waiting::*;
 
-/// A test for every path, each on a stage that the expression makes.
+async fn request_deletion(world: &World, id: ProvisionedResourceId) -> ProvisionedResource {
+    world.service.deprovision(&operator(), id).await.unwrap()
+}
+
+/// Another party deletes the composite resource, and what it composed goes with it.
+fn delete_by_hand(world: &World, resource: &ProvisionedResource) {
+    world.cluster.delete_in_background(&world.xr(resource));
+    world.cluster.settle(5);
+}
+
+/// Rounds until the resource is in a phase that it may be in already.
+async fn rounds_until(world: &World, id: ProvisionedResourceId, phase: Phase) {
+    while world.get(id).await.phase() != phase {
+        world.round(id).await.unwrap();
+    }
+}
+
+/// What was done to a resource, in the audit's words.
+async fn story(world: &World, id: ProvisionedResourceId) -> Vec<&'static str> {
+    let lines = world.ports.repository.history(id).await.unwrap();
+    lines.into_iter().map(|line| line.entry.action.as_str()).collect()
+}
+
+/// How often something was done to it.
+async fn times(world: &World, id: ProvisionedResourceId, action: &str) -> usize {
+    story(world, id).await.into_iter().filter(|done| *done == action).count()
+}
+
+/// A test for every path, each in a world that the expression makes.
 macro_rules! every_path {
-    ($stage:expr) => {
-        every_path!(@ $stage;
+    ($world:expr) => {
+        every_path!(@ $world;
             // up
             a_node_comes_up_and_enrols,
             a_standalone_resource_comes_up_without_a_token,
@@ -49,11 +74,11 @@ macro_rules! every_path {
             the_audit_tells_the_story,
         );
     };
-    (@ $stage:expr; $($path:ident),* $(,)?) => {
+    (@ $world:expr; $($path:ident),* $(,)?) => {
         $(
             #[tokio::test]
             async fn $path() {
-                $crate::paths::$path(&$stage).await;
+                $crate::paths::$path(&$world).await;
             }
         )*
     };

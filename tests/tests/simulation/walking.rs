@@ -2,107 +2,12 @@
 
 use std::time::Duration;
 
-use broker_app::{Error, Passed, Reconciler, Service, SweepReport, Work};
-use broker_domain::{
-    Declaration, ObjectReference, Phase, ProvisionedResource, ProvisionedResourceId,
-};
-use broker_memory::{Behaviour as Simulated, Part, Verb};
-use broker_ports::{AuditAction, ReconcilerPorts};
-use broker_testkit::builders::id;
-use broker_tests::real::Behaviour;
+use broker_app::Passed;
+use broker_domain::Phase;
+use broker_memory::{Behaviour, Verb};
 use broker_tests::world::{NODE, World, declaration, operator, project};
-use serde_json::Value;
 
-use crate::paths::{Deletions, Namespace, Stage, every_path};
-
-impl Stage for World {
-    fn service(&self) -> &Service {
-        &self.service
-    }
-
-    fn reconciler(&self) -> &Reconciler {
-        &self.reconciler
-    }
-
-    fn ports(&self) -> ReconcilerPorts {
-        self.ports.clone()
-    }
-
-    fn declaration(&self, blueprint: u128) -> Declaration {
-        declaration(blueprint)
-    }
-
-    async fn round(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
-        Self::round(self, id).await
-    }
-
-    async fn until(&self, id: ProvisionedResourceId, phase: Phase) -> ProvisionedResource {
-        Self::until(self, id, phase).await
-    }
-
-    async fn brought_to(&self, phase: Phase, declaration: &Declaration) -> ProvisionedResource {
-        Self::brought_to(self, phase, declaration).await
-    }
-
-    async fn sweep(&self) -> (Vec<Work>, SweepReport) {
-        Self::sweep(self).await
-    }
-
-    fn behave(&self, id: ProvisionedResourceId, behaviour: Behaviour) {
-        let simulated = match behaviour {
-            Behaviour::Ready => Simulated::ready_after(1),
-            Behaviour::NeverReady => Simulated::never_ready(),
-            Behaviour::Failing(why) => Simulated::failing_after(1, &why),
-        };
-        self.cluster.behave_for(id, simulated);
-    }
-
-    fn deletions(&self, deletions: Deletions) {
-        match deletions {
-            Deletions::Held => self.cluster.stop(Part::Provider),
-            Deletions::Finished => self.cluster.start(Part::Provider),
-        }
-    }
-
-    async fn place(&self, namespace: Namespace) {
-        Self::place(self, namespace == Namespace::Ready);
-    }
-
-    async fn withdraw_credential(&self) {
-        self.neighbours.withdraw(project(), id(4));
-    }
-
-    async fn let_tokens_expire(&self) {
-        self.clock.advance(Duration::from_hours(2));
-    }
-
-    async fn delete_by_hand(&self, resource: &ProvisionedResource) {
-        self.cluster.delete_in_background(&Self::xr(self, resource));
-        self.cluster.settle(5);
-    }
-
-    async fn edit(&self, resource: &ProvisionedResource, changes: Value) {
-        self.cluster.patch_as("a person", &Self::xr(self, resource), &changes);
-    }
-
-    async fn xr(&self, resource: &ProvisionedResource) -> Option<Value> {
-        self.cluster.object(&Self::xr(self, resource))
-    }
-
-    async fn standing(&self) -> Vec<String> {
-        let named = |object: &ObjectReference| format!("{} {}", object.kind(), object.name());
-        Self::standing(self).iter().map(named).collect()
-    }
-
-    async fn refusals(&self) -> usize {
-        let lines = self.store.audit_trail();
-        let refused = |action| action == AuditAction::DeclarationRefused;
-        lines.iter().filter(|line| refused(line.entry.action)).count()
-    }
-
-    /// The store in memory is checked by its own suites, step by step.
-    async fn check(&self, _: ProvisionedResourceId) {}
-}
+use crate::paths::every_path;
 
 every_path!(World::new());
 
@@ -111,7 +16,7 @@ async fn a_converged_and_a_waiting_world_cost_a_sweep_nothing() {
     let world = World::new();
     let ready = world.brought_to(Phase::Ready, &declaration(NODE)).await;
     let waiting = world.declare(&declaration(NODE)).await.unwrap();
-    world.behave(waiting.id(), Behaviour::NeverReady);
+    world.cluster.behave_for(waiting.id(), Behaviour::never_ready());
     for _ in 0..4 {
         world.round(waiting.id()).await.unwrap();
     }
