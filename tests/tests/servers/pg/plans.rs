@@ -4,37 +4,75 @@
 //! Plans are generic ones, made without a look at the values: what a pool's connection ends up with, and the
 //! worse ones.
 
-mod cases;
-mod explain;
-
 use broker_pg::statements;
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
-
-use cases::{CASES, Case};
-use explain::{Found, explain};
 
 use super::fresh_database;
 
 const POPULATION: &str = include_str!("plans/population.sql");
+const CASES: &str = include_str!("plans/cases.sql");
 
-/// What is wrong with how a case is carried out, if anything. It leaves nothing behind.
-async fn wrong(connection: &mut PgConnection, case: &Case, sql: &str) -> Option<String> {
-    connection.execute("BEGIN").await.unwrap();
-    connection.execute(AssertSqlSafe(case.before)).await.unwrap();
-    let found = explain(connection, sql, case.values).await;
-    connection.execute("ROLLBACK").await.unwrap();
-    let Found { rows, pages, scanned, .. } = &found;
-    let bound = case.pages + case.pages_per_row * rows;
-    let why = if *rows != case.rows {
-        format!("gave {rows} rows and not {}", case.rows)
-    } else if !scanned.is_empty() {
-        format!("reads all of {}", scanned.join(", "))
-    } else if *pages > bound {
-        format!("touched {pages} pages for {rows} rows and may touch {bound}")
+/// Carries a statement out twice and looks at the second time: the first fills the connection's memory of the
+/// catalog, which is no part of the statement. It leaves nothing behind.
+async fn explain(connection: &mut PgConnection, sql: &str, before: &str, execute: &str) -> Value {
+    let prepare = format!(
+        "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; PREPARE hot AS {sql}\n; {before}"
+    );
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *connection).await.unwrap();
+    let execute = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}");
+    let mut plan = Value::Null;
+    for _ in 0..2 {
+        connection.execute("SAVEPOINT before").await.unwrap();
+        let explained = sqlx::query_scalar(AssertSqlSafe(&*execute));
+        plan = explained.fetch_one(&mut *connection).await.unwrap();
+        connection.execute("ROLLBACK TO before").await.unwrap();
+    }
+    connection.execute("DEALLOCATE hot; ROLLBACK").await.unwrap();
+    plan[0]["Plan"].take()
+}
+
+/// A node of a plan with all nodes below it.
+fn nodes(plan: &Value) -> Vec<&Value> {
+    let below = plan["Plans"].as_array().into_iter().flatten().flat_map(nodes);
+    std::iter::once(plan).chain(below).collect()
+}
+
+/// What is wrong with how a case is carried out, if anything.
+async fn wrong(connection: &mut PgConnection, case: &str) -> Option<String> {
+    let (head, rest) = case.split_once('\n').unwrap();
+    let (name, _) = head.split_once(": ").unwrap();
+    let (bounds, rest) = rest.split_once('\n').unwrap();
+    let bounds = bounds.split(|it: char| !it.is_ascii_digit()).filter_map(|it| it.parse().ok());
+    let [rows, pages, pages_per_row] = bounds.collect::<Vec<f64>>()[..] else {
+        panic!("{head}: rows, pages and pages per row")
+    };
+    let (before, execute) = rest.split_at(rest.find("EXECUTE hot").unwrap());
+    let statement = statements().into_iter().find(|found| found.name == name);
+    let sql = statement.unwrap_or_else(|| panic!("there is no {name}")).sql;
+    let plan = explain(connection, sql, before, execute).await;
+
+    // Later servers count rows in fractions, for nodes that were carried out several times.
+    let number = |node: &Value, key: &str| node[key].as_f64().unwrap();
+    let given = number(&plan, "Actual Rows");
+    // A node counts what was touched below it, too, so the most of all nodes is what was touched. It need not be the
+    // first one: parts that write are carried out after what they are written in.
+    let touched = nodes(&plan)
+        .into_iter()
+        .map(|node| number(node, "Shared Hit Blocks") + number(node, "Shared Read Blocks"));
+    let touched = touched.fold(0.0, f64::max);
+    let scanned = nodes(&plan).into_iter().find(|node| node["Node Type"] == "Seq Scan");
+    let bound = pages + pages_per_row * rows;
+    let why = if (given - rows).abs() > 0.5 {
+        format!("gave {given} rows and not {rows}")
+    } else if let Some(scanned) = scanned {
+        format!("reads all of {}", scanned["Relation Name"])
+    } else if touched > bound {
+        format!("touched {touched} pages for {rows} rows and may touch {bound}")
     } else {
         return None;
     };
-    Some(format!("{} ({}): {why}\n{}", case.statement, case.why, found.plan))
+    Some(format!("{head}: {why}\n{plan:#}"))
 }
 
 /// Until every page is known to be visible to all, as it is in a database that has been in use for a while.
@@ -59,27 +97,9 @@ async fn hot_statements_touch_what_they_give() {
     let mut connection = database.pool().acquire().await.unwrap();
     sqlx::raw_sql(POPULATION).execute(&mut *connection).await.unwrap();
     vacuum(&mut connection).await;
-
-    let statements = statements();
     let mut wrongs = Vec::new();
-    for case in CASES {
-        let statement = statements.iter().find(|found| found.name == case.statement);
-        let sql = statement.unwrap_or_else(|| panic!("there is no {}", case.statement)).sql;
-        wrongs.extend(wrong(&mut connection, case, sql).await);
+    for case in CASES.split("-- case ").skip(1) {
+        wrongs.extend(wrong(&mut connection, case).await);
     }
     assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
-
-    let case = &Case { statement: "without an index", ..CASES[0] };
-    for (sql, why) in [
-        ("SELECT id FROM plexsphere.provisioned_resources WHERE $1 = resource_id", "reads all of"),
-        ("SELECT id FROM plexsphere.provisioned_resources ORDER BY id LIMIT 0", "gave 0 rows"),
-        (
-            "SELECT $1 FROM (SELECT count(*) FROM (SELECT updated_at FROM plexsphere.provisioned_resources \
-             ORDER BY id LIMIT 1000) AS r) AS r",
-            "touched",
-        ),
-    ] {
-        let said = wrong(&mut connection, case, sql).await.unwrap();
-        assert!(said.contains(why), "{said}");
-    }
 }
