@@ -1,37 +1,98 @@
 //! The rules that the schema itself holds: each is provoked for real, those that adapters put into words come
 //! back in those words, and no column is made for what must not be stored.
 
-mod columns;
 mod mapped;
-mod rules;
 mod sets;
-mod sqlstates;
 
 use std::collections::BTreeSet;
 
 use broker_pg::migrate;
-use sqlx::PgPool;
+use sqlx::{AssertSqlSafe, Executor, PgPool};
 
-/// The tables of the neighbours, which belong to others.
-fn tables_of_neighbours() -> Vec<String> {
+use super::fresh_database;
+
+const RULES: &str = include_str!("constraints/rules.sql");
+const COLUMNS: &str = include_str!("constraints/columns.txt");
+
+/// The tables that are the broker's own, by the live catalog: those that are not of the neighbours, but for what the
+/// migrator keeps its history in.
+async fn own_tables(pool: &PgPool) -> Vec<String> {
     let lines = migrate::REFERENCE.iter().flat_map(|migration| migration.up.lines());
-    let table = |line: &str| {
-        let created = line.strip_prefix("CREATE TABLE plexsphere.")?;
-        Some(created.split_whitespace().next()?.to_owned())
-    };
-    let tables: Vec<String> = lines.filter_map(table).collect();
-    assert!(tables.contains(&"nodes".to_owned()), "{tables:?}");
-    tables
+    let created = lines.filter_map(|line| line.strip_prefix("CREATE TABLE plexsphere."));
+    let neighbours: Vec<_> = created.filter_map(|rest| rest.split_whitespace().next()).collect();
+    assert!(neighbours.contains(&"nodes"), "{neighbours:?}");
+    let select = "SELECT relname::text FROM pg_class
+        WHERE relnamespace = 'plexsphere'::regnamespace AND relkind IN ('r', 'p')
+            AND relname <> ALL ($1) AND relname NOT LIKE 'provisioning_broker%migrations'";
+    sqlx::query_scalar(select).bind(neighbours).fetch_all(pool).await.unwrap()
 }
 
-/// The tables that are the broker's own, by the live catalog: everything else in the schema, but for what the
-/// migrator keeps its history in.
-async fn own_tables(pool: &PgPool) -> BTreeSet<String> {
-    let select = "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
-                  WHERE nspname = 'plexsphere' AND relkind IN ('r', 'p') \
-                  AND relname <> ALL ($1) AND relname NOT LIKE 'provisioning_broker%migrations'";
-    let tables: Vec<String> =
-        sqlx::query_scalar(select).bind(tables_of_neighbours()).fetch_all(pool).await.unwrap();
-    assert!(tables.contains(&"provisioned_resources".to_owned()), "{tables:?}");
-    tables.into_iter().collect()
+/// Every rule of the broker's own tables: constraints, those of their columns' types, and unique indexes that are none.
+async fn rules(pool: &PgPool) -> BTreeSet<String> {
+    let select = "WITH own AS (
+            SELECT oid FROM pg_class
+            WHERE relnamespace = 'plexsphere'::regnamespace AND relname = ANY ($1)
+        )
+        SELECT conname::text FROM pg_constraint
+        WHERE conrelid IN (SELECT oid FROM own) AND contype IN ('c', 'f', 'p', 'u', 'x')
+        UNION
+        SELECT conname::text FROM pg_constraint JOIN pg_attribute ON atttypid = contypid
+        WHERE attrelid IN (SELECT oid FROM own)
+        UNION
+        SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid IN (SELECT oid FROM own) AND indisunique";
+    let rules = sqlx::query_scalar(select).bind(own_tables(pool).await);
+    rules.fetch_all(pool).await.unwrap().into_iter().collect()
+}
+
+/// One that is added without a way to break it fails the test, for nobody has seen it refuse anything.
+#[tokio::test]
+async fn every_rule_of_the_broker_s_tables_refuses_what_breaks_it() {
+    let database = fresh_database().await;
+    let pool = database.pool();
+    let mut cases = RULES.split("-- refused: ");
+    sqlx::raw_sql(cases.next().unwrap()).execute(pool).await.unwrap();
+    let mut provoked = BTreeSet::new();
+    for case in cases {
+        let (expected, statement) = case.split_once('\n').unwrap();
+        // What it changed is gone afterwards.
+        let mut transaction = pool.begin().await.unwrap();
+        let refused = transaction.execute(AssertSqlSafe(statement)).await.expect_err(statement);
+        let said = refused.as_database_error().unwrap_or_else(|| panic!("{statement}: {refused}"));
+        let (code, rule) = (said.code().unwrap_or_default(), said.constraint().unwrap_or_default());
+        assert_eq!(format!("{code} {rule}").trim(), expected, "{statement}");
+        provoked.extend((!rule.is_empty()).then(|| rule.to_owned()));
+    }
+    assert_eq!(rules(pool).await, provoked, "each rule needs a statement that breaks it");
+    // The audit is only added to, but what a person wrote can be blanked.
+    let blanking = "UPDATE plexsphere.provisioned_resource_audit SET event_data = NULL";
+    assert_eq!(pool.execute(blanking).await.unwrap().rows_affected(), 1);
+}
+
+/// What `columns.txt` says under a keyword.
+fn listed(keyword: &str) -> BTreeSet<String> {
+    let lines = COLUMNS.lines().filter_map(|line| line.strip_prefix(keyword));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// No column is made for a secret, and none but `event_data` for personal data: a column whose name holds a word that
+/// such data goes by is listed as harmless, and one that could hold anything is listed with what it holds.
+#[tokio::test]
+async fn no_column_is_made_for_what_must_not_be_stored() {
+    let database = fresh_database().await;
+    let select = "SELECT table_name || '.' || column_name, string_to_array(column_name::text, '_'),
+            data_type IN ('text', 'character varying', 'character', 'bytea', 'json', 'jsonb', 'ARRAY',
+                'USER-DEFINED', 'xml')
+        FROM information_schema.columns
+        WHERE table_schema = 'plexsphere' AND table_name = ANY ($1)";
+    let columns = sqlx::query_as(select).bind(own_tables(database.pool()).await);
+    let columns: Vec<(String, Vec<String>, bool)> =
+        columns.fetch_all(database.pool()).await.unwrap();
+    let denied = listed("word ");
+    let named = columns.iter().filter(|(_, words, _)| words.iter().any(|it| denied.contains(it)));
+    let named: BTreeSet<_> = named.map(|(column, ..)| column.clone()).collect();
+    assert_eq!(named, listed("harmless "), "columns that are named like secrets or personal data");
+    let free = columns.into_iter().filter(|(.., free)| *free);
+    let free: BTreeSet<_> = free.map(|(column, ..)| column).collect();
+    assert_eq!(free, listed("free "), "columns that could hold anything");
 }

@@ -1,10 +1,17 @@
-//! What the store puts into words of the domain, beyond what the contract of its port asks for.
+//! What the adapters put into words beyond what the contracts of their ports ask for. Deadlocks and lost races have tests of
+//! their own.
 
-use broker_ports::{FailureClass, Repository};
+use broker_domain::CloudId;
+use broker_pg::PgNeighbours;
+use broker_ports::{CloudResolver, FailureClass, Repository};
 use broker_testkit::builders::resource;
 use broker_testkit::store::StoreUnderTest;
+use broker_tests::TestPostgres;
+use sqlx::{AssertSqlSafe, Executor, PgPool};
 use uuid::Uuid;
 
+use crate::servers::pg::faults::sqlstate;
+use crate::servers::pg::fresh_database;
 use crate::servers::pg::store::world::World;
 
 #[tokio::test]
@@ -21,4 +28,36 @@ async fn an_id_whose_events_are_still_there_is_taken() {
     assert_eq!(error.class(), FailureClass::Rejected, "{error}");
     let words = error.domain().map(ToString::to_string);
     assert_eq!(words, Some(format!("id: {id} is taken; use a new one")));
+}
+
+const PASSWORD: &str = "hunter2 is not the password";
+
+#[tokio::test]
+async fn database_that_cannot_be_used_is_rejected_in_words_that_say_why() {
+    let database = fresh_database().await;
+    let empty = TestPostgres::shared().await.database().await;
+    let role = format!("stranger_{}", database.name());
+    let create = format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'");
+    database.pool().execute(AssertSqlSafe(create)).await.unwrap();
+    let options = || database.options();
+    for (why, options, state, words) in [
+        ("no rights", options().username(&role).password(PASSWORD), "42501", "grant it the schema"),
+        ("a wrong password", options().password(PASSWORD), "28P01", "refused user or password"),
+        ("no such database", options().database("nowhere"), "3D000", "there is no such database"),
+        ("never migrated", empty.options(), "42P01", "bring its schema up to date"),
+    ] {
+        let pool = PgPool::connect_lazy_with(options);
+        let nobodys = CloudId::new(Uuid::from_u128(0x00dd)).unwrap();
+        let refused = CloudResolver::resolve(&PgNeighbours::new(pool.clone()), nobodys).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(
+            (refused.class(), sqlstate(&refused)),
+            (FailureClass::Rejected, Some(state)),
+            "{why}"
+        );
+        assert!(refused.to_string().contains(words), "{why}: {refused}");
+        assert!(!format!("{refused:?}").contains(PASSWORD), "{why}: {refused:?}");
+        pool.close().await;
+    }
+    database.pool().execute(AssertSqlSafe(format!("DROP ROLE {role}"))).await.unwrap();
 }
