@@ -49,12 +49,11 @@ fn spans(line: &str) -> impl Iterator<Item = &str> {
 /// The page that counts the cells of a run by day.
 const MATRIX: &str = "docs/fault-matrix.md";
 /// A way, what it counts, and how many of these it tries by night.
-const LEAST: [(&str, &str, usize); 8] = [
+const LEAST: [(&str, &str, usize); 7] = [
     ("model check", "distinct states", 1_000_000),
     ("simulation", "seeds", 10_000),
     ("differential oracle", "histories of a store", 1_000),
     ("differential oracle", "histories of a cluster", 300),
-    ("differential oracle", "histories of a mesh", 1_000),
     ("canaries", "secrets in memory", 10_000),
     ("canaries", "secrets in a process", 500),
     ("canaries", "secrets in Postgres", 200),
@@ -149,7 +148,7 @@ mod tests {
 | model check | 15 histories, 1000000 distinct states, 3 of two resources | 0 |
 | simulation | 10000 seeds, 3 faults | 0 |
 | fault matrix | 30 worlds, 7 cells | 0 |
-| differential oracle | 1000 histories of a store, 9 answers, 300 histories of a cluster, 1000 histories of a mesh | 0 |
+| differential oracle | 1000 histories of a store, 9 answers, 300 histories of a cluster | 0 |
 | canaries | 10001 secrets in memory, 200 secrets in Postgres, 1000 secrets in a process | 0 |
 | sabotage | 2 broken variants, each caught | 0 |
 ";

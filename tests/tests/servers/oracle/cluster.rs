@@ -3,21 +3,22 @@
 //! There is no Crossplane on either side, so that nothing happens which the history does not say. Both have a garbage
 //! collector, which a history waits for where it knows what has to come of it.
 
-mod meddling;
 mod side;
-mod writing;
 
 use broker_domain::ObjectReference;
-use broker_ports::{LiveObject, ObjectVersion, OwnedKinds, OwnedQuery, PortError, XrReading};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use broker_ports::{
+    Applied, ApplyRequest, DeleteRequest, DryRun, LiveObject, ObjectVersion, OwnedKinds,
+    OwnedQuery, XrReading,
+};
+use broker_render::Precondition;
+use serde_json::{Value, json};
 
-use super::{compare, histories};
-use crate::servers::kube::fixture::{Fixture, Subject};
+use super::{Transcript, compare, histories};
+use crate::servers::kube::fixture::{Fixture, Subject, part_kind};
 use side::{Memory, Side};
 
 /// How many calls a history has.
-const STEPS: usize = 40;
+const STEPS: u32 = 40;
 
 #[tokio::test]
 async fn a_cluster_in_memory_answers_as_an_api_server_does() {
@@ -27,8 +28,7 @@ async fn a_cluster_in_memory_answers_as_an_api_server_does() {
     for seed in seeds.clone() {
         // The same names in both.
         let subject = fixture.machine();
-        let memory = Memory::new(&subject);
-        let memory = Player::new(&memory, &subject, seed).play().await;
+        let memory = Player::new(&Memory::new(&subject), &subject, seed).play().await;
         let real = Player::new(&fixture, &subject, seed).play().await;
         compare(seed, &memory, &real);
         calls += memory.len();
@@ -36,19 +36,17 @@ async fn a_cluster_in_memory_answers_as_an_api_server_does() {
     println!("proof: {} histories of a cluster, {calls} answers", seeds.end);
 }
 
-/// Somebody who plays a history on one cluster.
+/// Who plays a history on one cluster.
 struct Player<'s> {
     side: &'s dyn Side,
     subject: &'s Subject,
-    random: StdRng,
-    /// Versions of the composite resource and of the ProviderConfig that somebody remembers, oldest first.
+    transcript: Transcript,
+    /// The composite resource and the ProviderConfig, and the versions of them that somebody remembers, oldest first.
+    targets: [ObjectReference; 2],
     known: [Vec<ObjectVersion>; 2],
     /// Every uid and version that was seen, so that they can be told by number.
-    uids: Vec<String>,
-    versions: Vec<String>,
+    seen: Vec<String>,
     part: Option<ObjectReference>,
-    step: u64,
-    told: Vec<String>,
 }
 
 const XR: usize = 0;
@@ -56,127 +54,226 @@ const CONFIG: usize = 1;
 
 impl<'s> Player<'s> {
     fn new(side: &'s dyn Side, subject: &'s Subject, seed: u64) -> Self {
-        Self {
-            side,
-            subject,
-            random: StdRng::seed_from_u64(seed),
-            known: [Vec::new(), Vec::new()],
-            uids: Vec::new(),
-            versions: Vec::new(),
-            part: None,
-            step: 0,
-            told: Vec::new(),
-        }
+        let targets = [subject.reference(), subject.provider_config().reference().clone()];
+        let (known, seen) = ([Vec::new(), Vec::new()], Vec::new());
+        Self { side, subject, transcript: Transcript::of(seed), targets, known, seen, part: None }
     }
 
     async fn play(mut self) -> Vec<String> {
         for step in 0..STEPS {
-            self.step = step as u64;
-            self.call().await;
+            self.transcript.step = step;
+            match self.dice(20) {
+                0..3 => {
+                    let shell = self.subject.xr().shell(1 + u64::from(self.dice(3)));
+                    self.apply("shell", XR, |project, on| ApplyRequest::open(project, shell, on))
+                        .await;
+                }
+                3..6 => {
+                    let armed = self.subject.sealed();
+                    self.apply("arm", XR, |project, on| ApplyRequest::sealed(project, armed, on))
+                        .await;
+                }
+                6 | 7 => {
+                    let config = self.subject.provider_config();
+                    self.apply("config", CONFIG, |project, on| {
+                        ApplyRequest::open(project, config, on)
+                    })
+                    .await;
+                }
+                8 => self.rehearse().await,
+                9 => self.delete(XR).await,
+                10 => self.delete(CONFIG).await,
+                11 => self.delete_by_hand().await,
+                12 | 13 => self.change_by_hand().await,
+                14 | 15 => self.compose_or_let_go().await,
+                16 => self.list().await,
+                _ => self.read().await,
+            }
         }
         self.read().await;
         self.list().await;
-        self.told
+        self.transcript.told
     }
 
-    async fn call(&mut self) {
-        match self.random.random_range(0..20) {
-            0..3 => self.apply_shell().await,
-            3..6 => self.arm().await,
-            6..8 => self.apply_config().await,
-            8 => self.rehearse().await,
-            9 => self.delete(XR).await,
-            10 => self.delete(CONFIG).await,
-            11 => self.delete_by_hand().await,
-            12 => self.change_by_hand().await,
-            13 => self.say_ready().await,
-            14 | 15 => self.compose_or_let_go().await,
-            16 => self.list().await,
-            _ => self.read().await,
-        }
-    }
-
-    fn tell(&mut self, what: &str, answer: Result<String, PortError>) {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => format!("{} {:?}", error.class(), error.refusal()),
-        };
-        let step = self.step;
-        self.told.push(format!("{step}: {what}: {answer}"));
+    fn dice(&mut self, sides: u32) -> u32 {
+        self.transcript.dice(sides)
     }
 
     /// Which object and which version, by the order in which they were first seen.
-    fn number(&mut self, version: &ObjectVersion) -> String {
-        let place = |seen: &mut Vec<String>, it: String| {
-            seen.iter().position(|other| *other == it).unwrap_or_else(|| {
-                seen.push(it);
-                seen.len() - 1
-            })
-        };
-        let uid = place(&mut self.uids, version.uid.clone());
+    fn number(&mut self, version: &ObjectVersion) -> [usize; 2] {
         let both = format!("{}@{}", version.uid, version.resource_version);
-        let version = place(&mut self.versions, both);
-        format!("object {uid} at {version}")
+        [version.uid.clone(), both].map(|it| {
+            self.seen.iter().position(|other| *other == it).unwrap_or_else(|| {
+                self.seen.push(it);
+                self.seen.len() - 1
+            })
+        })
     }
 
-    fn reference(&self, which: usize) -> ObjectReference {
-        if which == XR {
-            self.subject.reference()
-        } else {
-            self.subject.provider_config().reference().clone()
+    async fn target(&self, which: usize) -> Option<Value> {
+        self.side.object(&self.targets[which]).await
+    }
+
+    /// A version that somebody remembers, mostly the newest.
+    fn remembered(&mut self, which: usize) -> Option<ObjectVersion> {
+        let older = if self.dice(5) == 0 { self.dice(8) as usize } else { 0 };
+        let known = &self.known[which];
+        known.iter().rev().cycle().nth(older).cloned()
+    }
+
+    /// On nothing, on the newest version that somebody remembers, or on an older one.
+    fn precondition(&mut self, which: usize) -> Precondition {
+        let remembered = self.remembered(which).filter(|_| self.transcript.dice(6) > 0);
+        remembered.map_or(Precondition::Absent, |version| version.unchanged())
+    }
+
+    async fn apply(
+        &mut self,
+        what: &str,
+        which: usize,
+        request: impl FnOnce(broker_domain::ProjectId, Precondition) -> ApplyRequest,
+    ) {
+        let on = self.precondition(which);
+        let on_nothing = matches!(on, Precondition::Absent);
+        let applied = self.side.port().apply(&request(self.subject.identity.project, on)).await;
+        let applied = applied.map(|applied| match applied {
+            Applied::Done(version) => {
+                self.known[which].push(version.clone());
+                format!("done, {:?}", self.number(&version))
+            }
+            lost @ (Applied::Conflict | Applied::NameTaken) => format!("{lost:?}"),
+        });
+        self.transcript.tell(&format!("{what}, on nothing: {on_nothing}"), applied);
+    }
+
+    async fn rehearse(&mut self) {
+        let on = self.precondition(XR);
+        let shell = self.subject.xr().shell(9);
+        let request = ApplyRequest::open(self.subject.identity.project, shell, on);
+        let rehearsed = self.side.port().dry_run(&request).await;
+        let rehearsed = rehearsed.map(|rehearsed| match rehearsed {
+            DryRun::Accepted(object) => content(&object),
+            DryRun::Conflict => "conflict".to_owned(),
+        });
+        self.transcript.tell("rehearse", rehearsed);
+    }
+
+    async fn delete(&mut self, which: usize) {
+        let target = self.targets[which].clone();
+        let uid = self.remembered(which).map(|version| version.uid);
+        let uid = uid.unwrap_or_else(|| "00000000-0000-0000-0000-000000000001".to_owned());
+        let stood = self.target(which).await;
+        let request = DeleteRequest::new(self.subject.identity.project, &target, &uid);
+        let deleted = self.side.port().delete(&request).await;
+        if deleted.is_ok() && stood.is_some_and(|object| object["metadata"]["uid"] == json!(uid)) {
+            // What was composed holds this one, and not one after it of the same name.
+            let part = match &self.part {
+                Some(part) if which == XR => self.side.object(part).await,
+                _ => None,
+            };
+            let held = part
+                .is_some_and(|part| part["metadata"]["ownerReferences"][0]["uid"] == json!(uid));
+            self.side.settle(&target, held).await;
+            if held {
+                self.settle_part().await;
+            }
+        }
+        self.transcript.tell(&format!("delete {}", target.kind()), deleted);
+    }
+
+    /// The garbage collector has been at what was composed; its finalizer holds it.
+    async fn settle_part(&self) {
+        if let Some(part) = &self.part {
+            self.side.settle(part, true).await;
+        }
+    }
+
+    async fn delete_by_hand(&mut self) {
+        if self.target(XR).await.is_some() {
+            self.side.delete_by_hand(&self.targets[XR]).await;
+            self.side.settle(&self.targets[XR], false).await;
+            self.settle_part().await;
+        }
+    }
+
+    async fn change_by_hand(&mut self) {
+        let step = self.transcript.step.to_string();
+        let patch = match self.dice(4) {
+            0 => json!({"metadata": {"labels": {"team": step}}}),
+            1 => json!({"spec": {"parameters": {"note": step}}}),
+            2 => json!({"spec": {"parameters": {"size": "large"}}}),
+            _ => json!({"spec": {"crossplane": {"resourceRefs": [
+                {"apiVersion": part_kind().api_version, "kind": part_kind().kind, "name": "named"},
+            ]}}}),
+        };
+        if self.target(XR).await.is_some() {
+            self.side.patch(&self.targets[XR], patch).await;
+        }
+    }
+
+    async fn compose_or_let_go(&mut self) {
+        let is_leaving = |it: &Value| it.pointer("/metadata/deletionTimestamp").is_some();
+        let owner = self.target(XR).await;
+        let Some(part) = self.part.clone() else {
+            if let Some(owner) = owner.filter(|owner| !is_leaving(owner)) {
+                let uid = owner["metadata"]["uid"].as_str().unwrap();
+                self.part = Some(self.side.compose(self.subject, uid).await);
+            }
+            return;
+        };
+        // Unless its owner leaves, it stands where it is; then nothing would ever remove it.
+        if self.side.object(&part).await.is_none_or(|part| is_leaving(&part)) {
+            self.part = None;
+            self.side.patch(&part, json!({"metadata": {"finalizers": []}})).await;
+            self.side.settle(&part, false).await;
+            if self.target(XR).await.is_some_and(|xr| is_leaving(&xr)) {
+                self.side.settle(&self.targets[XR], false).await;
+            }
         }
     }
 
     async fn read(&mut self) {
-        let reading = self.side.port().read(&self.subject.target()).await;
-        let words = match reading {
-            Err(error) => return self.tell("read", Err(error)),
-            Ok(reading) => {
-                let xr = match &reading.xr {
-                    XrReading::Present(live) => {
-                        self.known[XR].push(live.object.version().clone());
-                        let number = self.number(live.object.version());
-                        let (status, armed) = (&live.status, live.armed);
-                        let references = &live.references;
-                        let content = content(&live.object);
-                        format!("{number} {status:?} {armed:?} {references:?} {content}")
-                    }
-                    absent @ (XrReading::Absent
-                    | XrReading::NamespaceAbsent
-                    | XrReading::KindAbsent) => format!("{absent:?}"),
-                };
-                let config = reading.provider_config.as_ref().map(|live| {
-                    self.known[CONFIG].push(live.version().clone());
-                    let number = self.number(live.version());
-                    format!("{number} {} {}", live.is_being_deleted(), content(live))
-                });
-                format!("{xr}\n  {config:?}\n  {:?}", reading.labelled)
-            }
-        };
-        self.tell("read", Ok(words));
+        let reading = self.side.port().read(&self.subject.target()).await.map(|reading| {
+            let xr = match &reading.xr {
+                XrReading::Present(live) => {
+                    let told = (&live.status, live.armed, &live.references);
+                    format!("{told:?} {}", self.learn(XR, &live.object))
+                }
+                absent @ (XrReading::Absent
+                | XrReading::NamespaceAbsent
+                | XrReading::KindAbsent) => format!("{absent:?}"),
+            };
+            let config = reading
+                .provider_config
+                .as_ref()
+                .map(|live| format!("{} {}", live.is_being_deleted(), self.learn(CONFIG, live)));
+            (xr, config, reading.labelled)
+        });
+        self.transcript.tell("read", reading);
+    }
+
+    /// Remembers the version of an object, and tells what somebody wrote there.
+    fn learn(&mut self, which: usize, live: &LiveObject) -> String {
+        self.known[which].push(live.version().clone());
+        format!("{:?} {}", self.number(live.version()), content(live))
     }
 
     async fn list(&mut self) {
-        let config = self.reference(CONFIG);
+        let config = &self.targets[CONFIG];
         let configs = vec![(config.api_version().to_owned(), config.kind().to_owned())];
         let kinds = OwnedKinds::new(vec![self.subject.xr_target().xrd], configs);
         let mut query = OwnedQuery::new(kinds.clone());
         let mut found = Vec::new();
         loop {
-            let page = match self.side.port().list_owned(&query).await {
-                Ok(page) => page,
-                Err(error) => return self.tell("list", Err(error)),
-            };
+            let page = self.side.port().list_owned(&query).await.unwrap();
             // The real server is everybody's.
             let own = page.objects.iter().filter(|it| it.reference.name() == config.name());
             found.extend(own.map(|it| format!("{:?} {}", it.role, it.deleting)));
-            match page.next {
-                Some(next) => query = OwnedQuery::new(kinds.clone()).after(next),
-                None => break,
-            }
+            let Some(next) = page.next else { break };
+            query = OwnedQuery::new(kinds.clone()).after(next);
         }
         found.sort();
-        self.tell("list", Ok(found.join(", ")));
+        self.transcript.tell("list", Ok(found));
     }
 }
 

@@ -1,39 +1,35 @@
 //! The store: random lives of a few resources, with several workers, stale callers, relays and purges.
 
-mod outbox;
-mod resources;
-mod schedule;
-
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_domain::{Phase, ProvisionedResource, Snapshot, Stamp};
+use broker_domain::{
+    Change, Error, FailureReason, Phase, ProvisionedResource, ReferencesDigest, Stamp, TokenOrdinal,
+};
 use broker_ports::{
-    AuditAction, AuditEntry, ClaimTarget, EventClaim, Lane, Lease, ListQuery, PortError,
-    PurgeRequest, SweepQuery,
+    ClaimEvents, ClaimRequest, ClaimTarget, DeliveryFailure, Due, EventClaim, EventsOf, Lane,
+    Lease, ListQuery, PassOutcome, PurgeRequest, Replacement, Resume, SweepQuery, Write, WriteKind,
+    Written,
 };
 use broker_testkit::builders::{
-    ResourceBuilder, attribution, declaration, id, resource, rows, second, stamp,
+    ResourceBuilder, attribution, cluster, composed, declaration, id, resource, rows, stamp, worker,
 };
 use broker_testkit::store::StoreUnderTest;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use time::OffsetDateTime;
 
 #[path = "../../../../broker-ports/testkit/tests/common/in_memory.rs"]
 mod in_memory;
 
 use in_memory::InMemory;
 
-use super::{compare, histories};
-use crate::servers::pg::{self, fresh_database};
+use super::{Transcript, compare, histories};
+use crate::servers::pg::fresh_database;
+use crate::servers::pg::store::world::World;
 
 /// How many calls a history has.
-const STEPS: usize = 60;
+const STEPS: u32 = 60;
 /// How many resources it is about.
-const RESOURCES: u128 = 3;
+const RESOURCES: u32 = 3;
 /// How long a worker holds a resource, and a relay an event: longer than a whole history takes, so that it is over
 /// when the history says so and never by itself.
 const LEASE: Duration = Duration::from_mins(10);
@@ -47,184 +43,256 @@ async fn a_store_in_memory_answers_as_postgres_does() {
     let mut calls = 0;
     for seed in seeds.clone() {
         let memory = Player::new(&InMemory::fresh(), seed).play().await;
-        let real = pg::store::world::World::emptied(&database).await;
-        let real = Player::new(&real, seed).play().await;
+        let real = Player::new(&World::emptied(&database).await, seed).play().await;
         compare(seed, &memory, &real);
         calls += memory.len();
     }
     println!("proof: {} histories of a store, {calls} answers", seeds.end);
 }
 
-/// Somebody who plays a history on one store.
+/// Who plays a history on one store.
 struct Player<'w> {
     world: &'w dyn StoreUnderTest,
-    random: StdRng,
+    transcript: Transcript,
     /// Resources as somebody remembers them, perhaps no longer as they are.
-    known: BTreeMap<u128, ProvisionedResource>,
+    known: BTreeMap<u32, ProvisionedResource>,
     /// Leases that somebody has or had.
     leases: BTreeMap<u128, Lease>,
     claims: Vec<EventClaim>,
-    /// Makes every id its own.
-    step: u128,
-    told: Vec<String>,
 }
 
 impl<'w> Player<'w> {
     fn new(world: &'w dyn StoreUnderTest, seed: u64) -> Self {
-        Self {
-            world,
-            random: StdRng::seed_from_u64(seed),
-            known: BTreeMap::new(),
-            leases: BTreeMap::new(),
-            claims: Vec::new(),
-            step: 0,
-            told: Vec::new(),
-        }
+        let (known, leases, claims) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { world, transcript: Transcript::of(seed), known, leases, claims }
     }
 
     async fn play(mut self) -> Vec<String> {
-        for number in 1..=RESOURCES {
-            for wording in 0..2 {
-                let wanted = declared(number, wording).declaration();
-                self.world.know(&wanted).await.unwrap();
-            }
+        for (number, wording) in (1..=RESOURCES).flat_map(|number| [(number, 0), (number, 1)]) {
+            self.world.know(&declared(number, wording).declaration()).await.unwrap();
         }
         for step in 1..=STEPS {
-            self.step = step as u128;
-            self.call().await;
+            self.transcript.step = step;
+            let number = 1 + self.dice(RESOURCES);
+            match self.dice(20) {
+                0..11 => self.resources(number).await,
+                11..16 => self.schedule(number).await,
+                _ => self.outbox(number).await,
+            }
             // Whatever happened before happened earlier, in both.
             self.world.advance(Duration::from_secs(1)).await.unwrap();
         }
         for number in 1..=RESOURCES {
-            self.read(number).await;
-            self.place(number).await;
-            self.history(number).await;
+            self.look(number).await;
         }
-        self.look().await;
-        self.told
+        self.transcript.told
     }
 
-    /// One call, as the dice say.
-    async fn call(&mut self) {
-        let number = self.random.random_range(1..=RESOURCES);
-        match self.random.random_range(0..34) {
-            0..3 => self.create(number).await,
-            3..6 => self.read(number).await,
-            6..13 => self.write(number).await,
-            13 => self.place(number).await,
-            14..17 => self.claim(ClaimTarget::One(id(number))).await,
-            17 => {
-                let lane = if self.random.random() { Lane::Converge } else { Lane::Teardown };
-                let limit = rows(self.random.random_range(1..4));
-                self.claim(ClaimTarget::Due { lane, limit }).await;
-            }
-            18..20 => self.release(number).await,
-            20 => self.steer(number).await,
-            21..24 => self.claim_events().await,
-            24..26 => self.settle_event().await,
-            26 => self.resume(number).await,
-            27 => self.purge().await,
-            28 => self.look().await,
-            29 => self.history(number).await,
-            30 => self.note(number).await,
-            31..33 => self.replace(number).await,
-            _ => {
-                let by = if self.random.random() { LEASE } else { LEFT_ALONE * 2 };
-                self.world.advance(by).await.unwrap();
-                self.tell("time passes", Ok(by));
-            }
-        }
-    }
-
-    fn tell<T: Debug>(&mut self, what: &str, answer: Result<T, PortError>) {
-        let answer = match answer {
-            Ok(answer) => format!("{answer:?}"),
-            Err(error) => {
-                let reason = error.domain().map(broker_domain::Error::reason);
-                format!("{} {reason:?}", error.class())
-            }
-        };
-        let step = self.step;
-        self.told.push(format!("{step}: {what}: {answer}"));
+    fn dice(&mut self, sides: u32) -> u32 {
+        self.transcript.dice(sides)
     }
 
     /// A stamp far ahead of every store's clock, so that no store's own time gets into a resource.
     fn stamp(&self) -> Stamp {
-        stamp(1_000_000 + self.step, far_ahead(self.step))
+        let step = self.transcript.step;
+        stamp(1_000_000 + u128::from(step), 3_000_000_000 + i64::from(step))
     }
 
-    fn at(&self) -> OffsetDateTime {
-        second(far_ahead(self.step))
-    }
-
-    async fn purge(&mut self) {
-        let request = PurgeRequest::new(LEASE, rows(10));
-        let purged = self.world.repository().purge_deleted(&request).await;
-        self.tell("purge", purged);
-        let purged = self.world.outbox().purge_events(LEASE, rows(10)).await;
-        self.tell("purge events", purged);
-    }
-
-    /// Pages and counts.
-    async fn look(&mut self) {
-        let mut query = ListQuery::new(rows(self.random.random_range(1..4)));
-        if self.random.random() {
+    /// Everything that is stored of a resource, pages and counts. What is read is what somebody remembers.
+    async fn look(&mut self, number: u32) {
+        let (world, it) = (self.world, id(number.into()));
+        let (repository, outbox) = (world.repository(), world.outbox());
+        let found = repository.get_by_id(it).await;
+        if let Ok(Some(row)) = &found {
+            self.known.insert(number, row.clone());
+        }
+        self.transcript.tell("get", found);
+        self.transcript.tell("place", world.schedule().entry(it).await);
+        let lines = repository.history(it).await.map(|lines| {
+            let told = lines.into_iter().map(|line| (line.version, line.epoch, line.entry));
+            told.collect::<Vec<_>>()
+        });
+        self.transcript.tell("history", lines);
+        let mut query = ListQuery::new(rows(2));
+        if self.dice(2) == 0 {
             query = query.in_phase(Phase::Ready);
         }
-        let page = self.world.repository().list(&query).await;
-        let page = page.map(|it| (it.resources.iter().map(words).collect::<Vec<_>>(), it.next));
-        self.tell("list", page);
-        let page = self.world.repository().sweep_page(&SweepQuery::new(rows(2))).await;
-        let page = page.map(|it| {
-            let now = it.now;
-            let rows = it.rows.into_iter().map(|row| {
-                let due = row.due_at.map(|due| due <= now);
-                let held = row.lease_until.is_some_and(|until| until > now);
-                let known = (row.id, row.version, row.phase, row.token_closed, row.paused);
-                (known, row.references_digest, row.parameters, due, held)
-            });
-            (rows.collect::<Vec<_>>(), it.next)
-        });
-        self.tell("sweep", page);
-        let backlog = self.world.outbox().backlog().await;
-        let words = backlog.map(|it| (it.depth, it.set_aside, it.oldest.is_some()));
-        self.tell("backlog", words);
+        self.transcript.tell("list", repository.list(&query).await);
+        self.transcript.tell("sweep", repository.sweep_page(&SweepQuery::new(rows(2))).await);
+        self.transcript.tell("backlog", outbox.backlog().await);
+        self.transcript.tell("aside", outbox.set_aside_events(EventsOf::All, rows(10)).await);
     }
 
-    async fn history(&mut self, number: u128) {
-        let lines = self.world.repository().history(id(number)).await;
-        let lines = lines.map(|lines| {
-            let words = lines.into_iter().map(|line| (line.version, line.epoch, line.entry));
-            words.collect::<Vec<_>>()
-        });
-        self.tell(&format!("the history of {number}"), lines);
-    }
-
-    async fn note(&mut self, number: u128) {
-        if self.random.random() {
-            let entry = AuditEntry::new(AuditAction::TokenIssue, attribution()).about(id(number));
-            let noted = self.world.audit().record(&entry).await;
-            self.tell("note", noted);
-        } else {
-            let scrubbed = self.world.repository().scrub_audit(id(number), &attribution()).await;
-            self.tell(&format!("scrub {number}"), scrubbed);
+    async fn resources(&mut self, number: u32) {
+        let repository = self.world.repository();
+        let known = self.known.get(&number).cloned();
+        match (self.dice(14), known) {
+            (0..3, _) => {
+                let wording = self.dice(2);
+                let created = repository.create(&declared(number, wording).admitted()).await;
+                self.transcript.tell(&format!("create {number} as {wording}"), created);
+            }
+            (3, _) => {
+                let purge = PurgeRequest::new(LEASE, rows(10));
+                self.transcript.tell("purge", repository.purge_deleted(&purge).await);
+            }
+            (4..6, Some(known)) => {
+                let admitted = declared(number % RESOURCES + 1, 0).admitted();
+                let replaced = match Replacement::new(&known, admitted, self.stamp()) {
+                    Ok(replacement) => repository.replace(&replacement).await,
+                    Err(error) => Err(error.into()),
+                };
+                self.transcript.tell(&format!("replace {number}"), replaced);
+            }
+            (6..12, Some(known)) => self.write(number, &known).await,
+            _ => self.look(number).await,
         }
     }
-}
 
-fn far_ahead(step: u128) -> i64 {
-    3_000_000_000 + i64::try_from(step).unwrap()
+    /// A write from what somebody remembers, by a caller or by a worker with the lease that it has or had.
+    async fn write(&mut self, number: u32, known: &ProvisionedResource) {
+        let (kind, change) = self.change(known);
+        let what = format!("{kind:?} of {number} at {}", known.version());
+        let change = match change {
+            Ok(Some(change)) => change,
+            Ok(None) => return self.transcript.tell(&what, Ok("nothing to do")),
+            Err(error) => return self.transcript.tell::<()>(&what, Err(error.into())),
+        };
+        let (by, by_worker) = (attribution(), self.dice(4) > 0);
+        let write = match self.leases.get(&number.into()).filter(|_| by_worker) {
+            Some(lease) => Write::by_worker(&change, lease.epoch, &by),
+            None => Write::by_caller(&change, &by),
+        };
+        let written = self.world.repository().write(kind, &write).await;
+        if matches!(written, Ok(Written::Committed)) && self.dice(4) > 0 {
+            self.known.insert(number, change.into_resource());
+        }
+        self.transcript.tell(&what, written);
+    }
+
+    fn change(
+        &mut self,
+        known: &ProvisionedResource,
+    ) -> (WriteKind, Result<Option<Change>, Error>) {
+        let (stamp, part) = (self.stamp(), composed(&format!("part-{}", self.dice(3))));
+        let at = stamp.at;
+        match self.dice(10) {
+            0 => (WriteKind::DeletionIntent, Ok(known.request_deletion(stamp))),
+            1 => {
+                let token = id(2_000_000 + u128::from(self.transcript.step));
+                (WriteKind::Token, known.record_token(token, TokenOrdinal::FIRST, at).map(Some))
+            }
+            2 => (WriteKind::Closed, known.record_closed(at)),
+            3 | 4 => {
+                let seen = known.substrate().clone();
+                let seen = seen.about_to_apply(cluster(1), composed("config"));
+                let seen = if known.phase().is_teardown() {
+                    let gone = seen.composed().iter().cloned().chain([composed("config")]);
+                    seen.clone().without(&gone.collect())
+                } else {
+                    seen.observed([part], ReferencesDigest::new([1; 32]))
+                };
+                (WriteKind::Substrate, known.record_substrate(seen, at))
+            }
+            5 if !known.phase().is_teardown() => {
+                (WriteKind::Phase, known.fail(FailureReason::from_message("out of quota"), stamp))
+            }
+            _ => {
+                let legal = Phase::ALL.into_iter().filter(|to| {
+                    known.phase().can_become(*to) && *to != known.phase() && *to != Phase::Failed
+                });
+                let legal: Vec<_> = legal.collect();
+                let to = self.dice(7) as usize % legal.len().max(1);
+                (WriteKind::Phase, legal.get(to).map_or(Ok(None), |to| known.advance(*to, stamp)))
+            }
+        }
+    }
+
+    async fn schedule(&mut self, number: u32) {
+        let (schedule, it, by) = (self.world.schedule(), id(number.into()), attribution());
+        let due = |lane| ClaimTarget::Due { lane, limit: rows(2) };
+        match self.dice(12) {
+            0..3 => self.claim(ClaimTarget::One(it)).await,
+            3 => self.claim(due(Lane::Converge)).await,
+            4 => self.claim(due(Lane::Teardown)).await,
+            5..8 => self.release(number).await,
+            8 => self.transcript.tell("now", schedule.schedule(it, Due::Now).await),
+            9 => self.transcript.tell("later", schedule.schedule(it, Due::After(LEASE)).await),
+            10 => {
+                let paused = self.dice(2) == 0;
+                self.transcript.tell("pause", schedule.set_paused(it, paused, &by).await);
+            }
+            _ => {
+                let by = if self.dice(2) == 0 { LEASE } else { LEFT_ALONE * 2 };
+                self.transcript.tell("time passes", self.world.advance(by).await);
+            }
+        }
+    }
+
+    async fn claim(&mut self, target: ClaimTarget) {
+        let name = worker(if self.dice(2) == 0 { "one" } else { "other" });
+        let claimed = self.world.schedule().claim(&ClaimRequest::new(name, target, LEASE)).await;
+        for lease in claimed.iter().flatten() {
+            self.leases.insert(lease.resource.as_uuid().as_u128(), lease.clone());
+        }
+        self.transcript.tell(&format!("claim {target:?}"), claimed);
+    }
+
+    async fn release(&mut self, number: u32) {
+        let outcome = match self.dice(4) {
+            0 => PassOutcome::Succeeded { due_in: None },
+            1 => PassOutcome::Succeeded { due_in: Some(LEASE) },
+            2 => PassOutcome::Succeeded { due_in: Some(Duration::ZERO) },
+            _ => PassOutcome::Failed {
+                reason: "cluster_transient".to_owned(),
+                message: "the API server is away".to_owned(),
+                retry_after: Some(LEFT_ALONE),
+            },
+        };
+        let (Some(lease), Some(known)) = (self.leases.get(&number.into()), self.known.get(&number))
+        else {
+            return self.look(number).await;
+        };
+        let released = self.world.schedule().release(lease, known.version(), &outcome).await;
+        self.transcript.tell(&format!("release {number}, {outcome:?}"), released);
+    }
+
+    async fn outbox(&mut self, number: u32) {
+        let (outbox, it, by) = (self.world.outbox(), id(number.into()), attribution());
+        let claim = self.dice(8) as usize % self.claims.len().max(1);
+        let dice = self.dice(14);
+        if dice < 5 || dice < 11 && self.claims.is_empty() {
+            let claimed =
+                outbox.claim_events(&ClaimEvents::new(worker("relay"), rows(2), LEASE)).await;
+            self.claims.extend(claimed.iter().flatten().map(|event| event.claim.clone()));
+            return self.transcript.tell("claim events", claimed);
+        }
+        let done = match dice {
+            5..8 => outbox.acknowledge_event(&self.claims.remove(claim)).await,
+            8 | 9 => {
+                let why =
+                    [DeliveryFailure::Rejected, DeliveryFailure::Unavailable][dice as usize - 8];
+                outbox.delay_event(&self.claims.remove(claim), LEASE, why).await
+            }
+            10 => outbox.set_aside_event(&self.claims.remove(claim), "nobody takes it").await,
+            11 => {
+                let purged = outbox.purge_events(LEASE, rows(10)).await;
+                return self.transcript.tell("purge events", purged);
+            }
+            _ => {
+                let how = if dice == 12 { Resume::Retry } else { Resume::Skip };
+                let resumed = outbox.resume_events(it, how, &by).await;
+                return self.transcript.tell(&format!("resume {number}, {how:?}"), resumed);
+            }
+        };
+        self.transcript.tell(&format!("settle, {dice}"), done);
+    }
 }
 
 /// A resource's declaration, worded in one way or another under the same request id.
-fn declared(number: u128, wording: u128) -> ResourceBuilder {
-    let declaration = declaration().for_resource(10 + wording);
-    let builder = resource().numbered(number).declared_as(declaration);
+fn declared(number: u32, wording: u32) -> ResourceBuilder {
+    let declaration = declaration().for_resource(10 + u128::from(wording));
+    let builder = resource().numbered(number.into()).declared_as(declaration);
     let builder = builder.requested_as(&format!("request-{number}"));
     if number.is_multiple_of(2) { builder } else { builder.standalone() }
-}
-
-/// A resource without the store's own time.
-fn words(row: &ProvisionedResource) -> String {
-    format!("{:?}", Snapshot { updated_at: OffsetDateTime::UNIX_EPOCH, ..row.snapshot() })
 }
