@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use broker_pg::DatabaseError;
 use broker_ports::PortError;
+use broker_tests::until;
+use sqlx::PgPool;
 
 /// Longer than any test.
 const HOUR: Duration = Duration::from_hours(1);
@@ -17,4 +19,15 @@ const HOUR: Duration = Duration::from_hours(1);
 pub(super) fn sqlstate(error: &PortError) -> Option<&str> {
     let said: &DatabaseError = error.source()?.downcast_ref()?;
     Some(said.sqlstate())
+}
+
+/// Waits until a session of this database waits for a lock.
+pub(super) async fn somebody_waits(pool: &PgPool) {
+    let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    until("a session to wait for a lock", || async {
+        let waits: bool = sqlx::query_scalar(waiting).fetch_one(pool).await.unwrap();
+        waits.then_some(())
+    })
+    .await;
 }

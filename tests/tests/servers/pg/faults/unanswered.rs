@@ -12,17 +12,15 @@ use broker_ports::FailureClass::{Transient, Unknown};
 use broker_ports::{
     Allowance, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimEvents, ClaimRequest,
     ClaimTarget, Created, DeliveryFailure, Due, EventClaim, IssueRequest, Lane, Lease, LeaseEpoch,
-    Lost, NodeId, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest,
-    Replacement, Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
+    Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest, Replacement,
+    Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
 };
 use broker_testkit::builders::{
-    ResourceBuilder, attribution, cluster, id, resource, rows, second, stamp, worker, xr_uid,
+    attribution, cluster, id, resource, rows, second, stamp, worker, xr_uid,
 };
 use broker_testkit::store::StoreUnderTest;
 use broker_tests::proxy::Request;
 use broker_tests::{PgProxy, until};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
@@ -30,146 +28,29 @@ use super::HOUR;
 use crate::servers::pg::neighbours::world::World as Mesh;
 use crate::servers::pg::store::world::World;
 
-/// The adapters of one attempt, and what they work on: nobody else did before.
-struct Attempt {
-    pool: PgPool,
-    store: PgStore,
-    tokens: PgTokenIssuer,
-    mesh: PgMesh,
-    stored: ResourceBuilder,
-    node: NodeId,
-}
-
-impl Attempt {
-    fn number(&self) -> u128 {
-        self.stored.id().as_uuid().as_u128()
-    }
-
-    fn new_one(&self) -> ResourceBuilder {
-        resource().numbered(self.number() + 1_000)
-    }
-
-    fn lease(&self) -> Lease {
-        Lease::new(self.stored.id(), LeaseEpoch::new(1), worker("holder"), second(0))
-    }
-
-    fn event(&self) -> EventClaim {
-        EventClaim::new(id(self.number() * 1_000 + 1), worker("relay"), 1)
-    }
-
-    async fn issue(&self, of: u128) -> Result<(), PortError> {
-        let request = IssueRequest::new(id(of), TokenOrdinal::FIRST, LeaseEpoch::new(2), HOUR);
-        self.tokens.issue(&request).await.map(drop)
-    }
-
-    async fn create_and_commit(&self) -> Result<(), PortError> {
-        let mut host = self.pool.begin().await.map_err(|_| PortError::transient("the host's"))?;
-        let _ = create_in(&mut host, &self.new_one().admitted()).await?;
-        host.commit().await.map_err(|_| PortError::unknown("the host's own commit"))
-    }
-
-    async fn replace(&self) -> Result<(), PortError> {
-        let new = self.new_one().admitted();
-        let new = Replacement::new(&self.stored.build(), new, stamp(self.number() + 90_000, 500));
-        self.store.replace(&new.unwrap()).await.map(drop)
-    }
-
-    async fn write(&self) -> Result<(), PortError> {
-        let row = self.stored.build();
-        let change = row.request_deletion(stamp(self.number() + 90_000, 500)).unwrap();
-        let by = attribution();
-        let write = Write::by_caller(&change, &by);
-        self.store.write(WriteKind::DeletionIntent, &write).await.map(drop)
-    }
-
-    async fn claim(&self, target: ClaimTarget) -> Result<(), PortError> {
-        let request = ClaimRequest::new(worker("claimer"), target, HOUR);
-        self.store.claim(&request).await.map(drop)
-    }
-
-    async fn permit(&self) -> Result<(), PortError> {
-        let version = self.stored.build().version();
-        let (lost, by) = (Lost::Xr(xr_uid(1)), attribution());
-        let lease = self.lease();
-        let request =
-            PermitRequest::new(lease, version, cluster(3), lost, Allowance::default(), by);
-        self.store.permit(&request).await.map(drop)
-    }
-}
-
-type Operation = (&'static str, fn(&Attempt) -> BoxFuture<'_, Result<(), PortError>>);
-
 /// Those that commit by a word of their own. All others are one statement.
-const TRANSACTIONS: [Operation; 6] = [
-    ("create_in", |it| it.create_and_commit().boxed()),
-    ("replace", |it| it.replace().boxed()),
-    ("permit", |it| it.permit().boxed()),
-    ("issue", |it| it.issue(it.number()).boxed()),
-    ("close", |it| it.tokens.close(it.stored.id()).boxed()),
-    ("retire", |it| async { it.mesh.retire(it.node, None).await.map(drop) }.boxed()),
-];
+const TRANSACTIONS: [&str; 6] = ["create_in", "replace", "permit", "issue", "close", "retire"];
 
-const STATEMENTS: [Operation; 19] = [
-    ("create", |it| async { it.store.create(&it.new_one().admitted()).await.map(drop) }.boxed()),
-    ("write", |it| it.write().boxed()),
-    ("claim one", |it| it.claim(ClaimTarget::One(it.stored.id())).boxed()),
-    ("claim due", |it| it.claim(ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) }).boxed()),
-    ("release", |it| {
-        let rests = PassOutcome::Succeeded { due_in: None };
-        async move {
-            let version = it.stored.build().version();
-            it.store.release(&it.lease(), version, &rests).await.map(drop)
-        }
-        .boxed()
-    }),
-    ("schedule", |it| {
-        async { it.store.schedule(it.stored.id(), Due::Now).await.map(drop) }.boxed()
-    }),
-    ("pause", |it| {
-        async { it.store.set_paused(it.stored.id(), true, &attribution()).await.map(drop) }.boxed()
-    }),
-    ("set brake", |it| {
-        let brake = Brake::new(6, 10, second(1));
-        async move { it.store.set_brake(&cluster(2), &brake, &attribution()).await.map(drop) }
-            .boxed()
-    }),
-    ("release brake", |it| {
-        let release = BrakeRelease::new(cluster(1), None, Vec::new(), attribution());
-        async move { it.store.release_brake(&release).await.map(drop) }.boxed()
-    }),
-    ("claim events", |it| {
-        let request = ClaimEvents::new(worker("another"), rows(100), HOUR);
-        async move { it.store.claim_events(&request).await.map(drop) }.boxed()
-    }),
-    ("acknowledge event", |it| {
-        async { it.store.acknowledge_event(&it.event()).await.map(drop) }.boxed()
-    }),
-    ("delay event", |it| {
-        let why = DeliveryFailure::Rejected;
-        async move { it.store.delay_event(&it.event(), HOUR, why).await.map(drop) }.boxed()
-    }),
-    ("set aside event", |it| {
-        async { it.store.set_aside_event(&it.event(), "no").await.map(drop) }.boxed()
-    }),
-    ("resume events", |it| {
-        let (of, by) = (it.stored.id(), attribution());
-        async move { it.store.resume_events(of, Resume::Retry, &by).await.map(drop) }.boxed()
-    }),
-    ("purge deleted", |it| {
-        let request = PurgeRequest::new(Duration::ZERO, rows(10));
-        async move { it.store.purge_deleted(&request).await.map(drop) }.boxed()
-    }),
-    ("purge events", |it| {
-        async { it.store.purge_events(Duration::ZERO, rows(10)).await.map(drop) }.boxed()
-    }),
-    ("scrub audit", |it| {
-        async { it.store.scrub_audit(it.stored.id(), &attribution()).await.map(drop) }.boxed()
-    }),
-    ("record", |it| {
-        let entry = AuditEntry::new(AuditAction::NodeDeregister, attribution());
-        async move { it.store.record(&entry).await }.boxed()
-    }),
-    ("issue first", |it| it.issue(it.number() + 1_000).boxed()),
+const STATEMENTS: [&str; 19] = [
+    "create",
+    "write",
+    "claim one",
+    "claim due",
+    "release",
+    "schedule",
+    "pause",
+    "set brake",
+    "release brake",
+    "claim events",
+    "acknowledge",
+    "delay",
+    "set aside",
+    "resume",
+    "purge",
+    "purge events",
+    "scrub",
+    "record",
+    "issue first",
 ];
 
 /// One database for all attempts.
@@ -185,10 +66,12 @@ impl Scene {
         Self { mesh: Mesh::over(&database), world: World::over(database), attempts: 0 }
     }
 
-    async fn attempt(&mut self, pool: PgPool) -> Attempt {
+    /// An operation through this pool, on what no other attempt worked on.
+    async fn attempt(&mut self, operation: &str, pool: &PgPool) -> Result<(), PortError> {
         self.attempts += 1;
-        let stored = resource().numbered(self.attempts);
-        for known in [&stored, &resource().numbered(self.attempts + 1_000)] {
+        let (number, by) = (self.attempts, attribution());
+        let (stored, new) = (resource().numbered(number), resource().numbered(number + 1_000));
+        for known in [&stored, &new] {
             self.world.know(&known.declaration()).await.unwrap();
         }
         let created = self.world.store.create(&stored.admitted()).await.unwrap();
@@ -196,28 +79,97 @@ impl Scene {
         self.mesh.issue(stored.id()).await.unwrap();
         let another = self.mesh.issue(Mesh::new_resource()).await.unwrap();
         let node = self.mesh.mesh.enrol(another.plaintext.secret()).await.unwrap();
+
         let (store, tokens) = (PgStore::new(pool.clone()), PgTokenIssuer::new(pool.clone()));
-        Attempt { store, tokens, mesh: PgMesh::new(pool.clone()), pool, stored, node }
+        let (row, it, new) = (stored.build(), stored.id(), new.admitted());
+        let stamp = stamp(number + 90_000, 500);
+        let lease = Lease::new(it, LeaseEpoch::new(1), worker("holder"), second(0));
+        let event = EventClaim::new(id(number * 1_000 + 1), worker("relay"), 1);
+        let issue = |of| IssueRequest::new(of, TokenOrdinal::FIRST, LeaseEpoch::new(2), HOUR);
+        let claim = |target| ClaimRequest::new(worker("claimer"), target, HOUR);
+        match operation {
+            "create_in" => {
+                let mut host =
+                    pool.begin().await.map_err(|_| PortError::transient("the host's"))?;
+                let _ = create_in(&mut host, &new).await?;
+                host.commit().await.map_err(|_| PortError::unknown("the host's own commit"))
+            }
+            "replace" => {
+                let replacement = Replacement::new(&row, new, stamp).unwrap();
+                store.replace(&replacement).await.map(drop)
+            }
+            "permit" => {
+                let (lost, within) = (Lost::Xr(xr_uid(1)), Allowance::default());
+                let request =
+                    PermitRequest::new(lease, row.version(), cluster(3), lost, within, by);
+                store.permit(&request).await.map(drop)
+            }
+            "issue" => tokens.issue(&issue(it)).await.map(drop),
+            "issue first" => tokens.issue(&issue(id(number + 1_000))).await.map(drop),
+            "close" => tokens.close(it).await,
+            "retire" => PgMesh::new(pool.clone()).retire(node, None).await.map(drop),
+            "create" => store.create(&new).await.map(drop),
+            "write" => {
+                let change = row.request_deletion(stamp).unwrap();
+                let write = Write::by_caller(&change, &by);
+                store.write(WriteKind::DeletionIntent, &write).await.map(drop)
+            }
+            "claim one" => store.claim(&claim(ClaimTarget::One(it))).await.map(drop),
+            "claim due" => {
+                let due = ClaimTarget::Due { lane: Lane::Converge, limit: rows(1) };
+                store.claim(&claim(due)).await.map(drop)
+            }
+            "release" => {
+                let rests = PassOutcome::Succeeded { due_in: None };
+                store.release(&lease, row.version(), &rests).await.map(drop)
+            }
+            "schedule" => store.schedule(it, Due::Now).await.map(drop),
+            "pause" => store.set_paused(it, true, &by).await.map(drop),
+            "set brake" => {
+                let brake = Brake::new(6, 10, second(1));
+                store.set_brake(&cluster(2), &brake, &by).await.map(drop)
+            }
+            "release brake" => {
+                let release = BrakeRelease::new(cluster(1), None, Vec::new(), by);
+                store.release_brake(&release).await.map(drop)
+            }
+            "claim events" => {
+                let request = ClaimEvents::new(worker("another"), rows(100), HOUR);
+                store.claim_events(&request).await.map(drop)
+            }
+            "acknowledge" => store.acknowledge_event(&event).await.map(drop),
+            "delay" => store.delay_event(&event, HOUR, DeliveryFailure::Rejected).await.map(drop),
+            "set aside" => store.set_aside_event(&event, "no").await.map(drop),
+            "resume" => store.resume_events(it, Resume::Retry, &by).await.map(drop),
+            "purge" => {
+                let request = PurgeRequest::new(Duration::ZERO, rows(10));
+                store.purge_deleted(&request).await.map(drop)
+            }
+            "purge events" => store.purge_events(Duration::ZERO, rows(10)).await.map(drop),
+            "scrub" => store.scrub_audit(it, &by).await.map(drop),
+            "record" => store.record(&AuditEntry::new(AuditAction::NodeDeregister, by)).await,
+            other => panic!("there is no {other}"),
+        }
     }
 }
 
 #[tokio::test]
 async fn commit_that_is_not_answered_is_unknown() {
     let mut scene = Scene::new().await;
-    let transactions = TRANSACTIONS.map(|operation| (operation, true));
-    let statements = STATEMENTS.map(|operation| (operation, false));
-    for ((name, run), transaction) in transactions.into_iter().chain(statements) {
+    for name in TRANSACTIONS.into_iter().chain(STATEMENTS) {
         for forwarded in [false, true] {
             let proxy = PgProxy::to(scene.world.database()).await;
-            let commits = move |request: &Request| match request.verb.as_str() {
+            let transaction = TRANSACTIONS.contains(&name);
+            let rule = proxy.script().first(move |request: &Request| match &*request.verb {
                 "COMMIT" => true,
                 verb => !transaction && verb != "PREPARE",
-            };
-            let rule = proxy.script().first(commits);
-            let at = if forwarded { rule.before_answer() } else { rule.before_forward() };
-            at.cut();
-            let attempt = scene.attempt(proxy.pool()).await;
-            let error = run(&attempt).await.expect_err(name);
+            });
+            if forwarded {
+                rule.before_answer().cut()
+            } else {
+                rule.before_forward().cut()
+            }
+            let error = scene.attempt(name, &proxy.pool()).await.expect_err(name);
             assert_eq!(error.class(), Unknown, "{name}, forwarded: {forwarded}: {error:?}");
         }
     }
@@ -227,12 +179,12 @@ async fn commit_that_is_not_answered_is_unknown() {
 #[tokio::test]
 async fn statement_within_a_transaction_that_is_not_answered_is_transient() {
     let mut scene = Scene::new().await;
-    for (name, run) in TRANSACTIONS {
+    for name in TRANSACTIONS {
         let mut cut = 0;
         loop {
             let proxy = PgProxy::to(scene.world.database()).await;
             let begun = AtomicBool::new(false);
-            let within = move |request: &Request| match request.verb.as_str() {
+            let within = move |request: &Request| match &*request.verb {
                 "BEGIN" => {
                     begun.store(true, Ordering::SeqCst);
                     false
@@ -241,8 +193,7 @@ async fn statement_within_a_transaction_that_is_not_answered_is_transient() {
                 _ => begun.load(Ordering::SeqCst),
             };
             proxy.script().nth(cut + 1, within).before_answer().cut();
-            let attempt = scene.attempt(proxy.pool()).await;
-            let Err(error) = run(&attempt).await else { break };
+            let Err(error) = scene.attempt(name, &proxy.pool()).await else { break };
             assert_eq!(error.class(), Transient, "{name}, statement {cut}: {error:?}");
             cut += 1;
         }
@@ -261,10 +212,9 @@ async fn what_never_reached_the_server_is_transient() {
     let port = PgProxy::to(scene.world.database()).await.port();
     let (closed, exhausted) = (hurried(options.clone().port(port)), hurried(options));
     let _taken = until("the only connection", || async { exhausted.acquire().await.ok() }).await;
-    for (name, run) in TRANSACTIONS.into_iter().chain(STATEMENTS) {
+    for name in TRANSACTIONS.into_iter().chain(STATEMENTS) {
         for pool in [&closed, &exhausted] {
-            let attempt = scene.attempt(pool.clone()).await;
-            let error = run(&attempt).await.expect_err(name);
+            let error = scene.attempt(name, pool).await.expect_err(name);
             assert_eq!(error.class(), Transient, "{name}: {error:?}");
         }
     }

@@ -6,169 +6,117 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use broker_domain::ProvisionedResourceId;
 use broker_pg::{EnrolError, JoinError};
-use broker_ports::{Issue, NodeId, PeerCommander, PeerResolver, Retired, TokenIssuer, TokenState};
-use broker_tests::until;
-use sqlx::{Executor, PgPool, Postgres, Transaction};
+use broker_ports::{Issue, PeerCommander, PeerResolver, Retired, TokenIssuer, TokenState};
+use sqlx::Executor;
 use uuid::Uuid;
 
 use super::world::World;
+use crate::servers::pg::faults::somebody_waits;
 
-/// Somebody else's transaction, which holds a lock.
-struct Holder(Transaction<'static, Postgres>);
-
-impl Holder {
-    async fn of_node(pool: &PgPool, node: NodeId) -> Self {
-        let mut holder = Self(pool.begin().await.unwrap());
-        holder.does("SELECT FROM plexsphere.nodes WHERE id = $1 FOR UPDATE", node.as_uuid()).await;
-        holder
-    }
-
-    async fn of_ledger(pool: &PgPool, resource: ProvisionedResourceId) -> Self {
-        let lock = "SELECT FROM plexsphere.bootstrap_token_ledgers \
-                    WHERE provisioned_resource_id = $1 FOR UPDATE";
-        let mut holder = Self(pool.begin().await.unwrap());
-        holder.does(lock, resource.as_uuid()).await;
-        holder
-    }
-
-    async fn does(&mut self, statement: &'static str, id: Uuid) {
-        let done = self.0.execute(sqlx::query(statement).bind(id)).await.unwrap();
+/// Another transaction does all of this with the id, and commits once `waiting` waits for its lock.
+async fn behind<T>(
+    world: &World,
+    id: Uuid,
+    statements: &[&'static str],
+    waiting: impl Future<Output = T>,
+) -> T {
+    let mut holder = world.pool().begin().await.unwrap();
+    for statement in statements {
+        let done = holder.execute(sqlx::query(*statement).bind(id)).await.unwrap();
         assert_eq!(done.rows_affected(), 1, "{statement}");
     }
-
-    /// Commits once somebody waits for the lock.
-    async fn commit_when_waited_for(self, pool: &PgPool) {
-        let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity \
-                       WHERE datname = current_database() AND wait_event_type = 'Lock')";
-        until("somebody to wait for the lock", || async {
-            let waits: bool = sqlx::query_scalar(waiting).fetch_one(pool).await.unwrap();
-            waits.then_some(())
-        })
-        .await;
-        self.0.commit().await.unwrap();
-    }
+    let commits = async {
+        somebody_waits(world.pool()).await;
+        holder.commit().await.unwrap();
+    };
+    tokio::join!(waiting, commits).0
 }
 
-const ANOTHER_TOKEN: &str = "INSERT INTO plexsphere.bootstrap_tokens \
-    (provisioned_resource_id, ordinal, sha256, expires_at) \
-    VALUES ($1, 1, sha256('another'), clock_timestamp() + interval '1 hour')";
+const LEDGER: &str = "SELECT FROM plexsphere.bootstrap_token_ledgers \
+    WHERE provisioned_resource_id = $1 FOR UPDATE";
 
 const INVALIDATION: &str = "UPDATE plexsphere.bootstrap_tokens SET invalidated_at = clock_timestamp() \
     WHERE provisioned_resource_id = $1 AND invalidated_at IS NULL";
 
-async fn open_tokens(world: &World) -> i64 {
-    let count = "SELECT count(*) FROM plexsphere.bootstrap_tokens \
-                 WHERE consumed_at IS NULL AND invalidated_at IS NULL";
-    sqlx::query_scalar(count).fetch_one(world.pool()).await.unwrap()
-}
+const ANOTHER_TOKEN: &str = "INSERT INTO plexsphere.bootstrap_tokens \
+    (provisioned_resource_id, ordinal, sha256, expires_at) \
+    VALUES ($1, 1, sha256($1::text::bytea), clock_timestamp() + interval '1 hour')";
+
+/// Under the id of the resource.
+const NODE: &str = "INSERT INTO plexsphere.nodes (id) VALUES ($1)";
+const CONSUMPTION: &str = "UPDATE plexsphere.bootstrap_tokens SET consumed_at = clock_timestamp(), \
+    consumed_by_node_id = $1 WHERE provisioned_resource_id = $1";
 
 #[tokio::test]
-async fn an_issue_that_waited_replaces_what_was_issued_meanwhile() {
+async fn whoever_waited_for_a_ledger_decides_on_what_stands_there_then() {
     let world = World::fresh().await;
-    let resource = World::new_resource();
-    world.issue(resource).await.unwrap();
-    let mut holder = Holder::of_ledger(world.pool(), resource).await;
-    holder.does(INVALIDATION, resource.as_uuid()).await;
-    holder.does(ANOTHER_TOKEN, resource.as_uuid()).await;
-    let issue = world.issue(resource);
-    let (issued, ()) = tokio::join!(issue, holder.commit_when_waited_for(world.pool()));
-    let state = world.tokens.state(issued.unwrap().id).await.unwrap();
+    let open = async |resource: Uuid| -> i64 {
+        let count = "SELECT count(*) FROM plexsphere.bootstrap_tokens \
+            WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL";
+        sqlx::query_scalar(count).bind(resource).fetch_one(world.pool()).await.unwrap()
+    };
+    let issued = async || {
+        let resource = World::new_resource();
+        (resource, resource.as_uuid(), world.issue(resource).await.unwrap())
+    };
+
+    // An issue replaces what was issued meanwhile.
+    let (resource, id, _) = issued().await;
+    let meanwhile = [LEDGER, INVALIDATION, ANOTHER_TOKEN];
+    let token = behind(&world, id, &meanwhile, world.issue(resource)).await.unwrap();
+    let state = world.tokens.state(token.id).await.unwrap();
     assert!(matches!(state, Some(TokenState::Live { .. })), "{state:?}");
-    assert_eq!(open_tokens(&world).await, 1);
-}
+    assert_eq!(open(id).await, 1);
 
-#[tokio::test]
-async fn an_issue_that_waited_is_told_what_was_consumed_meanwhile() {
-    let world = World::fresh().await;
-    let resource = World::new_resource();
-    let token = world.issue(resource).await.unwrap();
-    let mut holder = Holder::of_ledger(world.pool(), resource).await;
-    let node = Uuid::from_u128(0x00de);
-    holder.does("INSERT INTO plexsphere.nodes (id) VALUES ($1)", node).await;
-    let consume = "UPDATE plexsphere.bootstrap_tokens SET consumed_at = clock_timestamp(), \
-                   consumed_by_node_id = $1";
-    holder.does(consume, node).await;
+    // An issue is told what was consumed meanwhile.
+    let (resource, id, token) = issued().await;
     let request = world.request(resource).await.unwrap();
-    let issue = world.tokens.issue(&request);
-    let (issued, ()) = tokio::join!(issue, holder.commit_when_waited_for(world.pool()));
-    let issued = issued.unwrap();
-    assert!(matches!(issued, Issue::Consumed { id } if id == token.id), "{issued:?}");
-}
+    let again = world.tokens.issue(&request);
+    let told = behind(&world, id, &[LEDGER, NODE, CONSUMPTION], again).await.unwrap();
+    assert!(matches!(told, Issue::Consumed { id } if id == token.id), "{told:?}");
 
-#[tokio::test]
-async fn a_close_that_waited_invalidates_what_was_issued_meanwhile() {
-    let world = World::fresh().await;
-    let resource = World::new_resource();
-    world.issue(resource).await.unwrap();
-    let mut holder = Holder::of_ledger(world.pool(), resource).await;
-    holder.does(INVALIDATION, resource.as_uuid()).await;
-    holder.does(ANOTHER_TOKEN, resource.as_uuid()).await;
-    let close = world.tokens.close(resource);
-    let (closed, ()) = tokio::join!(close, holder.commit_when_waited_for(world.pool()));
-    closed.unwrap();
-    assert_eq!(open_tokens(&world).await, 0);
-}
+    // A close invalidates what was issued meanwhile.
+    let (resource, id, _) = issued().await;
+    behind(&world, id, &meanwhile, world.tokens.close(resource)).await.unwrap();
+    assert_eq!(open(id).await, 0);
 
-#[tokio::test]
-async fn an_agent_that_waited_is_not_let_in_by_what_was_closed_meanwhile() {
-    let world = World::fresh().await;
-    let resource = World::new_resource();
-    let token = world.issue(resource).await.unwrap();
-    let mut holder = Holder::of_ledger(world.pool(), resource).await;
-    holder.does(INVALIDATION, resource.as_uuid()).await;
+    // An agent is not let in by what was closed meanwhile.
+    let (_, id, token) = issued().await;
     let enrol = world.mesh.enrol(token.plaintext.secret());
-    let (enrolled, ()) = tokio::join!(enrol, holder.commit_when_waited_for(world.pool()));
-    let refused = enrolled.unwrap_err();
+    let refused = behind(&world, id, &[LEDGER, INVALIDATION], enrol).await.unwrap_err();
     assert!(matches!(refused, EnrolError::Invalidated), "{refused}");
-}
 
-/// Whoever issues has looked for a consumed token, found none, and is about to replace the open one.
-#[tokio::test]
-async fn an_agent_waits_for_whoever_decides_about_its_token() {
-    let world = World::fresh().await;
-    let resource = World::new_resource();
-    let token = world.issue(resource).await.unwrap();
-    let holder = Holder::of_ledger(world.pool(), resource).await;
-    let enrol = world.mesh.enrol(token.plaintext.secret());
-    let (enrolled, ()) = tokio::join!(enrol, holder.commit_when_waited_for(world.pool()));
-    enrolled.unwrap();
+    // An agent waits for a worker that is about to replace its token, and did not.
+    let (_, id, token) = issued().await;
+    behind(&world, id, &[LEDGER], world.mesh.enrol(token.plaintext.secret())).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_retire_that_waited_sees_the_peer_that_joined_meanwhile() {
+async fn whoever_waited_for_a_node_decides_on_what_stands_there_then() {
+    const LOCK: &str = "SELECT FROM plexsphere.nodes WHERE id = $1 FOR UPDATE";
     let world = World::fresh().await;
-    let node = enrolled(&world).await;
-    let mut holder = Holder::of_node(world.pool(), node).await;
-    holder.does("INSERT INTO plexsphere.peers (node_id) VALUES ($1)", node.as_uuid()).await;
+    let enrolled = async || {
+        let token = world.issue(World::new_resource()).await.unwrap();
+        world.mesh.enrol(token.plaintext.secret()).await.unwrap()
+    };
+
+    // A retire sees the Peer that joined meanwhile.
+    let node = enrolled().await;
+    let peer = "INSERT INTO plexsphere.peers (node_id) VALUES ($1)";
     let retire = world.mesh.retire(node, None);
-    let (retired, ()) = tokio::join!(retire, holder.commit_when_waited_for(world.pool()));
-    assert_eq!(retired.unwrap(), Retired::PeerAppeared);
-    assert!(
-        world.mesh.live_peer(node).await.unwrap().is_some(),
-        "a Peer that nobody named is gone"
-    );
+    let retired = behind(&world, node.as_uuid(), &[LOCK, peer], retire).await.unwrap();
+    assert_eq!(retired, Retired::PeerAppeared);
+    assert!(world.mesh.live_peer(node).await.unwrap().is_some(), "it was not named, and is gone");
     world.mesh.join(node).await.expect("the Node was marked");
-}
 
-#[tokio::test]
-async fn a_node_that_waited_to_join_sees_that_it_was_deregistered_meanwhile() {
-    let world = World::fresh().await;
-    let node = enrolled(&world).await;
-    let mut holder = Holder::of_node(world.pool(), node).await;
+    // A Node that joins sees that it was deregistered meanwhile.
+    let node = enrolled().await;
     let mark = "UPDATE plexsphere.nodes SET deregistered_at = clock_timestamp() WHERE id = $1";
-    holder.does(mark, node.as_uuid()).await;
-    let (joined, ()) =
-        tokio::join!(world.mesh.join(node), holder.commit_when_waited_for(world.pool()));
-    let refused = joined.unwrap_err();
+    let join = world.mesh.join(node);
+    let refused = behind(&world, node.as_uuid(), &[LOCK, mark], join).await.unwrap_err();
     assert!(matches!(refused, JoinError::Deregistered), "{refused}");
     assert!(world.mesh.live_peer(node).await.unwrap().is_none());
-}
-
-async fn enrolled(world: &World) -> NodeId {
-    let token = world.issue(World::new_resource()).await.unwrap();
-    world.mesh.enrol(token.plaintext.secret()).await.unwrap()
 }
 
 /// A call that is dropped on its way to the server, at whatever moment, leaves no transaction open in which
