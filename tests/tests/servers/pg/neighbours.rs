@@ -20,28 +20,16 @@ async fn keeps(suite: Suite<World>) {
 }
 
 #[tokio::test]
-async fn blueprints_keep_the_contract() {
+async fn resolvers_keep_the_contract() {
     keeps(resolvers::blueprint_suite()).await;
-}
-
-#[tokio::test]
-async fn clouds_keep_the_contract() {
     keeps(resolvers::cloud_suite()).await;
+    keeps(resolvers::assignment_suite()).await;
+    keeps(resolvers::label_suite()).await;
 }
 
 #[tokio::test]
 async fn credentials_keep_the_contract() {
     keeps(resolvers::credential_suite()).await;
-}
-
-#[tokio::test]
-async fn assignments_keep_the_contract() {
-    keeps(resolvers::assignment_suite()).await;
-}
-
-#[tokio::test]
-async fn labels_keep_the_contract() {
-    keeps(resolvers::label_suite()).await;
 }
 
 #[tokio::test]

@@ -88,10 +88,19 @@ impl World {
         Ok(())
     }
 
+    /// How many rows it changed.
+    async fn execute(&self, statement: Execute<'_>) -> Result<u64, PortError> {
+        let done = statement.execute(self.pool()).await.map_err(in_the_world)?;
+        Ok(done.rows_affected())
+    }
+
     async fn insert(&self, insert: Insert<'_>) -> Result<Uuid, PortError> {
         insert.fetch_one(self.pool()).await.map_err(in_the_world)
     }
 }
+
+/// A statement that returns nothing.
+type Execute<'q> = sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 /// A statement that returns an id.
 type Insert<'q> = sqlx::query::QueryScalar<'q, sqlx::Postgres, Uuid, sqlx::postgres::PgArguments>;

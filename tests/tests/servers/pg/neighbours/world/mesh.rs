@@ -51,8 +51,7 @@ impl TokenIssuerUnderTest for World {
                 expires_at = expires_at - make_interval(secs => $1),
                 consumed_at = consumed_at - make_interval(secs => $1),
                 invalidated_at = invalidated_at - make_interval(secs => $1)";
-        let shift = sqlx::query(shift).bind(by.as_secs_f64());
-        shift.execute(self.pool()).await.map(drop).map_err(in_the_world)
+        self.execute(sqlx::query(shift).bind(by.as_secs_f64())).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {

@@ -16,7 +16,7 @@ use broker_testkit::resolvers::{
     CredentialResolverUnderTest, LabelTagResolverUnderTest, RawBlueprint,
 };
 
-use super::{World, in_the_world};
+use super::World;
 
 impl World {
     pub(in super::super) async fn new_project(&self) -> Result<ProjectId, PortError> {
@@ -39,6 +39,20 @@ impl World {
         let insert = "INSERT INTO plexsphere.resources (project_id) VALUES ($1) RETURNING id";
         let insert = sqlx::query_scalar(insert).bind(project.as_uuid());
         Ok(ResourceId::new(self.insert(insert).await?)?)
+    }
+
+    async fn label(
+        &self,
+        resource: ResourceId,
+        labels: &BTreeMap<String, String>,
+        propagate: bool,
+    ) -> Result<(), PortError> {
+        let insert = "INSERT INTO plexsphere.resource_labels VALUES ($1, $2, $3, $4)";
+        for (key, value) in labels {
+            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
+            self.execute(insert.bind(propagate)).await?;
+        }
+        Ok(())
     }
 }
 
@@ -81,9 +95,7 @@ impl CloudResolverUnderTest for World {
 
     async fn spoil(&self, id: CloudId) -> Result<bool, PortError> {
         let spoil = "UPDATE plexsphere.clouds SET provider = 'No Such Provider' WHERE id = $1";
-        let spoil = sqlx::query(spoil).bind(id.as_uuid());
-        let spoilt = spoil.execute(self.pool()).await.map_err(in_the_world)?;
-        Ok(spoilt.rows_affected() == 1)
+        Ok(self.execute(sqlx::query(spoil).bind(id.as_uuid())).await? == 1)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -113,15 +125,13 @@ impl CredentialResolverUnderTest for World {
     async fn assign(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
         let insert = "INSERT INTO plexsphere.cloud_credential_assignments \
                       (project_id, cloud_credential_id) VALUES ($1, $2)";
-        let insert = sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid());
-        insert.execute(self.pool()).await.map(drop).map_err(in_the_world)
+        self.execute(sqlx::query(insert).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
     }
 
     async fn withdraw(&self, project: ProjectId, id: CloudCredentialId) -> Result<(), PortError> {
         let delete = "DELETE FROM plexsphere.cloud_credential_assignments \
                       WHERE project_id = $1 AND cloud_credential_id = $2";
-        let delete = sqlx::query(delete).bind(project.as_uuid()).bind(id.as_uuid());
-        delete.execute(self.pool()).await.map(drop).map_err(in_the_world)
+        self.execute(sqlx::query(delete).bind(project.as_uuid()).bind(id.as_uuid())).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -153,8 +163,7 @@ impl AssignmentReaderUnderTest for World {
         let cluster = namespace.cluster.as_ref().map(ClusterId::as_str);
         let upsert =
             sqlx::query(upsert).bind(project.as_uuid()).bind(&namespace.namespace).bind(phase);
-        let upsert = upsert.bind(cluster);
-        upsert.execute(self.pool()).await.map(drop).map_err(in_the_world)
+        self.execute(upsert.bind(cluster)).await.map(drop)
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
@@ -174,12 +183,7 @@ impl LabelTagResolverUnderTest for World {
     ) -> Result<(ProjectId, ResourceId), PortError> {
         let project = self.new_project().await?;
         let resource = self.new_resource_of(project).await?;
-        for (key, value) in labels {
-            let insert = "INSERT INTO plexsphere.resource_labels (resource_id, key, value) \
-                          VALUES ($1, $2, $3)";
-            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
-            insert.execute(self.pool()).await.map_err(in_the_world)?;
-        }
+        self.label(resource, labels, true).await?;
         Ok((project, resource))
     }
 
@@ -188,13 +192,7 @@ impl LabelTagResolverUnderTest for World {
         resource: ResourceId,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), PortError> {
-        for (key, value) in labels {
-            let insert = "INSERT INTO plexsphere.resource_labels \
-                          (resource_id, key, value, propagates) VALUES ($1, $2, $3, false)";
-            let insert = sqlx::query(insert).bind(resource.as_uuid()).bind(key).bind(value);
-            insert.execute(self.pool()).await.map_err(in_the_world)?;
-        }
-        Ok(())
+        self.label(resource, labels, false).await
     }
 
     async fn cut_off(&self) -> Result<(), PortError> {
