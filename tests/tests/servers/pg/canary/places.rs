@@ -113,6 +113,6 @@ fn forms(plaintext: &str) -> BTreeSet<String> {
 }
 
 /// Bytes as text, a character for each.
-fn characters(bytes: &[u8]) -> String {
+pub(super) fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }

@@ -1,13 +1,12 @@
 //! Declaring inside of the host's transaction: it happens with the host's commit, and no refusal ends what the
 //! host has begun.
 
-use broker_domain::Phase;
 use broker_pg::create_in;
 use broker_ports::{Created, FailureClass, ListQuery, Outbox, Repository, Schedule};
 use broker_testkit::builders::{declaration, id, resource, rows};
 use broker_testkit::store::StoreUnderTest;
 use futures::StreamExt;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::Executor;
 
 use super::world::World;
 
@@ -28,33 +27,24 @@ async fn it_exists_when_the_host_commits_and_whoever_listens_is_woken() {
     world.know(&builder.declaration()).await.unwrap();
     let mut hints = world.store.wakeups().await.unwrap();
 
-    let mut host = world.pool().begin().await.unwrap();
-    host.execute("INSERT INTO public.orders VALUES (1)").await.unwrap();
-    let created = create_in(&mut host, &builder.admitted()).await.unwrap();
-    assert_eq!(created, Created::Stored);
-    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None, "not committed yet");
-    host.commit().await.unwrap();
+    let mut host = world.pool().acquire().await.unwrap();
+    let refused = create_in(&mut host, &builder.admitted()).await.unwrap_err();
+    assert_eq!(refused.class(), FailureClass::Rejected, "outside of a transaction");
+    // The driver did not begin it, so it is the host's to end.
+    for end in ["ROLLBACK", "COMMIT"] {
+        host.execute("BEGIN; INSERT INTO public.orders VALUES (1)").await.unwrap();
+        let created = create_in(&mut host, &builder.admitted()).await.unwrap();
+        assert_eq!(created, Created::Stored);
+        assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None, "not committed yet");
+        host.execute(end).await.unwrap();
+    }
 
     assert_eq!(hints.next().await, Some(builder.id()));
-    let stored = world.store.get_by_id(builder.id()).await.unwrap().unwrap();
-    assert_eq!(stored.phase(), Phase::Pending);
+    assert!(world.store.get_by_id(builder.id()).await.unwrap().is_some());
     assert_eq!(world.store.backlog().await.unwrap().depth, 1);
     assert_eq!(world.store.history(builder.id()).await.unwrap().len(), 1);
     assert!(world.store.entry(builder.id()).await.unwrap().unwrap().due_at.is_some());
     assert_eq!(orders(&world).await, 1);
-}
-
-#[tokio::test]
-async fn nothing_is_left_when_the_host_rolls_back() {
-    let world = host_world().await;
-    let builder = resource();
-    world.know(&builder.declaration()).await.unwrap();
-    let mut host = world.pool().begin().await.unwrap();
-    assert_eq!(create_in(&mut host, &builder.admitted()).await.unwrap(), Created::Stored);
-    host.rollback().await.unwrap();
-    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None);
-    assert_eq!(world.store.backlog().await.unwrap().depth, 0);
-    assert_eq!(world.store.audit_trail().await.unwrap(), vec![]);
 }
 
 #[tokio::test]
@@ -83,33 +73,5 @@ async fn no_answer_ends_the_hosts_transaction() {
 
     assert_eq!(orders(&world).await, 1);
     let listed = world.store.list(&ListQuery::new(rows(10))).await.unwrap().resources;
-    assert_eq!(
-        listed.iter().map(broker_domain::ProvisionedResource::id).collect::<Vec<_>>(),
-        [id(1)]
-    );
-}
-
-#[tokio::test]
-async fn a_transaction_that_the_driver_did_not_begin_is_the_hosts_to_end() {
-    let world = host_world().await;
-    let builder = resource();
-    world.know(&builder.declaration()).await.unwrap();
-    let mut host =
-        PgConnection::connect_with(world.pool().connect_options().as_ref()).await.unwrap();
-    host.execute("BEGIN").await.unwrap();
-    assert_eq!(create_in(&mut host, &builder.admitted()).await.unwrap(), Created::Stored);
-    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None, "it was committed early");
-    host.execute("COMMIT").await.unwrap();
-    assert!(world.store.get_by_id(builder.id()).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn outside_of_a_transaction_it_is_refused() {
-    let world = host_world().await;
-    let builder = resource();
-    world.know(&builder.declaration()).await.unwrap();
-    let mut host = world.pool().acquire().await.unwrap();
-    let error = create_in(&mut host, &builder.admitted()).await.unwrap_err();
-    assert_eq!(error.class(), FailureClass::Rejected);
-    assert_eq!(world.store.get_by_id(builder.id()).await.unwrap(), None);
+    assert_eq!(listed.iter().map(|row| row.id()).collect::<Vec<_>>(), [id(1)]);
 }
