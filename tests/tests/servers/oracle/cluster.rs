@@ -55,8 +55,8 @@ const CONFIG: usize = 1;
 impl<'s> Player<'s> {
     fn new(side: &'s dyn Side, subject: &'s Subject, seed: u64) -> Self {
         let targets = [subject.reference(), subject.provider_config().reference().clone()];
-        let (known, seen) = ([Vec::new(), Vec::new()], Vec::new());
-        Self { side, subject, transcript: Transcript::of(seed), targets, known, seen, part: None }
+        let (transcript, known) = (Transcript::of(seed), [Vec::new(), Vec::new()]);
+        Self { side, subject, transcript, targets, known, seen: Vec::new(), part: None }
     }
 
     async fn play(mut self) -> Vec<String> {

@@ -41,9 +41,9 @@ async fn migration_that_is_cut_off_is_finished_by_the_next_run() {
                 if at_commit { passed && request.verb == "COMMIT" } else { is_step }
             });
             if answered {
-                rule.before_answer().cut()
+                rule.before_answer().cut();
             } else {
-                rule.before_forward().cut()
+                rule.before_forward().cut();
             }
             migrate::up(&proxy.pool()).await.expect_err(&case);
 

@@ -165,9 +165,9 @@ async fn commit_that_is_not_answered_is_unknown() {
                 verb => !transaction && verb != "PREPARE",
             });
             if forwarded {
-                rule.before_answer().cut()
+                rule.before_answer().cut();
             } else {
-                rule.before_forward().cut()
+                rule.before_forward().cut();
             }
             let error = scene.attempt(name, &proxy.pool()).await.expect_err(name);
             assert_eq!(error.class(), Unknown, "{name}, forwarded: {forwarded}: {error:?}");

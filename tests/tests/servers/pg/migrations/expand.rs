@@ -69,10 +69,10 @@ async fn drive(pool: &PgPool, number: u128, phases: &[Phase]) -> ProvisionedReso
 
 #[tokio::test]
 async fn the_first_release_runs_on_the_newest_schema_and_its_rows_can_be_read() {
+    use Phase::{Deleted, Deprovisioning, Deregistering, Enrolling, Failed, Provisioning, Ready};
     let world = World::alone().await;
     world.know(&resource().declaration()).await.unwrap();
     let pool = world.pool();
-    use Phase::{Deleted, Deprovisioning, Deregistering, Enrolling, Failed, Provisioning, Ready};
     let ways: [&[Phase]; 5] = [
         &[],
         &[Provisioning, Enrolling, Ready],

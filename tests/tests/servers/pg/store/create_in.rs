@@ -1,6 +1,7 @@
 //! Declaring inside of the host's transaction: it happens with the host's commit, and no refusal ends what the
 //! host has begun.
 
+use broker_domain::ProvisionedResource;
 use broker_pg::create_in;
 use broker_ports::{Created, FailureClass, ListQuery, Outbox, Repository, Schedule};
 use broker_testkit::builders::{declaration, id, resource, rows};
@@ -73,5 +74,5 @@ async fn no_answer_ends_the_hosts_transaction() {
 
     assert_eq!(orders(&world).await, 1);
     let listed = world.store.list(&ListQuery::new(rows(10))).await.unwrap().resources;
-    assert_eq!(listed.iter().map(|row| row.id()).collect::<Vec<_>>(), [id(1)]);
+    assert!(listed.iter().map(ProvisionedResource::id).eq([id(1)]), "{listed:?}");
 }
