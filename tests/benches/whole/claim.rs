@@ -14,7 +14,7 @@ use sqlx::{Executor, PgPool};
 use uuid::Uuid;
 
 use super::lab::{Lab, Way};
-use super::stand::{Stand, at_once};
+use super::stand::{Stand, at_once, commit};
 
 /// More connections than workers: nobody waits for one.
 const CONNECTIONS: u32 = 20;
@@ -119,9 +119,7 @@ async fn naive(pool: PgPool, _: usize) {
         };
         sqlx::query(TAKE).bind(first).execute(&mut *transaction).await.unwrap();
         transaction.commit().await.unwrap();
-        let mut transaction = pool.begin().await.unwrap();
-        sqlx::query(RELEASE).bind(first).execute(&mut *transaction).await.unwrap();
-        transaction.commit().await.unwrap();
+        commit(&pool, sqlx::query(RELEASE).bind(first)).await;
     }
 }
 

@@ -22,7 +22,7 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::lab::{Case, Lab, Way};
-use super::stand::{Stand, at_once};
+use super::stand::{Stand, at_once, commit};
 
 /// Passes, or resources, under way at a time.
 const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
@@ -49,7 +49,7 @@ pub(super) async fn run(lab: Lab) {
 }
 
 async fn converge(case: &Case<'_>, stand: &Stand, (best_of_floor, best_of_ours): (usize, usize)) {
-    let many = case.many();
+    let many = case.many;
     for round in case.rounds() {
         let writes = writes(&stand.world, fresh(many));
         round.measure(Way::Floor, send(&stand.bare, writes, best_of_floor)).await;
@@ -133,9 +133,7 @@ async fn one_by_one(stand: &Stand, writes: Vec<Writes>) {
         let get = Request::get(&composite).body(Vec::new()).unwrap();
         assert!(stand.bare.request_text(get).await.is_err(), "it stands");
         for statement in TRANSACTIONS {
-            let mut transaction = pool.begin().await.unwrap();
-            sqlx::query(statement).bind(id.as_uuid()).execute(&mut *transaction).await.unwrap();
-            transaction.commit().await.unwrap();
+            commit(pool, sqlx::query(statement).bind(id.as_uuid())).await;
         }
         apply(&stand.bare, &path, config).await;
         apply(&stand.bare, &composite, armed).await;

@@ -14,7 +14,7 @@ use sqlx::{Executor, PgPool, Postgres};
 use uuid::Uuid;
 
 use super::lab::{Case, Lab, Way};
-use super::stand::{Stand, at_once};
+use super::stand::{Stand, at_once, commit};
 
 type Insert = Query<'static, Postgres, PgArguments>;
 
@@ -40,14 +40,14 @@ INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
 SELECT project_id, id, 'declared', 'bare', 'bare', 'Pending', 1 FROM written";
 
-/// What a declaration refers to, one after the other.
-const LOOKED_UP: [(&str, Refers); 5] = [
-    ("SELECT * FROM plexsphere.blueprint_versions WHERE id = $1", Refers::Blueprint),
-    ("SELECT * FROM plexsphere.namespace_assignments WHERE project_id = $1", Refers::Project),
-    ("SELECT * FROM plexsphere.cloud_credentials WHERE id = $1", Refers::Credential),
-    ("SELECT c.* FROM plexsphere.clouds AS c JOIN plexsphere.cloud_credentials AS k ON k.cloud_id = c.id
-      WHERE k.id = $1", Refers::Credential),
-    ("SELECT * FROM plexsphere.resource_labels WHERE resource_id = $1", Refers::Resource),
+/// What a declaration refers to, one after the other: blueprint, Project, credential, its cloud, Resource.
+const LOOKED_UP: [&str; 5] = [
+    "SELECT * FROM plexsphere.blueprint_versions WHERE id = $1",
+    "SELECT * FROM plexsphere.namespace_assignments WHERE project_id = $1",
+    "SELECT * FROM plexsphere.cloud_credentials WHERE id = $1",
+    "SELECT c.* FROM plexsphere.clouds AS c JOIN plexsphere.cloud_credentials AS k ON k.cloud_id = c.id
+      WHERE k.id = $1",
+    "SELECT * FROM plexsphere.resource_labels WHERE resource_id = $1",
 ];
 
 /// Whether a request was made before.
@@ -70,41 +70,20 @@ const LINE: &str = "INSERT INTO plexsphere.provisioned_resource_audit
     (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version)
 VALUES ($2, $1, 'declared', 'naive', 'naive', 'Pending', 1)";
 
-#[derive(Clone, Copy)]
-enum Refers {
-    Blueprint,
-    Project,
-    Credential,
-    Resource,
-}
-
-/// Whether a declaration can be repeated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeatable {
-    Yes,
-    No,
-}
-
 pub(super) async fn run(lab: Lab) {
-    for (name, repeatable) in
-        [("without a request id", Repeatable::No), ("with a request id", Repeatable::Yes)]
-    {
+    for (name, repeatable) in [("without a request id", false), ("with a request id", true)] {
         let stand = Stand::new().await;
         for (some, many) in [("100", 100), ("500", 500), ("2,500", 2_500)] {
-            declare(
-                &lab.case(&stand, format!("{some} {name}"), lab.many(many)),
-                &stand,
-                repeatable,
-            )
-            .await;
+            let case = lab.case(&stand, format!("{some} {name}"), lab.many(many));
+            declare(&case, &stand, repeatable).await;
         }
     }
 }
 
-async fn declare(case: &Case<'_>, stand: &Stand, repeatable: Repeatable) {
+async fn declare(case: &Case<'_>, stand: &Stand, repeatable: bool) {
     let Stand { world, .. } = stand;
     for round in case.rounds() {
-        let declared = || declarations(world, case.many(), repeatable);
+        let declared = || declarations(world, case.many, repeatable);
         forget(world.pool()).await;
         round.measure(Way::Floor, store(world.pool(), declared())).await;
         forget(world.pool()).await;
@@ -124,10 +103,10 @@ async fn forget(pool: &PgPool) {
     pool.execute(tables).await.unwrap();
 }
 
-fn declarations(world: &RealWorld, many: usize, repeatable: Repeatable) -> Vec<Declaration> {
+fn declarations(world: &RealWorld, many: usize, repeatable: bool) -> Vec<Declaration> {
     let declared = |number: usize| {
         let mut declared = world.declaration(NODE);
-        if repeatable == Repeatable::Yes {
+        if repeatable {
             declared.request_id = Some(RequestId::new(format!("request-{number}")).unwrap());
         }
         declared
@@ -166,13 +145,11 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
             let repeated = repeated.bind(request.as_str()).fetch_optional(pool).await.unwrap();
             assert!(repeated.is_none(), "nobody has asked for {request} before");
         }
-        for (statement, refers) in LOOKED_UP {
-            let id = match refers {
-                Refers::Blueprint => declared.blueprint_version_id.as_uuid(),
-                Refers::Project => declared.project_id.as_uuid(),
-                Refers::Credential => declared.cloud_credential_id.as_uuid(),
-                Refers::Resource => declared.resource_id.as_uuid(),
-            };
+        let credential = declared.cloud_credential_id.as_uuid();
+        let project = declared.project_id.as_uuid();
+        let ids = [declared.blueprint_version_id.as_uuid(), project, credential, credential];
+        let ids = ids.into_iter().chain([declared.resource_id.as_uuid()]);
+        for (statement, id) in LOOKED_UP.into_iter().zip(ids) {
             sqlx::query(statement).bind(id).fetch_optional(pool).await.unwrap();
         }
         let id = fresh();
@@ -183,9 +160,7 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
             sqlx::query(LINE).bind(id).bind(declared.project_id.as_uuid()),
         ];
         for write in writes {
-            let mut transaction = pool.begin().await.unwrap();
-            write.execute(&mut *transaction).await.unwrap();
-            transaction.commit().await.unwrap();
+            commit(pool, write).await;
         }
     }
 }

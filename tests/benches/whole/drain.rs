@@ -10,7 +10,7 @@ use sqlx::{Executor, PgPool};
 use uuid::Uuid;
 
 use super::lab::{Lab, Way};
-use super::stand::{BATCH, Stand, relay};
+use super::stand::{BATCH, Stand, commit, relay};
 
 const FILL: &str = "INSERT INTO plexsphere.provisioning_outbox
     (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload)
@@ -112,10 +112,7 @@ async fn one_by_one(pool: &PgPool, many: usize) {
         let claimed = claim.fetch_optional(&mut *transaction).await.unwrap();
         transaction.commit().await.unwrap();
         let Some((event, _)) = claimed else { break };
-        let mut transaction = pool.begin().await.unwrap();
-        let done = sqlx::query(ACKNOWLEDGE).bind(event).execute(&mut *transaction).await.unwrap();
-        transaction.commit().await.unwrap();
-        delivered += done.rows_affected();
+        delivered += commit(pool, sqlx::query(ACKNOWLEDGE).bind(event)).await;
     }
     assert_eq!(delivered, many as u64);
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::processor::{self, Spent};
@@ -33,7 +34,7 @@ const WORKS: [(&str, Start); 10] = [
 pub(crate) fn run(arguments: &[String]) {
     let named = arguments.first().map(String::as_str);
     let work = WORKS.iter().find(|(name, _)| Some(*name) == named);
-    let Some((name, start)) = work else {
+    let Some((_, start)) = work else {
         for (name, _) in WORKS {
             println!("{name}");
         }
@@ -41,18 +42,18 @@ pub(crate) fn run(arguments: &[String]) {
     };
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(start(Lab { work: name, quick }));
+    runtime.block_on(start(Lab { quick }));
 }
 
 /// Where a work is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Lab {
-    work: &'static str,
     quick: bool,
 }
 
 /// In which way a work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Way {
     Floor,
     Ours,
@@ -64,7 +65,7 @@ pub(super) struct Case<'a> {
     lab: Lab,
     stand: &'a Stand,
     name: String,
-    many: usize,
+    pub(super) many: usize,
 }
 
 /// A turn of every way.
@@ -87,10 +88,6 @@ impl Lab {
 }
 
 impl Case<'_> {
-    pub(super) const fn many(&self) -> usize {
-        self.many
-    }
-
     pub(super) fn rounds(&self) -> impl Iterator<Item = Round<'_>> {
         let last = if self.lab.quick { 2 } else { ROUNDS };
         (0..=last).map(|number| Round { case: self, number })
@@ -122,27 +119,18 @@ impl Round<'_> {
         let took = started.elapsed();
         let spent = processor::between(&spent, &processor::spent());
         let since = count(stand.since(&before, way).await);
-        self.tell_all(way, took, &since, &spent);
+        self.tell(way, took, &since, &spent);
     }
 
-    /// Tells a time that a work has taken by itself.
-    pub(super) fn tell(self, way: Way, took: Duration, counted: &Counted) {
-        self.tell_all(way, took, counted, &Spent::new());
-    }
-
-    fn tell_all(self, way: Way, took: Duration, counted: &Counted, spent: &Spent) {
-        let Self { case: Case { lab, name, many, .. }, number } = self;
+    /// Tells a time that a work has taken.
+    pub(super) fn tell(self, way: Way, took: Duration, counted: &Counted, spent: &Spent) {
+        let Self { case: Case { name, many, .. }, number } = self;
         if number == 0 {
             return;
         }
-        let way = match way {
-            Way::Floor => "floor",
-            Way::Ours => "ours",
-            Way::Naive => "naive",
-        };
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap();
         let line = json!({
-            "work": lab.work, "case": name, "many": many, "way": way, "round": number,
+            "case": name, "many": many, "way": way, "round": number,
             "nanoseconds": nanoseconds, "counted": counted, "spent": spent,
         });
         println!("{line}");

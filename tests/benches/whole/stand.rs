@@ -16,7 +16,9 @@ use futures::StreamExt as _;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres};
 use tokio::task::JoinSet;
 
 use super::lab::Way;
@@ -128,6 +130,14 @@ impl Stand {
         let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(from);
         count.fetch_one(self.world.pool()).await.unwrap()
     }
+}
+
+/// Writes in a transaction of its own, as the naive way always does. Answers how many rows were written.
+pub(super) async fn commit(pool: &PgPool, write: Query<'_, Postgres, PgArguments>) -> u64 {
+    let mut transaction = pool.begin().await.unwrap();
+    let done = write.execute(&mut *transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    done.rows_affected()
 }
 
 /// Does something with each of these, so many at a time.

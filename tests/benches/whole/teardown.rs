@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::lab::{Lab, Way};
-use super::stand::{Stand, at_once, follow, run_broker};
+use super::stand::{Stand, at_once, commit, follow, run_broker};
 use super::sweep::composites;
 
 /// Machines that are taken down at a time: as many as the shipped runner has workers.
@@ -149,10 +149,7 @@ async fn one_by_one(stand: &Stand, machines: Vec<Machine>) {
             delete_and_look(&stand.bare, &path_of(&kind, machine)).await;
         }
         for statement in TRANSACTIONS {
-            let mut transaction = pool.begin().await.unwrap();
-            let write = sqlx::query(statement).bind(machine.id.as_uuid());
-            write.execute(&mut *transaction).await.unwrap();
-            transaction.commit().await.unwrap();
+            commit(pool, sqlx::query(statement).bind(machine.id.as_uuid())).await;
         }
     }
 }

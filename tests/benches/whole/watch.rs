@@ -18,6 +18,7 @@ use sqlx::types::time::OffsetDateTime;
 use tokio::task::JoinSet;
 
 use super::lab::{Case, Lab, Way};
+use super::processor::Spent;
 use super::stand::{Stand, follow, run_broker};
 
 /// How often somebody looks whether a change was committed.
@@ -87,7 +88,7 @@ impl<'a> Turns<'a> {
         for (case, part) in cases {
             let place = (times.len() * part).div_ceil(100) - 1;
             if let Some(round) = case.rounds().nth(number) {
-                round.tell(*way, times[place], &since);
+                round.tell(*way, times[place], &since, &Spent::new());
             }
         }
     }
