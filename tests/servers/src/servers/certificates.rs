@@ -62,32 +62,17 @@ impl Authority {
         &self.certificate
     }
 
-    /// Credentials for whoever serves on loopback.
-    ///
-    /// # Errors
-    ///
-    /// When none can be made.
-    pub fn serving(&self) -> Result<Credentials> {
-        self.on_loopback(vec![ExtendedKeyUsagePurpose::ServerAuth])
-    }
-
     /// Credentials for whoever serves on loopback, and asks others who do.
     ///
     /// # Errors
     ///
     /// When none can be made.
     pub fn mutual(&self) -> Result<Credentials> {
-        self.on_loopback(vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ])
-    }
-
-    fn on_loopback(&self, usages: Vec<ExtendedKeyUsagePurpose>) -> Result<Credentials> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut parameters = CertificateParams::new(names).with_context(failed("localhost"))?;
         parameters.distinguished_name.push(DnType::CommonName, "localhost");
-        parameters.extended_key_usages = usages;
+        parameters.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(parameters, "localhost")
     }
 

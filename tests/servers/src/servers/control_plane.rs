@@ -63,7 +63,9 @@ impl ControlPlane {
                 probe.is_ok("/readyz") && SYSTEM_NAMESPACES.iter().all(|path| probe.is_ok(path))
             };
             let api_server = Server::start(run, program, ready)?;
-            Ok((api_server, ControlPlaneAccess::new(port, run.directory(), layout.audit_log())))
+            let (authority, audit_log) = (run.directory().to_owned(), layout.audit_log.clone());
+            let url = format!("https://127.0.0.1:{port}");
+            Ok((api_server, ControlPlaneAccess { url, authority, audit_log }))
         })?;
         let identity = authority.identity(CONTROLLER_MANAGER, Some(MASTERS))?;
         let kubeconfig = access.kubeconfig(&authority, &identity);

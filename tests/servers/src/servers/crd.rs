@@ -2,7 +2,8 @@
 //! can be tried on an API server without Crossplane, and that of any other kind.
 //!
 //! Crossplane takes over little of the XRD's schema: of `spec` and `status` their fields, what is required,
-//! rules in CEL and `oneOf`, of `spec` also whether unknown fields are kept. Everything else is its own.
+//! rules in CEL and `oneOf`, of `spec` also whether unknown fields are kept. Everything else is its own; of that, the
+//! claims and connection details of legacy kinds are left out.
 
 use serde_json::{Map, Value, json};
 
@@ -91,7 +92,7 @@ fn derive_version(xrd_spec: &Value, scope: Scope, version: &Value) -> Value {
     let given_status = &given["properties"]["status"];
     let mut status = json!({"type": "object"});
     copy(given_status, &mut status, &kept);
-    status["properties"] = merged(&given_status["properties"], &status_fields(scope));
+    status["properties"] = merged(&given_status["properties"], &status_fields());
 
     schema["properties"]["spec"] = spec;
     schema["properties"]["status"] = status;
@@ -129,7 +130,7 @@ fn spec_fields(xrd_spec: &Value, scope: Scope) -> Value {
         // What stands in a namespace composes within it.
         reference["properties"]["namespace"] = json!({"type": "string"});
     }
-    let mut fields = json!({
+    let fields = json!({
         "compositionRef": strings(&["name"], &["name"]),
         "compositionSelector": label_selector(),
         "compositionRevisionRef": strings(&["name"], &["name"]),
@@ -137,39 +138,25 @@ fn spec_fields(xrd_spec: &Value, scope: Scope) -> Value {
         "compositionUpdatePolicy": policy,
         "resourceRefs": {"type": "array", "items": reference, "x-kubernetes-list-type": "atomic"},
     });
-    if scope != Scope::LegacyCluster {
-        return json!({"crossplane": {"type": "object", "properties": fields}});
+    if scope == Scope::LegacyCluster {
+        return fields;
     }
-    let claim = ["apiVersion", "kind", "namespace", "name"];
-    fields["claimRef"] = strings(&claim, &claim);
-    fields["writeConnectionSecretToRef"] = strings(&["name", "namespace"], &["name", "namespace"]);
-    fields
+    json!({"crossplane": {"type": "object", "properties": fields}})
 }
 
-fn status_fields(scope: Scope) -> Value {
+fn status_fields() -> Value {
     let mut condition = strings(
         &["lastTransitionTime", "message", "reason", "status", "type"],
         &["lastTransitionTime", "reason", "status", "type"],
     );
     condition["properties"]["lastTransitionTime"]["format"] = json!("date-time");
     condition["properties"]["observedGeneration"] = json!({"type": "integer", "format": "int64"});
-    let mut fields = json!({"conditions": {
+    json!({"conditions": {
         "type": "array",
         "items": condition,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
-    }});
-    if scope == Scope::LegacyCluster {
-        let published = json!({"type": "string", "format": "date-time"});
-        fields["connectionDetails"] =
-            json!({"type": "object", "properties": {"lastPublishedTime": published}});
-        fields["claimConditionTypes"] = json!({
-            "type": "array",
-            "items": {"type": "string"},
-            "x-kubernetes-list-type": "set",
-        });
-    }
-    fields
+    }})
 }
 
 fn strings(fields: &[&str], required: &[&str]) -> Value {

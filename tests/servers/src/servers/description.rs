@@ -1,9 +1,6 @@
 //! How a test process, which did not start the shared servers, learns where they are.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -38,7 +35,7 @@ impl Description {
         serde_json::from_str(&text).with_context(cannot("understand", &path))
     }
 
-    pub(super) fn write(&self, run: &Run) -> Result<PathBuf> {
-        run.write(FILE, &serde_json::to_string_pretty(self)?)
+    pub(super) fn write(&self, run: &Run) -> Result<()> {
+        run.write(FILE, &serde_json::to_string_pretty(self)?).map(drop)
     }
 }

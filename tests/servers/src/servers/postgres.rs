@@ -154,27 +154,3 @@ fn says_ready(pid_file: &Path, id: u32) -> bool {
     let is_its_own = lines.next() == Some(id.to_string().as_str());
     is_its_own && lines.nth(6).is_some_and(|state| state.trim_end() == "ready")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_ready_server_is_ready() {
-        let directory = tempfile::tempdir().unwrap();
-        let pid_file = directory.path().join("postmaster.pid");
-        assert!(!says_ready(&pid_file, 4711), "no file");
-        let table = [
-            ("no state yet", 4711, "", false),
-            ("recovering", 4711, "starting\n", false),
-            ("ready", 4711, "ready   \n", true),
-            ("ending", 4711, "stopping\n", false),
-            ("left by a server that was killed", 4710, "ready   \n", false),
-        ];
-        for (why, id, state, ready) in table {
-            let head = format!("{id}\n/data\n1700000000\n5432\n\n127.0.0.1\n  12345   6\n");
-            fs::write(&pid_file, head + state).unwrap();
-            assert_eq!(says_ready(&pid_file, 4711), ready, "{why}");
-        }
-    }
-}

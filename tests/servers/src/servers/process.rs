@@ -274,67 +274,38 @@ mod tests {
         }
     }
 
-    /// Starts it and gives the process number that it prints.
-    fn start_and_read_number(run: &Arc<Run>, text: &str) -> (Process, i32) {
-        let mut process = Process::start(run, &script(text)).unwrap();
-        process.wait_until_ready(GRACE, |process| process.log().ends_with('\n')).unwrap();
-        let number = process.log().trim().parse().unwrap();
-        (process, number)
-    }
-
-    fn wait_until_gone(number: i32) {
-        let stat = format!("/proc/{number}/stat");
-        let alive = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-        let started = Instant::now();
-        while alive() {
-            assert!(started.elapsed() < Duration::from_mins(1), "process {number} is still there");
-            std::thread::sleep(POLL);
-        }
-    }
-
     #[test]
     fn children_of_a_process_end_with_it_even_if_it_ended_before() {
         for killed_before in [false, true] {
             let run = Arc::new(Run::start().unwrap());
-            let (mut process, grandchild) =
-                start_and_read_number(&run, "setsid sleep 1000 & echo $!; wait");
+            let parent = script("setsid sleep 1000 & echo $!; wait");
+            let mut process = Process::start(&run, &parent).unwrap();
+            process.wait_until_ready(GRACE, |process| process.log().ends_with('\n')).unwrap();
+            let child = format!("/proc/{}/stat", process.log().trim());
             if killed_before {
                 process.signal(Signal::KILL).unwrap();
                 process.end_by(Signal::TERM).unwrap();
             }
             drop(process);
-            wait_until_gone(grandchild);
+            let is_alive = || fs::read_to_string(&child).is_ok_and(|stat| !stat.contains(") Z "));
+            let started = Instant::now();
+            while is_alive() {
+                assert!(started.elapsed() < Duration::from_mins(1), "{child} is still there");
+                std::thread::sleep(POLL);
+            }
         }
-    }
-
-    #[test]
-    fn paused_process_can_be_ended() {
-        let run = Arc::new(Run::start().unwrap());
-        let (mut process, number) = start_and_read_number(&run, "echo $$; exec sleep 1000");
-        process.signal_all(Signal::STOP).unwrap();
-        process.end_by(Signal::TERM).unwrap();
-        wait_until_gone(number);
-        let refused = process.signal(Signal::CONT).unwrap_err().to_string();
-        assert_eq!(refused, "script is not running");
     }
 
     #[test]
     fn failed_start_names_the_program_and_tells_a_taken_port_from_another_reason() {
         let run = Arc::new(Run::start().unwrap());
-        for (program, is_taken, expected) in [
-            (
-                script("echo 'bind: Address already in use' >&2; exit 1"),
-                true,
-                "script found its port",
-            ),
-            (
-                script("echo first; echo bad flag >&2; exit 7"),
-                false,
-                "script ended with exit status: 7 before it was ready; its log ends: first | bad flag",
-            ),
-            (Program { path: "/nowhere/server".into(), ..script("") }, false, "/nowhere/server"),
+        let ended =
+            "script ended with exit status: 7 before it was ready; its log ends: first | bad flag";
+        for (text, is_taken, expected) in [
+            ("echo 'bind: Address already in use' >&2; exit 1", true, "script found its port"),
+            ("echo first; echo bad flag >&2; exit 7", false, ended),
         ] {
-            let mut process = Process::start(&run, &program).unwrap();
+            let mut process = Process::start(&run, &script(text)).unwrap();
             let failed = process.wait_until_ready(GRACE, |_| false).unwrap_err();
             assert!(failed.to_string().contains(expected), "{failed}");
             assert_eq!(failed.is::<PortTaken>(), is_taken, "{failed}");

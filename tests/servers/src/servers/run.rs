@@ -216,11 +216,6 @@ mod tests {
         process
     }
 
-    /// What the death of the owner looks like to the reaper: only the pipe ends, nobody tidies up.
-    fn lose_owner(run: &Run) {
-        run.reaper.lock().unwrap().wait().unwrap();
-    }
-
     fn is_alive(id: u32) -> bool {
         let stat = fs::read_to_string(format!("/proc/{id}/stat"));
         stat.is_ok_and(|stat| !stat.contains(") Z "))
@@ -242,52 +237,14 @@ mod tests {
         let mut visitor = Command::new("sleep");
         let mut visitor = visitor.arg("1000").current_dir(run.directory()).spawn().unwrap();
 
-        lose_owner(&run);
+        // What the death of the owner looks like to the reaper: only the pipe ends, and no code of the owner runs.
+        run.reaper.lock().unwrap().wait().unwrap();
 
         assert!(!processes.into_iter().any(is_alive));
         assert!(!run.directory().exists());
         assert!(is_alive(visitor.id()), "a process that only looks around is spared");
         visitor.kill().unwrap();
         visitor.wait().unwrap();
-    }
-
-    #[test]
-    fn the_reaper_waits_for_a_server_that_is_about_to_start() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Run::start_below(parent.path()).unwrap();
-        let pipe = run.pipe().unwrap();
-        let mut reaper = run.reaper.lock().unwrap();
-        drop(reaper.stdin.take());
-        // It could not have been found yet.
-        let mut starting = Command::new("sh")
-            .args(["-c", "read go"])
-            .stdin(Stdio::piped())
-            .stdout(pipe)
-            .spawn()
-            .unwrap();
-        assert!(reaper.try_wait().unwrap().is_none());
-        assert!(run.directory().exists());
-        drop(starting.stdin.take());
-        starting.wait().unwrap();
-        reaper.wait().unwrap();
-        assert!(!run.directory().exists());
-    }
-
-    #[test]
-    fn a_server_holds_neither_the_lock_nor_the_reapers_pipe() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Arc::new(Run::start_below(parent.path()).unwrap());
-        let server = sleeper(&run, "true");
-        let reaper = run.reaper.lock().unwrap().id();
-        let pipe = fs::read_link(format!("/proc/{reaper}/fd/0")).unwrap();
-        let lock = fs::read_link(format!("/proc/{reaper}/fd/1")).unwrap();
-
-        let files = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
-        let open: Vec<_> = files.map(|file| fs::read_link(file.unwrap().path()).unwrap()).collect();
-
-        assert_eq!(lock, run.directory().join(LOCK));
-        assert!(open.contains(&run.directory().join("sleeper.log")), "{open:?}");
-        assert!(!open.contains(&pipe) && !open.contains(&lock), "{open:?}");
     }
 
     #[test]
@@ -308,19 +265,5 @@ mod tests {
         assert!(!half_removed.exists());
         assert!(living.directory().exists());
         assert!(foreign.exists());
-    }
-
-    #[test]
-    fn end_of_a_run_can_be_waited_for_and_leaves_nothing() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = Run::start_below(parent.path()).unwrap();
-        let directory = run.directory().to_owned();
-        let waiter = std::thread::spawn(move || {
-            Run::wait_for_end(&directory);
-            assert!(!directory.exists(), "the servers' directory still stood when the wait ended");
-        });
-        drop(run);
-        waiter.join().unwrap();
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

@@ -123,15 +123,6 @@ impl Server {
         self.running()?.signal_all(Signal::CONT)
     }
 
-    /// Sends any signal to the server's first process.
-    ///
-    /// # Errors
-    ///
-    /// When it is not running.
-    pub fn signal(&self, signal: Signal) -> Result<()> {
-        self.running()?.signal(signal)
-    }
-
     fn running(&self) -> Result<&Process> {
         self.process.as_ref().ok_or_else(|| self.not_running())
     }

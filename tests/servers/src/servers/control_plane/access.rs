@@ -1,6 +1,6 @@
 //! How to reach a control plane, as whom one likes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -22,14 +22,6 @@ pub struct ControlPlaneAccess {
 }
 
 impl ControlPlaneAccess {
-    pub(super) fn new(port: u16, authority: &Path, audit_log: PathBuf) -> Self {
-        Self {
-            url: format!("https://127.0.0.1:{port}"),
-            authority: authority.to_owned(),
-            audit_log,
-        }
-    }
-
     /// The port of its address.
     pub(in crate::servers) fn port(&self) -> Result<u16> {
         let port = self.url.rsplit(':').next().and_then(|port| port.parse().ok());

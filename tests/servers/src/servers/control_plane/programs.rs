@@ -46,13 +46,13 @@ pub(super) struct Layout {
     /// Where kube-apiserver would put certificates that it made itself.
     generated: PathBuf,
     audit_policy: PathBuf,
-    audit_log: PathBuf,
+    pub(super) audit_log: PathBuf,
 }
 
 impl Layout {
     /// Writes what the programs read before they are ready.
     pub(super) fn create(run: &Run, authority: &Authority) -> Result<Self> {
-        let serving = authority.serving()?;
+        let serving = authority.mutual()?;
         let tokens =
             KeyPair::generate().context("cannot make the key of service account tokens")?;
         Ok(Self {
@@ -66,10 +66,6 @@ impl Layout {
             audit_policy: run.write("audit-policy.json", &audit_policy())?,
             audit_log: run.write("audit.log", "")?,
         })
-    }
-
-    pub(super) fn audit_log(&self) -> PathBuf {
-        self.audit_log.clone()
     }
 
     pub(super) fn etcd(&self, tools: &Tools, port: u16) -> Program {
