@@ -201,10 +201,9 @@ fn start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, &'static str> 
 }
 
 fn try_start(cluster: &TestCluster) -> Result<Arc<Mutex<Crossplane>>, Box<dyn std::error::Error>> {
-    let say = |line: &str| eprintln!("{line}");
     let tools = CrossplaneTools::find()?;
     let run = Arc::new(Run::start()?);
-    let crossplane = Crossplane::start(&tools, &run, cluster.access(), &say)?;
+    let crossplane = Crossplane::start(&tools, &run, cluster.access())?;
     let port = function::serve(crossplane.certificates());
     crossplane.register_function(function::NAME, port)?;
     Ok(Arc::new(Mutex::new(crossplane)))

@@ -65,6 +65,6 @@ fn start() -> Result<Description, String> {
     // Nothing drops a static, so the servers live as long as this process and end by their reaper.
     static OWN: OnceLock<SharedServers> = OnceLock::new();
     let tools = Tools::find().map_err(|error| one_line(&*error))?;
-    let servers = start_shared(&tools, &|_| {}).map_err(|error| one_line(&*error))?;
+    let servers = start_shared(&tools).map_err(|error| one_line(&*error))?;
     Ok(OWN.get_or_init(|| servers).description())
 }

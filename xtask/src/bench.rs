@@ -7,68 +7,42 @@
 //!
 //! ```text
 //! count ─ instructions and bytes, and steps back              (child processes)
-//! whole ─ ratios on real servers                              (child processes)
-//! figures ─ what becomes of them                              (pure)
-//! bar   ─ what they are held to                               (pure)
-//! page  ─ where they stand
-//! scale ─ what they mean for a platform
+//! figures ─ ratios, and what they are held to                 (pure)
+//! scale ─ what both mean for a platform                       (pure)
 //! ```
 
-mod bar;
 mod count;
 mod figures;
-mod page;
 mod scale;
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use broker_test_servers::failure::cannot_run;
-use broker_test_servers::progress::{step, to_stderr};
 use broker_test_servers::servers::SharedServers;
 use broker_test_servers::tools::Tools;
 
+use crate::page;
 use crate::test::start;
 use crate::workspace::{Workspace, artifacts};
-use bar::Bar;
-use count::Unit;
-use figures::Measurement;
-use page::PAGE;
+use count::{Bar as Most, Unit};
+use figures::{Bar, Measurement};
 
-/// A counted benchmark: a bench target that names its cases when it is called with `--list`.
-#[derive(Debug)]
-struct Benchmark {
-    name: &'static str,
-    package: &'static str,
-    unit: Unit,
-    /// What it is held to, whatever the page says.
-    bars: &'static [Bar],
-}
+/// Where the figures stand.
+const PAGE: &str = "docs/benchmarks.md";
+
+/// A counted benchmark: a bench target that names its cases when it is called with `--list`, its package, and what it is
+/// held to, whatever the page says.
+type Benchmark = (&'static str, &'static str, Unit, &'static [Most]);
 
 /// Those on servers are built like the works, because a hundred thousand objects have to be read.
 const BENCHMARKS: [Benchmark; 5] = [
-    Benchmark {
-        name: "next",
-        package: "broker-domain",
-        unit: Unit::Instructions,
-        bars: &[Bar::Decision(100)],
-    },
-    Benchmark { name: "render", package: "broker-render", unit: Unit::Instructions, bars: &[] },
-    Benchmark { name: "observe", package: "broker-ports", unit: Unit::Instructions, bars: &[] },
-    Benchmark {
-        name: "cache",
-        package: "broker-kube",
-        unit: Unit::BytesPerResource,
-        bars: &[Bar::Resource(1_024, "")],
-    },
-    Benchmark {
-        name: "memory",
-        package: "broker-tests",
-        unit: Unit::Bytes,
-        bars: &[Bar::Resource(1_024, "heap per resource")],
-    },
+    ("next", "broker-domain", Unit::Instructions, &[Most::Decision(100)]),
+    ("render", "broker-render", Unit::Instructions, &[]),
+    ("observe", "broker-ports", Unit::Instructions, &[]),
+    ("cache", "broker-kube", Unit::BytesPerResource, &[Most::Resource(1_024, "")]),
+    ("memory", "broker-tests", Unit::Bytes, &[Most::Resource(1_024, "heap per resource")]),
 ];
 
 /// A work of the program `whole`: its name, what there is more and more of, and what it is held to.
@@ -104,25 +78,25 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
     let wanted = |known: &str| names.is_empty() || names.iter().any(|name| name == known);
     let workspace = Workspace::load()?;
     let mut worse = Vec::new();
-    for benchmark in BENCHMARKS.iter().filter(|it| wanted(it.name)) {
-        if !check || benchmark.unit != Unit::Bytes {
+    for benchmark in BENCHMARKS.iter().filter(|it| wanted(it.0)) {
+        if !check || benchmark.2 != Unit::Bytes {
             worse.extend(count(&workspace, benchmark, check)?);
         }
     }
     let works: Vec<_> = WORKS.iter().filter(|(name, ..)| !check && wanted(name)).collect();
     if !works.is_empty() {
         // Before the long build: a missing server is better learnt at once.
-        let tools = Tools::find_or_build(&to_stderr)?;
+        let tools = Tools::find_or_build()?;
         let program = build(&workspace, "whole", "broker-tests", Unit::Bytes)?;
         for work in works {
             // Servers of its own for each: what one leaves behind is no load on the next.
-            measure(&workspace, work, &program, &start(&tools)?)?;
+            let text = measure(work, &program, &start(&tools)?)?;
+            record(&workspace, PAGE, work.0, &text)?;
         }
     }
     if !check && wanted(SCALE) {
         let text = scale::text(&page::read(workspace.root(), PAGE)?)?;
-        println!("\nscale\n\n{text}");
-        page::record(workspace.root(), scale::PAGE, SCALE, &text)?;
+        record(&workspace, scale::PAGE, SCALE, &text)?;
     }
     ensure!(worse.is_empty(), "comparing with {PAGE} failed ({})", worse.join("; "));
     Ok(())
@@ -131,21 +105,12 @@ pub(crate) fn run(names: &[String], check: bool) -> Result<()> {
 /// Every name has to be one that there is and, to check, one whose figures can be compared: who asks for something that
 /// is then left out would take it for checked. What comes and goes with the servers is not compared with before.
 fn refuse_others(names: &[String], check: bool) -> Result<()> {
-    let counted = BENCHMARKS.iter().map(|it| it.name);
-    let known: Vec<_> =
-        counted.chain(WORKS.iter().map(|(name, ..)| *name)).chain([SCALE]).collect();
-    let checked = BENCHMARKS.iter().filter(|it| it.unit != Unit::Bytes).map(|it| it.name);
-    let checked: Vec<_> = checked.collect();
-    for name in names.iter().map(String::as_str) {
-        if !known.contains(&name) {
-            bail!("there is no benchmark {name:?}; there are {}", known.join(", "));
-        }
-        if check && !checked.contains(&name) {
-            let known = checked.join(", ");
-            bail!(
-                "the benchmark {name:?} can only be measured; those that can be checked are {known}"
-            );
-        }
+    let counted = BENCHMARKS.iter().filter(|it| !check || it.2 != Unit::Bytes).map(|it| it.0);
+    let others = WORKS.iter().map(|(name, ..)| *name).chain([SCALE]).filter(|_| !check);
+    let known: Vec<_> = counted.chain(others).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let what = if check { "can be checked" } else { "there are" };
+        bail!("{name:?} is none of the benchmarks that {what}: {}", known.join(", "));
     }
     Ok(())
 }
@@ -167,46 +132,61 @@ fn build(workspace: &Workspace, name: &str, package: &str, unit: Unit) -> Result
 }
 
 /// Counts one benchmark; answers what is wrong with it, if that is asked for.
-fn count(workspace: &Workspace, benchmark: &Benchmark, check: bool) -> Result<Vec<String>> {
-    let Benchmark { name, package, unit, bars } = benchmark;
+fn count(
+    workspace: &Workspace,
+    (name, package, unit, bars): &Benchmark,
+    check: bool,
+) -> Result<Vec<String>> {
     let program = build(workspace, name, package, *unit)?;
-    let servers = (*unit == Unit::Bytes).then(|| start(&Tools::find_or_build(&to_stderr)?));
-    let servers = servers.transpose()?;
+    let servers = (*unit == Unit::Bytes).then(|| start(&Tools::find_or_build()?)).transpose()?;
     let environment = servers.as_ref().map(SharedServers::env).unwrap_or_default();
-    let figures = count::measure(*unit, &program, &environment)?;
-    let text = count::text(*unit, &figures, bars);
-    println!("\n{name}\n\n{text}");
+    let counted = count::measure(*unit, &program, &environment)?;
+    let text = count::text(*unit, &counted, bars);
     if check {
-        return Ok(count::worse(&page::read(workspace.root(), PAGE)?, name, &figures, bars));
+        println!("\n{name}\n\n{text}");
+        let page = page::read(workspace.root(), PAGE)?;
+        let worse = count::worse(figures(&page, name), &counted, bars).into_iter();
+        return Ok(worse.map(|problem| format!("{name}: {}", problem.trim())).collect());
     }
-    page::record(workspace.root(), PAGE, name, &text)?;
+    record(workspace, PAGE, name, &text)?;
     Ok(Vec::new())
 }
 
-/// Measures a work on servers, prints what it came to, and writes it into the documentation.
-fn measure(
-    workspace: &Workspace,
-    (name, axis, bars): &Work,
-    program: &Path,
-    servers: &SharedServers,
-) -> Result<()> {
+/// Measures a work on servers; answers what it came to.
+fn measure((name, axis, bars): &Work, program: &Path, servers: &SharedServers) -> Result<String> {
     let mut command = Command::new(program);
-    command.arg(name).envs(servers.env()).stdin(Stdio::null()).stdout(Stdio::piped());
-    let what = format!("measuring `{name}`");
-    let measured = step(&to_stderr, &what, || {
-        let mut child = command.spawn().with_context(cannot_run(&command))?;
-        let mut measured: Vec<Measurement> = Vec::new();
-        for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufReader::lines) {
-            let line = line?;
-            measured.push(serde_json::from_str(&line).with_context(|| format!("{what}: {line}"))?);
-        }
-        let status = child.wait()?;
-        ensure!(status.success() && !measured.is_empty(), "{what} failed ({status})");
-        Ok(measured)
-    })?;
-    let text = figures::text(&measured, axis, bars);
+    command.arg(name).envs(servers.env()).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().with_context(cannot_run(&command))?;
+    let lines = String::from_utf8(output.stdout)?;
+    let measured: Vec<Measurement> =
+        lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let is_done = output.status.success() && !measured.is_empty();
+    ensure!(is_done, "measuring `{name}` failed ({})", output.status);
+    Ok(figures::text(&measured, axis, bars))
+}
+
+/// Prints what a benchmark came to, and writes it between its marks on a page.
+fn record(workspace: &Workspace, page: &str, name: &str, text: &str) -> Result<()> {
     println!("\n{name}\n\n{text}");
-    page::record(workspace.root(), PAGE, name, &text)
+    let [begin, end] = marks(name);
+    page::write(workspace.root(), page, (&begin, &end), text)
+}
+
+/// The figures of a benchmark as they stand on a page.
+fn figures<'a>(page: &'a str, name: &str) -> &'a str {
+    let [begin, end] = marks(name);
+    page::between(page, (&begin, &end))
+}
+
+fn marks(name: &str) -> [String; 2] {
+    [format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n")]
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: impl std::fmt::Display) -> String {
+    let digits = format!("{number}");
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 #[cfg(test)]
@@ -214,21 +194,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_be_measured_or_checked_are_refused_with_those_that_can() {
-        let refused = |names: &[&str], check| {
-            let names: Vec<_> = names.iter().copied().map(str::to_owned).collect();
-            refuse_others(&names, check).err().map(|error| error.to_string())
-        };
-        let unknown = refused(&["next", "rendre"], false).unwrap();
-        let all = "next, render, observe, cache, memory, sweep, cold, crowd, converge, watch, teardown, \
-                   declare, life, drain, claim, scale";
-        assert_eq!(unknown, format!("there is no benchmark \"rendre\"; there are {all}"));
-        for name in ["memory", "sweep", "life", "scale"] {
-            let error = refused(&["next", name], true).unwrap();
-            let checked = "those that can be checked are next, render, observe, cache";
-            assert_eq!(error, format!("the benchmark {name:?} can only be measured; {checked}"));
-            assert_eq!(refused(&["next", name], false), None);
+    fn name_that_cannot_be_measured_or_checked_is_refused() {
+        for (name, check, refused) in [
+            ("rendre", false, true),
+            ("sweep", false, false),
+            ("scale", false, false),
+            ("cache", true, false),
+            ("memory", true, true),
+            ("sweep", true, true),
+        ] {
+            let answer = refuse_others(&["next".to_owned(), name.to_owned()], check);
+            assert_eq!(answer.is_err(), refused, "{name}: {answer:?}");
         }
-        assert_eq!(refused(&["next", "cache"], true), None);
     }
 }

@@ -9,8 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::workspace::{Workspace, run as run_command};
 use crate::{bench, docs, lint, prove, simulate, test, tidy};
 use broker_app::one_line;
-use broker_test_servers::progress::to_stderr;
-use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
+use broker_test_servers::tools::{CrossplaneTools, Tools, cloud_init_schema};
 use broker_test_servers::up::{Checkout, down, keeper};
 
 /// The workspace's tasks.
@@ -79,14 +78,14 @@ enum Task {
     Simulate(SimulateArguments),
     /// Look for promises that do not hold, in all six ways.
     ///
-    /// Runs of each way the share that is in a normal test run, and prints one table: what was tried, how often, what
-    /// was found, how long it took. It is written into docs/proof.md, too, without the times. With `--nightly` the
-    /// counts are the big ones, and have a table of their own there.
+    /// Runs of each way the share that is in a normal test run, and prints what was tried, how often, and what was
+    /// found. It is written into docs/proof.md, too. With `--nightly` the counts are the big ones, and have a table of
+    /// their own there.
     ///
     /// The last way, `sabotage`, checks that each broken variant in tests/sabotage still fits and that the tests which
     /// it names exist. With `--nightly` it copies the sources below target/sabotage, breaks them there in each of these
     /// ways, and looks whether those tests notice. What was caught before such a run was interrupted is not tried
-    /// again, as long as no file has changed.
+    /// again, as long as no file has changed; to try it all the same, remove target/sabotage/caught-*.
     Prove(ProveArguments),
     /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
     ///
@@ -168,9 +167,6 @@ pub(crate) struct ProveArguments {
     /// Try the broken variants whose name contains this, and no others; the page is left as it is.
     #[arg(long = "variant", value_name = "NAME")]
     pub(crate) variants: Vec<String>,
-    /// Try broken variants again that were caught before the last run was interrupted.
-    #[arg(long)]
-    pub(crate) afresh: bool,
 }
 
 /// A way to look for a promise that does not hold.
@@ -243,22 +239,17 @@ fn perform(task: &Task) -> Result<()> {
 }
 
 fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<()> {
-    let tools = Tools::find_or_build(&to_stderr)?;
-    let Tools { postgres_bin, postgres_env: _, etcd, kube_apiserver, kube_controller_manager } =
-        &tools;
-    for (name, path) in [
-        ("postgres", postgres_bin),
-        ("etcd", etcd),
-        ("kube-apiserver", kube_apiserver),
-        ("kube-controller-manager", kube_controller_manager),
-    ] {
-        println!("{name:28} {}", path.display());
-    }
-    println!("{:28} {}", "cloud-init schema", provide_documents(&to_stderr)?.display());
+    let tools = Tools::find_or_build()?;
+    let mut found =
+        vec![tools.postgres_bin, tools.etcd, tools.kube_apiserver, tools.kube_controller_manager];
+    found.push(cloud_init_schema()?);
     if *crossplane {
-        for (name, path) in CrossplaneTools::find_or_build(&to_stderr)?.programs() {
-            println!("{name:28} {}", path.display());
-        }
+        let tools = CrossplaneTools::find_or_build()?;
+        found.extend([tools.crossplane, tools.patch_and_transform]);
+        found.extend([tools.auto_ready, tools.provider_nop]);
+    }
+    for path in found {
+        println!("{}", path.display());
     }
     Ok(())
 }
@@ -266,11 +257,10 @@ fn setup(SetupArguments { crossplane }: &SetupArguments) -> Result<()> {
 /// Brings servers up with the broker of this checkout.
 fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
     let workspace = Workspace::load()?;
-    let what = "building the broker";
     let build = || {
         let mut command = workspace.cargo(&["build", "--quiet", "--bin", "provisioning-broker"]);
-        let status = run_command(what, &mut command)?;
-        ensure!(status.success(), "{what} failed ({status})");
+        let status = run_command(&mut command)?;
+        ensure!(status.success(), "building the broker failed ({status})");
         Ok(())
     };
     let program = || workspace.cargo(&["run", "--quiet", "--bin", "provisioning-broker", "--"]);
@@ -278,25 +268,4 @@ fn up(UpArguments { crossplane }: &UpArguments) -> Result<()> {
     let target = workspace.target();
     let checkout = Checkout { target, catalog: &catalog, build: &build, program: &program };
     broker_test_servers::up::up(&checkout, *crossplane)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn bad_usage_is_exit_code_2_and_help_is_none() {
-        for (arguments, code) in
-            [("--help", 0), ("test --help", 0), ("", 2), ("tset", 2), ("test --teir unit", 2)]
-        {
-            let arguments = ["xtask"].into_iter().chain(arguments.split_whitespace());
-            assert_eq!(Cli::try_parse_from(arguments).unwrap_err().exit_code(), code);
-        }
-    }
 }

@@ -72,18 +72,3 @@ fn push_help(content: &mut String, command: &mut clap::Command) {
     }
     content.push_str("```\n");
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reference_has_every_command_and_is_the_same_each_time() {
-        let reference = commands();
-        for name in ["setup", "test", "up", "down", "lint", "tidy", "docs"] {
-            assert!(reference.content.contains(&format!("\n## `cargo xtask {name}`\n")), "{name}");
-        }
-        assert!(reference.content.contains("--nightly"));
-        assert_eq!(reference, commands());
-    }
-}

@@ -6,6 +6,7 @@
 )]
 
 mod cli;
+mod page;
 mod workspace;
 
 mod bench;

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<()> {
         "--nocapture",
     ]);
     command.env("BROKER_SEED", first.to_string()).env("BROKER_SEEDS", many.to_string());
-    let status = run_command("simulating", &mut command)?;
+    let status = run_command(&mut command)?;
     ensure!(status.success(), "the simulation failed ({status})");
     Ok(())
 }

@@ -2,12 +2,10 @@
 //!
 //! ```text
 //! plan ─ which tiers there are, and which are wanted          (pure)
-//! suite ─ one binary or all examples: build, list, run        (child processes)
-//! report ─ what was promised against what was done            (pure)
+//! suite ─ one binary or all examples: build, list, run, and what was promised against what was done
 //! ```
 
 mod plan;
-mod report;
 mod suite;
 
 use std::io::{self, Write};
@@ -16,16 +14,15 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use broker_test_servers::progress::{step, to_stderr};
+use broker_test_servers::progress::say;
 use broker_test_servers::servers::{SharedServers, start_shared};
-use broker_test_servers::tools::{CrossplaneTools, Tools, provide_documents};
+use broker_test_servers::tools::{CrossplaneTools, Tools, cloud_init_schema};
 use cargo_metadata::TargetKind;
 
 use crate::cli::TestArguments;
 use crate::workspace::Workspace;
 use plan::Plan;
-use report::{Report, Row};
-pub(crate) use suite::{Outcome, Suite};
+pub(crate) use suite::{Outcome, Suite, watch};
 
 /// Tells tests that they have all night.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
@@ -35,12 +32,12 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let workspace = Workspace::load()?;
     let plan = Plan::new(workspace.packages(), tier.as_deref(), *quick)?;
     // Before the long build: a missing server is better learnt at once.
-    let tools = plan.needs_servers().then(|| Tools::find_or_build(&to_stderr)).transpose()?;
+    let tools = plan.needs_servers().then(Tools::find_or_build).transpose()?;
     if tools.is_some() {
-        provide_documents(&to_stderr)?;
+        cloud_init_schema()?;
     }
     if plan.needs_crossplane() {
-        CrossplaneTools::find_or_build(&to_stderr)?;
+        CrossplaneTools::find_or_build()?;
     }
 
     let mut listed = Vec::new();
@@ -57,11 +54,26 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         listed.iter().partition(|(suite, _)| suite.tier.needs_crossplane);
     let busy = Lane::new(busy, tools.as_ref(), *nightly)?;
     let waiting = Lane::new(waiting, tools.as_ref(), *nightly)?;
-    let report = perform(&busy, &waiting, filters)?;
-    step(&to_stderr, "ending the servers", || drop((busy, waiting)));
+    let rows = perform(&busy, &waiting, filters)?;
+    drop((busy, waiting));
 
-    print!("\n{report}");
-    let complaints = report.complaints();
+    println!();
+    let sum =
+        |rows: &[Row<'_>], of: fn(Outcome) -> usize| rows.iter().map(|it| of(it.1)).sum::<usize>();
+    let (passed, failed) = (|it: Outcome| it.passed, |it: Outcome| it.failed);
+    for tier in rows.chunk_by(|one, next| one.0.tier == next.0.tier) {
+        let name = &tier[0].0.tier.name;
+        println!("{name}: {} passed, {} failed", sum(tier, passed), sum(tier, failed));
+    }
+    println!("{} passed, {} failed", sum(&rows, passed), sum(&rows, failed));
+    let complaint = |row: &Row<'_>| {
+        let (suite, outcome, listed) = *row;
+        let complaints = outcome.complaints(listed).into_iter();
+        complaints
+            .map(|it| format!("{}: {}: {it}", suite.tier.name, suite.title))
+            .collect::<Vec<_>>()
+    };
+    let complaints: Vec<_> = rows.iter().flat_map(complaint).collect();
     ensure!(complaints.is_empty(), "the tests failed: {}", complaints.join("; "));
     Ok(())
 }
@@ -109,47 +121,46 @@ impl<'a> Lane<'a> {
 
 /// Starts the servers that tests share.
 pub(crate) fn start(tools: &Tools) -> Result<SharedServers> {
-    let what = "starting Postgres, etcd, kube-apiserver and kube-controller-manager";
-    step(&to_stderr, what, || start_shared(tools, &|_| {}))
+    say("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
+    start_shared(tools)
 }
+
+/// A suite that ran, what became of it, and how many tests it had promised.
+type Row<'a> = (&'a Suite, Outcome, usize);
 
 /// Runs them all: a failure in one is no reason to hide one in the next.
 ///
 /// What runs on Crossplane mostly waits for it, whatever else the machine does. So it runs beside the others, and says
 /// what it has to say when they are done.
-fn perform(busy: &Lane<'_>, waiting: &Lane<'_>, filters: &[String]) -> Result<Report> {
+fn perform<'a>(busy: &Lane<'a>, waiting: &Lane<'a>, filters: &[String]) -> Result<Vec<Row<'a>>> {
     if busy.suites.is_empty() {
         return in_turn(waiting, filters, &mut io::stdout());
     }
     let mut said_beside = Vec::new();
-    let (report, beside) = thread::scope(|scope| {
+    let (rows, beside) = thread::scope(|scope| {
         let beside = scope.spawn(|| in_turn(waiting, filters, &mut said_beside));
-        let report = in_turn(busy, filters, &mut io::stdout());
-        (report, beside.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        let rows = in_turn(busy, filters, &mut io::stdout());
+        (rows, beside.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     io::stdout().write_all(&said_beside)?;
-    let mut report = report?;
-    report.rows.extend(beside?.rows);
-    Ok(report)
+    let mut rows = rows?;
+    rows.extend(beside?);
+    Ok(rows)
 }
 
 /// Runs one after the other, and shows what each prints.
-fn in_turn(
-    lane: &Lane<'_>,
+fn in_turn<'a>(
+    lane: &Lane<'a>,
     filters: &[String],
-    screen: &mut (impl Write + Send),
-) -> Result<Report> {
-    let mut report = Report::default();
+    screen: &mut impl Write,
+) -> Result<Vec<Row<'a>>> {
+    let mut rows = Vec::new();
     for (suite, promised) in &lane.suites {
-        let (tier, title) = (&suite.tier.name, &suite.title);
-        let noun = if *promised == 1 { "test" } else { "tests" };
-        writeln!(screen, "\n{tier}: {title} ({promised} {noun})")?;
+        writeln!(screen, "\n{}: {} ({promised} tests)", suite.tier.name, suite.title)?;
         let mut environment = lane.environment.clone();
         // What tries millions of histories does so optimised, in `prove --nightly`.
         environment.retain(|(name, _)| name != NIGHTLY || !suite.tier.is_proof());
-        let (outcome, time) = suite.run(filters, &environment, screen)?;
-        let (tier, suite) = (tier.clone(), title.clone());
-        report.rows.push(Row { tier, suite, promised: *promised, outcome, time });
+        rows.push((suite, suite.run(filters, &environment, screen)?, *promised));
     }
-    Ok(report)
+    Ok(rows)
 }

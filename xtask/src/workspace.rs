@@ -7,7 +7,6 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result};
 use broker_test_servers::failure::{cannot, cannot_run};
-use broker_test_servers::progress::{step, to_stderr};
 use cargo_metadata::{Artifact, Message, Metadata, MetadataCommand, Package};
 
 /// The workspace around the current directory.
@@ -17,12 +16,8 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     pub(crate) fn load() -> Result<Self> {
-        Self::load_from(&MetadataCommand::new())
-    }
-
-    /// Only the members: what they depend on is not resolved, so this needs no network and no lock.
-    pub(crate) fn load_from(command: &MetadataCommand) -> Result<Self> {
-        let metadata = command.clone().no_deps().exec();
+        // Only the members: what they depend on is not resolved, so this needs no network and no lock.
+        let metadata = MetadataCommand::new().no_deps().exec();
         Ok(Self { metadata: metadata.context("cannot read the workspace's metadata")? })
     }
 
@@ -98,8 +93,8 @@ pub(crate) fn is_published(package: &Package) -> bool {
 }
 
 /// Runs a command whose output is the person's to read.
-pub(crate) fn run(what: &str, command: &mut Command) -> Result<ExitStatus> {
-    step(&to_stderr, what, || command.status()).with_context(cannot_run(command))
+pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(cannot_run(command))
 }
 
 /// Everything that a command of cargo's builds, and how the command ended.
@@ -115,22 +110,4 @@ pub(crate) fn artifacts(command: &mut Command) -> Result<(Vec<Artifact>, ExitSta
         }
     }
     Ok((artifacts, cargo.wait()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_knows_nothing_of_our_own_package() {
-        let command = cargo_in(Path::new("/"), &[]);
-        let removed: Vec<_> =
-            command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
-        // Cargo runs this test, too.
-        assert!(removed.contains(&OsStr::new("CARGO_PKG_NAME")), "{removed:?}");
-        assert!(removed.contains(&OsStr::new("CARGO_MANIFEST_DIR")), "{removed:?}");
-        for kept in ["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_TERM_COLOR", "RUSTFLAGS"] {
-            assert!(!tells_of_a_package(OsStr::new(kept)), "{kept}");
-        }
-    }
 }

@@ -14,6 +14,5 @@ pub mod up;
 pub mod failure;
 pub mod progress;
 mod cache;
-mod child;
 
 pub use broker_app::one_line;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! This module blocks and knows no database driver and no Kubernetes client: the harness in
-//! `broker-tests` puts those on top. [`Sql`] and [`Api`] say just enough to furnish a server.
+//! `broker-tests` puts those on top. [`run_sql`] and [`Api`] say just enough to furnish a server.
 
 mod api;
 mod certificates;
@@ -47,7 +47,7 @@ pub use process::Process;
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use server::{Program, Server};
-pub use sql::Sql;
+pub use sql::run_sql;
 
 /// The servers that all tests of a run share. Dropping it ends them.
 #[derive(Debug)]
@@ -89,8 +89,7 @@ impl SharedServers {
 ///
 /// When a server does not get ready; the error holds the end of its log, and nothing is left
 /// running.
-pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServers> {
-    progress("starting Postgres, etcd, kube-apiserver and kube-controller-manager");
+pub fn start_shared(tools: &Tools) -> Result<SharedServers> {
     let run = Arc::new(Run::start()?);
     let (postgres, control_plane) = std::thread::scope(|scope| {
         let postgres = scope.spawn(|| Postgres::start(tools, &run, Durability::Off));
@@ -100,6 +99,5 @@ pub fn start_shared(tools: &Tools, progress: &dyn Fn(&str)) -> Result<SharedServ
     });
     let servers = SharedServers { control_plane: control_plane?, postgres: postgres?, run };
     servers.description().write(&servers.run)?;
-    progress("the servers are ready");
     Ok(servers)
 }

@@ -14,24 +14,22 @@
 
 mod agents;
 mod broker;
-mod down;
 pub mod keeper;
 mod place;
 mod platform;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::cannot;
-use crate::progress::{step, to_stderr};
-use crate::servers::{Description, MASTERS};
+use crate::progress::say;
+use crate::servers::{Description, MASTERS, Run};
 use crate::tools::{CrossplaneTools, Tools};
 
-pub use down::down;
 use keeper::Keeper;
 use place::{Place, Standing};
 
@@ -63,27 +61,26 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     let place = Place::of(checkout.target);
     let _one_at_a_time = place.lock()?;
     if let Some(standing) = place.standing()? {
-        to_stderr(&format!(
-            "the servers are up already, in {}; `cargo xtask down` ends them",
-            standing.directory.display()
-        ));
+        let place = standing.directory.display();
+        say(&format!("the servers are up already, in {place}; `cargo xtask down` ends them"));
         print!("{}", shell(&standing.exports));
         return Ok(());
     }
     // Before the servers start: a missing tool or a broken build is better learnt at once.
-    Tools::find_or_build(&to_stderr)?;
+    let tools = Tools::find_or_build()?;
     if crossplane {
-        CrossplaneTools::find_or_build(&to_stderr)?;
+        CrossplaneTools::find_or_build()?;
     }
     (checkout.build)()?;
-    let keeper = step(&to_stderr, "starting the servers", || Keeper::start(crossplane))?;
-    let furnish = || furnish(checkout, &keeper, crossplane);
-    let exports = step(&to_stderr, "furnishing the servers", furnish)?;
+    say("starting the servers");
+    let keeper = Keeper::start(crossplane)?;
+    say("furnishing the servers");
+    let exports = furnish(checkout, &tools, &keeper, crossplane)?;
     let standing =
         Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
     place.remember(&standing)?;
     keeper.keep()?;
-    to_stderr("the servers are up; `eval \"$(cargo xtask up)\"` tells a shell where they are");
+    say("the servers are up; `eval \"$(cargo xtask up)\"` tells a shell where they are");
     print!("{}", shell(&standing.exports));
     Ok(())
 }
@@ -91,6 +88,7 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
 /// Everything that a declared resource needs to get as far as Crossplane. Answers what a shell has to know.
 fn furnish(
     checkout: &Checkout<'_>,
+    tools: &Tools,
     keeper: &Keeper,
     crossplane: bool,
 ) -> Result<Vec<(String, String)>> {
@@ -104,7 +102,7 @@ fn furnish(
         Ok::<_, anyhow::Error>(path.display().to_string())
     };
 
-    let dsn = platform::database(&postgres)?;
+    let dsn = platform::database(tools, &postgres)?;
     let mut exports = vec![
         ("PLEXSPHERE_DSN".to_owned(), dsn),
         ("KUBECONFIG".to_owned(), kubeconfig(BROKER, None)?),
@@ -113,7 +111,7 @@ fn furnish(
         ("PLEXSPHERE_PROVISIONING_BROKER_LISTEN".to_owned(), platform::free_address()?),
     ];
     checkout.migrate(&exports)?;
-    platform::project(&postgres)?;
+    platform::project(tools, &postgres)?;
     if crossplane {
         platform::blueprints(&control_plane, checkout.catalog)?;
     } else {
@@ -129,23 +127,33 @@ fn furnish(
 
 /// As a shell reads it, whatever the values hold.
 fn shell(exports: &[(String, String)]) -> String {
-    let mut text = String::new();
-    for (name, value) in exports {
-        // Writing into a string does not fail.
-        let _ = writeln!(text, "export {name}='{}'", value.replace('\'', r"'\''"));
-    }
-    text
+    let export = |(name, value): &(String, String)| {
+        format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
+    };
+    exports.iter().map(export).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_reads_what_was_meant() {
-        let value = r#"it's $HOME "and" `more` \n"#;
-        let script = shell(&[("VALUE".to_owned(), value.to_owned())]) + "printf %s \"$VALUE\"";
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), value);
+/// Ends the servers of the checkout whose target directory this is, and says what that was.
+///
+/// # Errors
+///
+/// Their keeper cannot be ended, or the note of them cannot be read.
+pub fn down(target: &Path) -> Result<()> {
+    let place = Place::of(target);
+    let _one_at_a_time = place.lock()?;
+    let Some(standing) = place.standing()? else {
+        println!("nothing is up");
+        return Ok(());
+    };
+    say("ending the servers");
+    if standing.has_its_keeper() {
+        let keeper = i32::try_from(standing.keeper).ok().and_then(Pid::from_raw);
+        let sent = keeper.map_or(Ok(()), |keeper| kill_process(keeper, Signal::TERM));
+        sent.with_context(|| format!("cannot signal process {}", standing.keeper))?;
     }
+    // The reaper does the rest, as it would after a crash.
+    Run::wait_for_end(&standing.directory);
+    place.forget()?;
+    println!("ended the servers in {}, with everything in them", standing.directory.display());
+    Ok(())
 }

@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
 }
 
 fn servers() -> Outcome {
-    let servers = start_shared(&Tools::find()?, &|_| {})?;
+    let servers = start_shared(&Tools::find()?)?;
     for (_, directory) in servers.env() {
         println!("{directory}");
     }

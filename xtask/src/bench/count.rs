@@ -7,11 +7,10 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use broker_test_servers::failure::cannot_run;
-use broker_test_servers::progress::{step, to_stderr};
 use broker_test_servers::tools::Valgrind;
 
-use super::bar::Bar;
-use super::page::{grouped, rows};
+use super::grouped;
+use crate::page::rows;
 
 /// How often a case is run: often enough that a table which doubles once does not show.
 const TIMES: u64 = 100;
@@ -30,14 +29,46 @@ pub(super) enum Unit {
     Bytes,
 }
 
-impl Unit {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Instructions => "instructions",
-            Self::BytesPerResource => "bytes per resource",
-            Self::Bytes => "bytes",
-        }
+/// A figure for each case.
+pub(super) type Figures = Vec<(String, u64)>;
+
+/// What a benchmark is held to, whatever it was before: a figure that creeps up by a twentieth each time is no step back
+/// once. It is judged by the case that is furthest from it.
+pub(super) enum Bar {
+    /// At most so many instructions for each decision. A case makes as many as its name says: `Pending, 48 decisions`.
+    Decision(u64),
+    /// At most so many bytes per resource, in the cases whose name begins like this; an empty text is all of them.
+    Resource(u64, &'static str),
+}
+
+impl Bar {
+    /// A line of the page.
+    fn line(&self, figures: &Figures) -> String {
+        let (most, what, begins) = match self {
+            Self::Decision(most) => (*most, "instructions for each decision", ""),
+            Self::Resource(most, begins) => (*most, "bytes per resource", *begins),
+        };
+        let each = figures.iter().filter(|(case, _)| case.starts_with(begins));
+        let each = each.map(|(case, figure)| match self {
+            Self::Decision(_) => per_decision(case, *figure),
+            Self::Resource(..) => Some(*figure),
+        });
+        // The dearest; nothing where one is not known, for that one may be it.
+        let dearest = each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max());
+        let (met, found) = match dearest {
+            Some(found) if found <= most => ("met", grouped(found)),
+            Some(found) => ("**missed**", grouped(found)),
+            None => ("**missed**", "not measured".to_owned()),
+        };
+        format!("- at most {} {what}: {met}, {found}\n", grouped(most))
     }
+}
+
+/// Rounded up: a bar is not met by leaving something out.
+fn per_decision(case: &str, figure: u64) -> Option<u64> {
+    let words = case.strip_suffix(" decisions").or_else(|| case.strip_suffix(" decision"))?;
+    let many: u64 = words.rsplit(' ').next()?.replace(',', "").parse().ok()?;
+    (many > 0).then(|| figure.div_ceil(many))
 }
 
 /// A figure per case, in the order in which the program names its cases.
@@ -45,49 +76,36 @@ pub(super) fn measure(
     unit: Unit,
     program: &Path,
     environment: &[(String, String)],
-) -> Result<Vec<(String, u64)>> {
-    let cases = cases(program)?;
-    let valgrind = (unit == Unit::Instructions).then(|| Valgrind::find_or_unpack(&to_stderr));
-    let valgrind = valgrind.transpose()?;
-    let figure = |case: String| {
-        let what = format!("measuring `{case}`");
-        let figure = step(&to_stderr, &what, || {
-            if let Some(valgrind) = &valgrind {
-                // The difference between many times and none, which leaves out the preparation.
-                let count = |times| instructions(valgrind, program, &case, times);
-                return Ok((count(TIMES)?.saturating_sub(count(0)?)) / TIMES);
-            }
-            let mut command = Command::new(program);
-            command.arg(&case).envs(environment.iter().cloned());
-            let output = output(&mut command)?;
-            let figure = String::from_utf8_lossy(&output.stdout);
-            figure.trim().parse().with_context(|| format!("{figure:?} is no figure"))
-        });
-        Ok((case, figure.with_context(|| format!("{what} failed"))?))
+) -> Result<Figures> {
+    let cases = output(Command::new(program).arg("--list"))?;
+    let cases = String::from_utf8_lossy(&cases.stdout);
+    // A program that names none would agree with any figures.
+    ensure!(!cases.trim().is_empty(), "{} names no cases", program.display());
+    let valgrind = (unit == Unit::Instructions).then(Valgrind::find_or_unpack).transpose()?;
+    let figure = |case: &str| {
+        if let Some(valgrind) = &valgrind {
+            // The difference between many times and none, which leaves out the preparation.
+            let count = |times| instructions(valgrind, program, case, times);
+            return Ok((count(TIMES)?.saturating_sub(count(0)?)) / TIMES);
+        }
+        let mut command = Command::new(program);
+        let output = output(command.arg(case).envs(environment.iter().cloned()))?;
+        let figure = String::from_utf8_lossy(&output.stdout);
+        figure.trim().parse().with_context(|| format!("{figure:?} is no figure"))
     };
-    cases.into_iter().map(figure).collect()
-}
-
-/// The cases that a program names. One that names none would agree with any figures.
-fn cases(program: &Path) -> Result<Vec<String>> {
-    let what = || format!("listing the cases of {} failed", program.display());
-    let output = output(Command::new(program).arg("--list")).with_context(what)?;
-    let cases = String::from_utf8_lossy(&output.stdout);
-    let cases: Vec<_> = cases.lines().filter(|case| !case.is_empty()).map(str::to_owned).collect();
-    ensure!(!cases.is_empty(), "{} names no cases", program.display());
-    Ok(cases)
+    let each = cases.lines().map(|case| {
+        let figure: Result<u64> = figure(case);
+        Ok((case.to_owned(), figure.with_context(|| format!("measuring `{case}` failed"))?))
+    });
+    each.collect()
 }
 
 /// What a program says that ends well; otherwise the last line of its complaints.
 fn output(command: &mut Command) -> Result<Output> {
     let output = command.output().with_context(cannot_run(command))?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{}: {}",
-        output.status,
-        errors.lines().last().unwrap_or_default()
-    );
+    let last = errors.lines().last().unwrap_or_default();
+    ensure!(output.status.success(), "{command:?} failed ({}: {last})", output.status);
     Ok(output)
 }
 
@@ -96,115 +114,99 @@ fn instructions(valgrind: &Valgrind, program: &Path, case: &str, times: u64) -> 
     let mut command = valgrind.command("callgrind");
     command.arg(format!("--callgrind-out-file={}", counts.path().display()));
     output(command.arg(program).args([case, &times.to_string()]))?;
-    total(&fs::read_to_string(counts.path())?).context("callgrind counted nothing")
-}
-
-/// The sum in a file of callgrind's.
-fn total(counts: &str) -> Option<u64> {
-    let summary = counts
-        .lines()
-        .find_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")));
-    summary?.split_whitespace().next()?.parse().ok()
+    let text = fs::read_to_string(counts.path())?;
+    let total = |line: &str| {
+        let sum = line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: "))?;
+        sum.split_whitespace().next()?.parse().ok()
+    };
+    text.lines().find_map(total).context("callgrind counted nothing")
 }
 
 /// The figures as the page shows them, and below them whether they are what they are held to.
-pub(super) fn text(unit: Unit, figures: &[(String, u64)], bars: &[Bar]) -> String {
+pub(super) fn text(unit: Unit, figures: &Figures, bars: &[Bar]) -> String {
+    let unit = match unit {
+        Unit::Instructions => "instructions",
+        Unit::BytesPerResource => "bytes per resource",
+        Unit::Bytes => "bytes",
+    };
     let row = |(case, figure): &(String, u64)| format!("| {case} | {} |\n", grouped(*figure));
     let rows: String = figures.iter().map(row).collect();
-    let bars: String =
-        bars.iter().flat_map(|bar| ["\n".to_owned(), bar.of_counted(figures)]).collect();
-    format!("| case | {} |\n|---|---:|\n{rows}{bars}", unit.as_str())
+    let bars: String = bars.iter().flat_map(|bar| ["\n".to_owned(), bar.line(figures)]).collect();
+    format!("| case | {unit} |\n|---|---:|\n{rows}{bars}")
 }
 
 /// What is wrong with some figures: bars that are missed, and the cases that take too much more than the page says, that
 /// it does not know, or that only it knows.
-pub(super) fn worse(
-    page: &str,
-    name: &str,
-    figures: &[(String, u64)],
-    bars: &[Bar],
-) -> Vec<String> {
-    let known: Vec<(&str, u64)> = rows(page, name)
+pub(super) fn worse(committed: &str, figures: &Figures, bars: &[Bar]) -> Vec<String> {
+    let known: Vec<(&str, u64)> = rows(committed)
         .filter_map(|row| Some((*row.first()?, row.get(1)?.replace(',', "").parse().ok()?)))
         .collect();
     let mut worse = Vec::new();
     for (case, figure) in figures {
-        let before = known.iter().find(|(known, _)| known == case).map(|(_, before)| *before);
-        let Some(before) = before else {
-            worse.push(format!("{name}: `{case}` has no committed figure"));
-            continue;
-        };
-        if *figure > before + before * WORSE_BY_PERCENT / 100 {
-            let (now, before) = (grouped(*figure), grouped(before));
-            worse.push(format!("{name}: `{case}` was {before} and is {now}"));
+        match known.iter().find(|(known, _)| known == case) {
+            None => worse.push(format!("`{case}` has no committed figure")),
+            Some((_, before)) if *figure > before + before * WORSE_BY_PERCENT / 100 => {
+                let (now, before) = (grouped(*figure), grouped(*before));
+                worse.push(format!("`{case}` was {before} and is {now}"));
+            }
+            Some(_) => {}
         }
     }
     let gone = known.iter().filter(|(known, _)| !figures.iter().any(|(case, _)| case == known));
-    worse.extend(
-        gone.map(|(case, _)| {
-            format!("{name}: `{case}` is on the page and is not measured any more")
-        }),
-    );
-    let bars = bars.iter().map(|bar| bar.of_counted(figures)).filter(|line| line.contains("**"));
-    worse.extend(bars.map(|line| format!("{name}: {}", line.trim_start_matches("- ").trim_end())));
+    worse.extend(gone.map(|(case, _)| format!("`{case}` is not measured any more")));
+    worse.extend(bars.iter().map(|bar| bar.line(figures)).filter(|line| line.contains("**")));
     worse
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::BENCHMARKS;
     use super::*;
 
+    type Case<'a> = &'a [(&'a str, u64)];
+
+    fn figures(figures: Case<'_>) -> Figures {
+        figures.iter().map(|(case, figure)| ((*case).to_owned(), *figure)).collect()
+    }
+
     #[test]
-    fn sum_is_read_from_what_callgrind_writes() {
-        assert_eq!(total("version: 1\nevents: Ir\nsummary: 1234\n\nfn=x\n1 2\n"), Some(1234));
-        assert_eq!(total("fn=x\n1 2\n\ntotals: 77\n"), Some(77));
-        assert_eq!(total("fn=x\n"), None);
+    fn bar_is_judged_by_the_dearest_case_that_it_is_about() {
+        let (decision, heap) = (Bar::Decision(100), Bar::Resource(1_024, "heap"));
+        let rows: [(&Bar, Case<'_>, &str); 8] = [
+            (
+                &decision,
+                &[("Pending, 48 decisions", 4_800), ("Ready, 10 decisions", 20)],
+                "met, 100",
+            ),
+            (&decision, &[("Pending, 48 decisions", 4_801)], "**missed**, 101"),
+            (&decision, &[("all 1,024 decisions", 2_048), ("Failed, 1 decision", 7)], "met, 7"),
+            (&decision, &[("Ready, 1 decision", 2), ("Failed", 7)], "**missed**, not measured"),
+            (&decision, &[], "**missed**, not measured"),
+            (&heap, &[("heap, of 9", 1_024), ("resident", 99_999)], "met, 1,024"),
+            (&heap, &[("heap, of 9", 1_025)], "**missed**, 1,025"),
+            (&heap, &[("resident with 9", 1)], "**missed**, not measured"),
+        ];
+        for (bar, of, expected) in rows {
+            let line = bar.line(&figures(of));
+            assert!(line.ends_with(&format!(": {expected}\n")), "{of:?}: {line}");
+        }
     }
 
     #[test]
     fn figure_is_worse_by_more_than_a_twentieth_or_beyond_its_bar() {
-        type Case<'a> = (&'a [(&'a str, u64)], &'a [&'a str]);
-        let page = |rows: &str| format!("<!-- bench x -->\n{rows}\n- a | 7 |\n<!-- /bench x -->\n");
-        let two = page("| case | instructions |\n|---|---:|\n| one | 1,000 |\n| two | 40 |\n");
-        let owned = |(case, figure): &(&str, u64)| ((*case).to_owned(), *figure);
-        let worse = |page: &str, bars: &[Bar], figures: &[(&str, u64)]| {
-            worse(page, "x", &figures.iter().map(owned).collect::<Vec<_>>(), bars)
-        };
-        let gone = "x: `two` is on the page and is not measured any more";
-        let rows: [Case<'_>; 3] = [
+        let bars = [Bar::Resource(1_050, "")];
+        let page = text(Unit::Bytes, &figures(&[("one", 1_000), ("two", 40)]), &bars);
+        let gone = "`two` is not measured any more";
+        let missed = "- at most 1,050 bytes per resource: **missed**, 1,051\n";
+        let rows: [(Case<'_>, &[&str]); 3] = [
             (&[("one", 1_050), ("two", 10)], &[]),
             (
                 &[("one", 1_051), ("two", 43)],
-                &["x: `one` was 1,000 and is 1,051", "x: `two` was 40 and is 43"],
+                &["`one` was 1,000 and is 1,051", "`two` was 40 and is 43", missed],
             ),
-            (&[("three", 1), ("one", 1)], &["x: `three` has no committed figure", gone]),
+            (&[("three", 1), ("one", 1)], &["`three` has no committed figure", gone]),
         ];
-        for (figures, expected) in rows {
-            assert_eq!(worse(&two, &[], figures), expected, "{figures:?}");
+        for (of, expected) in rows {
+            assert_eq!(worse(&page, &figures(of), &bars), expected, "{of:?}");
         }
-        // A bar is missed even by what the page says.
-        for (benchmark, case, most) in [
-            ("next", "Ready, 48 decisions", 4_800),
-            ("cache", "1,000 resources", 1_024),
-            ("memory", "heap per resource, of 9", 1_024),
-        ] {
-            let bars = BENCHMARKS.iter().find(|it| it.name == benchmark).unwrap().bars;
-            let missed = |figure| {
-                let text = text(Unit::Bytes, &[owned(&(case, figure))], bars);
-                worse(&page(&text), bars, &[(case, figure)])
-            };
-            assert_eq!(missed(most), Vec::<String>::new(), "{benchmark}");
-            let over = missed(most + 1);
-            assert!(over.len() == 1 && over[0].contains(": **missed**, "), "{over:?}");
-        }
-    }
-
-    #[test]
-    fn program_that_fails_or_names_no_case_is_no_benchmark() {
-        let error = |program: &str| format!("{:#}", cases(Path::new(program)).unwrap_err());
-        assert_eq!(error("false"), "listing the cases of false failed: exit status: 1: ");
-        assert_eq!(error("true"), "true names no cases");
-        assert_eq!(cases(Path::new("echo")).unwrap(), ["--list"], "it says what it is asked");
     }
 }

@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::bar::Bar;
-use super::page::grouped;
+use super::grouped;
 
 /// A line that the program prints: one way, once.
 #[derive(Debug, Clone, Deserialize)]
@@ -15,10 +14,10 @@ pub(super) struct Measurement {
     case: String,
     /// How much of it there was.
     many: u64,
-    pub(super) way: Way,
+    way: Way,
     round: u64,
     nanoseconds: u64,
-    pub(super) counted: Counted,
+    counted: Counted,
     /// Whose processor time it took, in ticks; nothing where a work is told by itself.
     #[serde(default)]
     spent: BTreeMap<String, u64>,
@@ -27,7 +26,7 @@ pub(super) struct Measurement {
 /// In which way a work was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Way {
+enum Way {
     Floor,
     Ours,
     Naive,
@@ -37,22 +36,22 @@ const WAYS: [(Way, &str); 3] = [(Way::Floor, "floor"), (Way::Ours, "ours"), (Way
 
 /// What was asked of the servers meanwhile; `None` is what nobody counted, which is not the same as nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Counted {
-    pub(super) requests: Option<u64>,
-    pub(super) commits: Option<u64>,
-    pub(super) rows: Option<u64>,
+struct Counted {
+    requests: Option<u64>,
+    commits: Option<u64>,
+    rows: Option<u64>,
 }
 
 impl Counted {
-    pub(super) const fn each(self) -> [Option<u64>; 3] {
+    const fn each(self) -> [Option<u64>; 3] {
         [self.requests, self.commits, self.rows]
     }
 }
 
 /// The middle of some figures, and the least and greatest of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
-    pub(super) median: f64,
+struct Spread {
+    median: f64,
     least: f64,
     greatest: f64,
 }
@@ -68,15 +67,91 @@ impl Spread {
     }
 }
 
+/// What a work is held to. It is judged by the case that is furthest from it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Bar {
+    /// In this case the naive way takes so many times as long, at the least.
+    Naive(&'static str, f64),
+    /// In these cases ours takes so many times as long as the floor, at the most.
+    Floor(&'static [&'static str], f64),
+    /// In every case ours does so much of the floor in the same time, at the least.
+    Share(f64),
+    /// In no round of any case does ours send a request or write something.
+    Silent,
+    /// From one amount to the next, ours grows with no greater exponent.
+    Growth(f64),
+}
+
+impl Bar {
+    /// A line of the page.
+    fn line(self, of: &[Measurement]) -> String {
+        let words = match self {
+            Self::Naive(case, least) => {
+                format!("the naive way takes at least {} times as long ({case})", shown(least))
+            }
+            Self::Floor(cases, most) => {
+                format!("at most {} times the floor ({})", shown(most), cases.join(", "))
+            }
+            Self::Share(least) => format!("at least {:.0}% of the floor", least * 100.0),
+            Self::Silent => "no request, and nothing written".to_owned(),
+            Self::Growth(most) => format!("grows with an exponent of at most {}", shown(most)),
+        };
+        let (met, found) = self.judge(of).unwrap_or_else(|| (false, "not measured".to_owned()));
+        format!("- {words}: {}, {found}\n", if met { "met" } else { "**missed**" })
+    }
+
+    /// Whether it is met, and what was found; nothing where it was not measured.
+    fn judge(self, of: &[Measurement]) -> Option<(bool, String)> {
+        let floors = |wanted: &[&str]| {
+            let wanted = |name: &str| wanted.is_empty() || wanted.contains(&name);
+            let each = cases(of).into_iter().filter(|(name, _)| wanted(name));
+            let each = each.filter_map(|(_, of)| ratio(&of, Way::Ours, Way::Floor));
+            each.map(|spread| spread.median).max_by(f64::total_cmp)
+        };
+        match self {
+            Self::Naive(wanted, least) => {
+                let case = cases(of).into_iter().find(|(name, _)| *name == wanted)?.1;
+                let found = ratio(&case, Way::Naive, Way::Ours)?.median;
+                Some((found >= least, shown(found)))
+            }
+            Self::Floor(wanted, most) => floors(wanted).map(|found| (found <= most, shown(found))),
+            Self::Share(least) => {
+                let share = floors(&[])?.recip();
+                Some((share >= least, format!("{:.0}%", share * 100.0)))
+            }
+            // Judged by the loudest round of any case. Silence that was not counted is none.
+            Self::Silent => {
+                let ours: Vec<_> = of.iter().filter(|it| it.way == Way::Ours).collect();
+                let most = [0, 1, 2].map(|place| {
+                    let each = ours.iter().map(|it| it.counted.each()[place]);
+                    each.reduce(|one, other| Some(one?.max(other?))).flatten()
+                });
+                let [Some(requests), Some(commits), Some(rows)] = most else { return None };
+                let [asked, committed, written] = [requests, commits, rows].map(grouped);
+                let found = format!("{asked} requests, {committed} commits, {written} rows");
+                Some((requests + commits + rows == 0, found))
+            }
+            Self::Growth(most) => {
+                let points = growth(of, Way::Ours);
+                // What any amount costs anyhow flattens the least one. A single step says more about two runs.
+                let line = exponent(&points[usize::from(points.len() > 2)..])?;
+                let step = points.windows(2).filter_map(exponent).max_by(f64::total_cmp)?;
+                let (met, line, step) = (line <= most, shown(line), shown(step));
+                Some((met, format!("{line} without the least amount, {step} at its steepest step")))
+            }
+        }
+    }
+}
+
 /// What a work came to, as the page shows it.
 pub(super) fn text(of: &[Measurement], axis: &str, bars: &[Bar]) -> String {
-    let bars: String = bars.iter().map(|bar| bar.of_measured(of)).collect();
+    let bars: String = bars.iter().map(|bar| bar.line(of)).collect();
     let apart = if bars.is_empty() { "" } else { "\n" };
     format!("{}{apart}{bars}{}{}", table(of), processor(of), times(of, axis))
 }
 
 /// The measurements of each case, in the order in which the cases came.
-pub(super) fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
+fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
     let mut cases: Vec<(&str, Vec<&Measurement>)> = Vec::new();
     for it in of {
         match cases.iter_mut().find(|(name, _)| *name == it.case) {
@@ -88,7 +163,7 @@ pub(super) fn cases(of: &[Measurement]) -> Vec<(&str, Vec<&Measurement>)> {
 }
 
 /// How many times as long one way took as another, round by round.
-pub(super) fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
+fn ratio(of: &[&Measurement], one: Way, other: Way) -> Option<Spread> {
     let time = |round: u64, way: Way| {
         let of = of.iter().find(|it| it.round == round && it.way == way);
         of.map(|it| amount(it.nanoseconds))
@@ -175,7 +250,7 @@ fn times(of: &[Measurement], axis: &str) -> String {
 }
 
 /// How long a way took in the middle, for each amount, in order.
-pub(super) fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
+fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
     let mut times = BTreeMap::<u64, Vec<f64>>::new();
     for it in of.iter().filter(|it| it.way == way) {
         times.entry(it.many).or_default().push(amount(it.nanoseconds));
@@ -185,7 +260,7 @@ pub(super) fn growth(of: &[Measurement], way: Way) -> Vec<(f64, f64)> {
 }
 
 /// The exponent with which something grows: the slope of the line through its logarithms.
-pub(super) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logarithms: Vec<_> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = amount(logarithms.len() as u64);
     let mean = |of: fn(&(f64, f64)) -> f64| logarithms.iter().map(of).sum::<f64>() / count;
@@ -196,15 +271,9 @@ pub(super) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Three digits are all that a ratio has to say.
-pub(super) fn shown(figure: f64) -> String {
+fn shown(figure: f64) -> String {
     if figure >= 100.0 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a ratio of times is neither negative nor that great"
-        )]
-        let whole = figure.round() as u64;
-        grouped(whole)
+        grouped(format!("{figure:.0}"))
     } else if figure >= 10.0 {
         format!("{figure:.1}")
     } else {
@@ -218,10 +287,10 @@ const fn amount(number: u64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    pub(in crate::bench) fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
+    fn took(many: u64, way: Way, round: u64, nanoseconds: u64) -> Measurement {
         let counted = Counted { requests: Some(0), commits: Some(round), rows: Some(0) };
         let spent = BTreeMap::new();
         Measurement { case: many.to_string(), many, way, round, nanoseconds, counted, spent }
@@ -268,24 +337,45 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn exponent_is_the_slope_of_the_logarithms() {
-        for (points, expected) in [
-            (&[(10.0, 50.0), (20.0, 100.0), (40.0, 200.0)][..], Some(1.0)),
-            (&[(1.0, 3.0), (10.0, 300.0)], Some(2.0)),
-            (&[(1.0, 3.0)], None),
+    fn bar_is_judged_by_the_case_that_is_furthest_from_it() {
+        let times = [
+            took(10, Way::Floor, 1, 100),
+            took(10, Way::Ours, 1, 150),
+            took(100, Way::Floor, 1, 1_000),
+            took(100, Way::Ours, 1, 4_000),
+            took(100, Way::Naive, 1, 200_000),
+            took(1_000, Way::Ours, 1, 80_000),
+        ];
+        let growth =
+            "at most 1.10: **missed**, 1.30 without the least amount, 1.43 at its steepest step";
+        for (bar, expected) in [
+            (Bar::Floor(&["10", "100"], 3.0), "3.00 times the floor (10, 100): **missed**, 4.00"),
+            (Bar::Floor(&["10"], 3.0), "at most 3.00 times the floor (10): met, 1.50"),
+            (Bar::Naive("100", 50.0), "at least 50.0 times as long (100): met, 50.0"),
+            (Bar::Naive("1,000", 50.0), "(1,000): **missed**, not measured"),
+            (Bar::Share(0.2), "at least 20% of the floor: met, 25%"),
+            (Bar::Growth(1.1), growth),
         ] {
-            let found = exponent(points);
-            assert_eq!(found.is_some(), expected.is_some(), "{points:?}");
-            let apart = found.zip(expected).map_or(0.0, |(found, expected)| found - expected);
-            assert!(apart.abs() < 1e-9, "{points:?}: {found:?}");
+            assert!(bar.line(&times).contains(expected), "{}", bar.line(&times));
         }
+        assert!(Bar::Growth(1.1).line(&times[..2]).ends_with("**missed**, not measured\n"));
     }
 
     #[test]
-    fn counts_that_nobody_made_are_read_as_such() {
-        let line = r#"{"work": "any", "case": "9", "many": 9, "way": "ours", "round": 1,
-            "nanoseconds": 5, "counted": {"requests": null, "commits": 0, "rows": 3}}"#;
-        let read: Measurement = serde_json::from_str(line).unwrap();
-        assert_eq!(read.counted.each(), [None, Some(0), Some(3)]);
+    fn silence_is_judged_by_the_loudest_round_and_only_if_it_was_counted() {
+        let (none, one) = (Some(0), Some(1));
+        for (last, expected) in [
+            ([none, none, none], "met, 0 requests, 0 commits, 0 rows"),
+            ([one, none, none], "**missed**, 1 requests, 0 commits, 0 rows"),
+            ([none, one, none], "**missed**, 0 requests, 1 commits, 0 rows"),
+            ([none, none, one], "**missed**, 0 requests, 0 commits, 1 rows"),
+            ([none, None, none], "**missed**, not measured"),
+        ] {
+            let mut times = [0, 0, 0].map(|round| took(10, Way::Ours, round, 1));
+            let counted = &mut times[2].counted;
+            [counted.requests, counted.commits, counted.rows] = last;
+            let line = Bar::Silent.line(&times);
+            assert!(line.ends_with(&format!(": {expected}\n")), "{last:?}: {line}");
+        }
     }
 }

@@ -143,23 +143,3 @@ const fn node_name(node: NodeObservation) -> &'static str {
         NodeObservation::Registered => "registered",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_holds_every_cell_and_every_edge() {
-        let page = page().content;
-        let (_, grid) = page.split_once("## The whole grid").unwrap();
-        let rows =
-            grid.lines().filter(|line| line.starts_with("| yes") || line.starts_with("| no"));
-        assert_eq!(rows.count(), 48);
-        assert!(grid.contains(
-            "| no | yes | yes | unregistered | no | Apply → Enrolling | Apply → Enrolling | Apply | \
-             Apply → Enrolling | Noop | DeleteSubstrate → Deprovisioning | DeleteSubstrate | Noop |"
-        ));
-        assert!(page.contains("    Failed --> Deregistering: deletion request 🔔\n"));
-        assert!(!page.contains("Deleted --> Pending"));
-    }
-}

@@ -3,16 +3,11 @@
 //! A variant that does not build is no catch, and neither is a test that crashes or never ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use broker_test_servers::failure::cannot_run;
-use broker_test_servers::progress::{elapsed, step, to_stderr};
 use cargo_metadata::TargetKind;
 
 use super::scratch::Scratch;
@@ -21,7 +16,7 @@ use crate::test::Outcome;
 use crate::workspace::{artifacts, cargo_in};
 
 /// Longer than any of these tests takes on a slow machine.
-const MOST_TIME: Duration = Duration::from_mins(15);
+const MOST_SECONDS: &str = "900";
 
 /// What a test did.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,8 +85,7 @@ impl Lab<'_> {
             command.args(&selection).env("CARGO_TARGET_DIR", &self.scratch.target);
             // Nobody debugs these.
             command.env("CARGO_PROFILE_DEV_DEBUG", "false");
-            let what = format!("building {}", selection.join(" "));
-            let (artifacts, status) = step(&to_stderr, &what, || artifacts(&mut command))?;
+            let (artifacts, status) = artifacts(&mut command)?;
             if !status.success() {
                 return Ok(None);
             }
@@ -112,39 +106,21 @@ impl Lab<'_> {
         let Some((program, directory)) = built.get(&catch.suite) else {
             return Ok(Verdict::Neither("there is no such suite".to_owned()));
         };
-        let mut command = Command::new(program);
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", MOST_SECONDS]).arg(program).args(["--exact", &catch.test]);
         command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
-        command.args(["--exact", &catch.test]).envs(self.servers.iter().cloned());
-        step(&to_stderr, &format!("running {catch}"), || {
-            judge(&mut command, catch.saying.as_deref())
-        })
+        judge(command.envs(self.servers.iter().cloned()), catch.saying.as_deref())
     }
 }
 
 /// The binary of each suite, and the directory of its package.
 pub(super) type Built = BTreeMap<String, (PathBuf, PathBuf)>;
 
-/// Runs one test to its end, or to the end of our patience. A failure without what it has to say is none.
+/// Runs one test to its end. A failure without what it has to say is none.
 fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().with_context(cannot_run(command))?;
-    let (said, heard) = channel();
-    if let Some(mut stdout) = child.stdout.take() {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            let read = stdout.read_to_end(&mut text).map(|_| text);
-            // Nobody listens any more only after the patience was over.
-            let _ = said.send(read);
-        });
-    }
-    let Ok(text) = heard.recv_timeout(MOST_TIME) else {
-        child.kill()?;
-        child.wait()?;
-        return Ok(Verdict::Neither(format!("it did not end within {}", elapsed(MOST_TIME))));
-    };
-    let (text, status) = (text?, child.wait()?);
-    let text = String::from_utf8_lossy(&text);
-    let outcome = Outcome::of(&text, status);
+    let output = command.stdin(Stdio::null()).output().with_context(cannot_run(command))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let outcome = Outcome::of(&text, output.status);
     let silent = saying.filter(|saying| !text.contains(saying));
     Ok(match (outcome, silent) {
         (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
@@ -162,18 +138,20 @@ mod tests {
 
     #[test]
     fn a_crash_and_a_missing_test_are_no_catch() {
-        let judged = |script: &str, saying| judge(Command::new("sh").args(["-c", script]), saying);
-        let said = |script: &str| judged(script, None).unwrap();
+        let judged = |script: &str, saying| {
+            let mut shell = Command::new("timeout");
+            judge(shell.args(["--signal=KILL", "1", "sh", "-c", script]), saying).unwrap()
+        };
         let failed = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
-        assert_eq!(said(failed), Verdict::Failed);
         let with_words = format!("echo 'S5: it went'; {failed}");
-        assert_eq!(judged(&with_words, Some("S5:")).unwrap(), Verdict::Failed);
-        assert!(matches!(judged(failed, Some("S5:")).unwrap(), Verdict::Neither(_)));
         let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
-        assert_eq!(said(passed), Verdict::Passed);
+        assert_eq!(judged(failed, None), Verdict::Failed);
+        assert_eq!(judged(&with_words, Some("S5:")), Verdict::Failed);
+        assert_eq!(judged(passed, None), Verdict::Passed);
+        assert!(matches!(judged(failed, Some("S5:")), Verdict::Neither(_)));
         let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
-        for neither in [nothing, "kill -9 $$", "exit 101"] {
-            assert!(matches!(said(neither), Verdict::Neither(_)), "{neither}");
+        for neither in [nothing, "kill -9 $$", "exit 101", "sleep 100"] {
+            assert!(matches!(judged(neither, None), Verdict::Neither(_)), "{neither}");
         }
     }
 }

@@ -14,7 +14,6 @@ use broker_test_servers::tools::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::page;
-use super::variant::DIRECTORY;
 use crate::workspace::{Workspace, files};
 
 pub(super) struct Scratch {
@@ -55,11 +54,10 @@ impl Scratch {
         Ok(())
     }
 
-    /// A digest of every file that is copied, but for the variants and for the page that other ways write to meanwhile.
+    /// A digest of every file that is copied, but for the page that other ways write to meanwhile.
     pub(super) fn digest(&self) -> Result<String> {
         let mut hasher = Sha256::new();
-        let counts = |file: &&String| !file.starts_with(DIRECTORY) && *file != page::PATH;
-        for file in self.files.iter().filter(counts) {
+        for file in self.files.iter().filter(|file| *file != page::PATH) {
             let bytes = fs::read(self.source.join(file)).with_context(cannot("read", file))?;
             hasher.update(format!("{file} {}\n", bytes.len()));
             hasher.update(bytes);

@@ -137,80 +137,46 @@ fn tier_of_target(package: &str, target: &Target) -> Option<Tier> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_metadata::MetadataCommand;
-    use serde_json::json;
-
-    /// A metadata document with one package and the given test targets and features that they ask
-    /// for.
-    fn packages(targets: &[(&str, &[&str])]) -> Vec<Package> {
-        let target = |kind: &str, name: &str, features: &[&str]| {
-            json!({
-                "kind": [kind], "crate_types": ["bin"], "name": name, "src_path": format!("/{name}.rs"),
-                "edition": "2024", "doctest": false, "test": true, "doc": false,
-                "required-features": features,
-            })
-        };
-        let tests = targets.iter().map(|(name, features)| target("test", name, features));
-        let all: Vec<_> = [target("lib", "broker_tests", &[])].into_iter().chain(tests).collect();
-        let package = json!({
-            "name": "broker-tests", "version": "0.1.0", "id": "broker-tests", "dependencies": [],
-            "features": {}, "manifest_path": "/Cargo.toml", "targets": all, "authors": [],
-            "categories": [], "keywords": [], "edition": "2024",
-        });
-        let metadata = json!({
-            "packages": [package], "workspace_members": ["broker-tests"], "resolve": null,
-            "target_directory": "/target", "version": 1, "workspace_root": "/",
-        });
-        MetadataCommand::parse(metadata.to_string()).unwrap().packages
-    }
-
-    const TARGETS: [(&str, &[&str]); 6] = [
-        ("shared", &["crossplane"]),
-        ("alone", &["crossplane"]),
-        ("contract", &[]),
-        ("proof", &[]),
-        ("simulation", &[]),
-        ("servers", &["servers"]),
-    ];
+    use crate::workspace::Workspace;
 
     #[test]
     fn tiers_are_the_test_targets_and_those_that_need_servers_come_last() {
-        let packages = packages(&TARGETS);
-        let all = ["unit", "contract", "proof", "simulation", "servers", "crossplane"];
+        let workspace = Workspace::load().unwrap();
+        let plan = |wanted, quick| Plan::new(workspace.packages(), wanted, quick);
+        let all = "unit contract simulation proof servers crossplane";
         for (wanted, quick, names, servers, crossplane, documented) in [
-            (None, false, &all[..], true, true, true),
-            (Some("crossplane"), false, &["crossplane"], true, true, false),
-            (Some("contract"), false, &["contract"], false, false, false),
-            (None, true, &["unit", "contract", "simulation"], false, false, false),
+            (None, false, all, true, true, true),
+            (Some("crossplane"), false, "crossplane", true, true, false),
+            (Some("contract"), false, "contract", false, false, false),
+            (None, true, "unit contract simulation", false, false, false),
         ] {
-            let plan = Plan::new(packages.iter(), wanted, quick).unwrap();
-            assert_eq!(plan.tiers.iter().map(|tier| &tier.name).collect::<Vec<_>>(), names);
+            let plan = plan(wanted, quick).unwrap();
+            let found: Vec<_> = plan.tiers.iter().map(|tier| tier.name.as_str()).collect();
+            assert_eq!(found.join(" "), names);
             let needs = (plan.needs_servers(), plan.needs_crossplane());
             assert_eq!(needs, (servers, crossplane), "{wanted:?}");
             assert_eq!(plan.documentation().is_some(), documented, "{wanted:?}");
-            let targets = ["--lib", "--test", "contract", "--test", "simulation"];
-            assert_eq!(plan.targets(), if quick { &targets[..] } else { &[] }, "{wanted:?}");
+            assert_eq!(plan.targets().iter().any(|it| it == "simulation"), quick, "{wanted:?}");
         }
-        let error = Plan::new(packages.iter(), Some("contact"), false).unwrap_err().to_string();
-        assert_eq!(error, format!("there is no tier \"contact\"; there are {}", all.join(", ")));
+        let error = plan(Some("contact"), false).unwrap_err().to_string();
+        assert!(error.starts_with("there is no tier \"contact\"; there are unit, "), "{error}");
     }
 
     #[test]
     fn target_belongs_to_the_tier_of_its_package() {
-        let packages = packages(&TARGETS);
-        let plan = Plan::new(packages.iter(), None, false).unwrap();
-        let tier = |package: &str, place: usize| {
-            plan.tier(package, &packages[0].targets[place]).map(|tier| tier.name.as_str())
-        };
-        for (package, place, expected, why) in [
-            ("broker-tests", 0, "unit", "the harness' own tests"),
-            ("broker-tests", 1, "crossplane", "one tier of several targets"),
-            ("broker-tests", 2, "crossplane", "one tier of several targets"),
-            ("broker-tests", 6, "servers", "a target of its own"),
-            ("broker-testkit", 5, "contract", "a contract suite, whatever it is called"),
-            ("broker-pg", 6, "unit", "of any other package"),
+        let workspace = Workspace::load().unwrap();
+        let plan = Plan::new(workspace.packages(), None, false).unwrap();
+        for (package, target, expected) in [
+            ("broker-tests", "broker_tests", "unit"),
+            ("broker-tests", "quickstart", "crossplane"),
+            ("broker-tests", "servers", "servers"),
+            ("broker-testkit", "cluster", "contract"),
+            ("broker-render", "render", "unit"),
         ] {
-            assert_eq!(tier(package, place), Some(expected), "{why}");
+            let package = workspace.packages().find(|it| it.name == package).unwrap();
+            let target = package.targets.iter().find(|it| it.name == target).unwrap();
+            let tier = plan.tier(&package.name, target).map(|tier| tier.name.as_str());
+            assert_eq!(tier, Some(expected), "{}", target.name);
         }
     }
 }

@@ -1,15 +1,13 @@
 //! One test binary, or all examples of the documentation: how many tests it promises, and what
 //! became of them.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use broker_test_servers::failure::cannot_run;
-use broker_test_servers::progress::{step, to_stderr};
 use cargo_metadata::Artifact;
 
 use super::plan::{Plan, Tier};
@@ -65,9 +63,8 @@ pub(super) fn build(
 /// another selection would resolve other features and compile the same crates again.
 pub(super) fn compile(workspace: &Workspace, arguments: &[String]) -> Result<Vec<Artifact>> {
     let mut command = workspace.cargo(&["test", "--workspace", "--all-features", "--no-run"]);
-    let what = "building the tests";
-    let (built, status) = step(&to_stderr, what, || artifacts(command.args(arguments)))?;
-    ensure!(status.success(), "{what} failed ({status})");
+    let (built, status) = artifacts(command.args(arguments))?;
+    ensure!(status.success(), "building the tests failed ({status})");
     Ok(built)
 }
 
@@ -96,11 +93,9 @@ impl Suite {
     pub(super) fn list(&self, filters: &[String]) -> Result<usize> {
         let mut command = self.command();
         command.args(filters).args(["--list", "--format", "terse"]).stderr(Stdio::piped());
-        let what = format!("listing {}", self.title);
-        let output = step(&to_stderr, &what, || command.output());
-        let output = output.with_context(cannot_run(&command))?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{what} failed ({})\n{errors}", output.status);
+        let output = command.output().with_context(cannot_run(&command))?;
+        let (title, errors) = (&self.title, String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "listing {title} failed ({})\n{errors}", output.status);
         Ok(count_listed(&String::from_utf8_lossy(&output.stdout)))
     }
 
@@ -109,8 +104,8 @@ impl Suite {
         &self,
         filters: &[String],
         environment: &[(String, String)],
-        screen: &mut (impl Write + Send),
-    ) -> Result<(Outcome, Duration)> {
+        screen: &mut impl Write,
+    ) -> Result<Outcome> {
         let mut command = self.command();
         command.args(filters).envs(environment.iter().map(|(name, value)| (name, value)));
         if std::env::var_os(THREADS).is_none()
@@ -118,11 +113,7 @@ impl Suite {
         {
             command.env(THREADS, threads.to_string());
         }
-        let started = Instant::now();
-        let what = format!("running {}", self.title);
-        let outcome = step(&to_stderr, &what, || watch(&mut command, screen))
-            .with_context(cannot_run(&command))?;
-        Ok((outcome, started.elapsed()))
+        Ok(watch(&mut command, screen)?.0)
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -153,47 +144,56 @@ fn threads(tier: &Tier) -> Option<usize> {
     Some(cores.get() * SERVER_THREADS_PER_CORE)
 }
 
-/// Hands every line on to `screen` and reads the harness' summaries among them.
-fn watch(command: &mut Command, mut screen: impl Write) -> io::Result<Outcome> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let mut outcome = Outcome::default();
-    if let Some(stdout) = child.stdout.take() {
-        let mut reader = BufReader::new(stdout);
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line)? > 0 {
-            screen.write_all(&line)?;
-            outcome.add_summary(&String::from_utf8_lossy(&line));
-            line.clear();
+/// Runs tests, and hands every line on to `screen`. Answers what became of them, and all that they said.
+pub(crate) fn watch(command: &mut Command, screen: &mut impl Write) -> Result<(Outcome, String)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(cannot_run(command))?;
+    let mut text = Vec::new();
+    if let Some(mut stdout) = child.stdout.take().map(BufReader::new) {
+        let mut begin = 0;
+        while stdout.read_until(b'\n', &mut text)? > 0 {
+            screen.write_all(&text[begin..])?;
+            begin = text.len();
         }
     }
-    outcome.exited_well = child.wait().as_ref().is_ok_and(ExitStatus::success);
-    Ok(outcome)
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((Outcome::of(&text, child.wait()?), text))
 }
 
 impl Outcome {
-    /// Of a harness that has ended, from all that it said.
+    /// Of a harness that has ended, from all that it said: the counts of each line
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
     pub(crate) fn of(text: &str, status: ExitStatus) -> Self {
         let mut outcome = Self { exited_well: status.success(), ..Self::default() };
-        text.lines().for_each(|line| outcome.add_summary(line));
-        outcome
-    }
-
-    /// Adds the counts of a line `test result: ok. 3 passed; 0 failed; 0 ignored; …`; other lines
-    /// have none.
-    fn add_summary(&mut self, line: &str) {
-        let Some((_, counts)) =
-            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
-        else {
-            return;
-        };
-        for count in counts.split("; ") {
+        let results = text.lines().filter_map(|line| line.strip_prefix("test result: "));
+        let counts = results.filter_map(|rest| rest.split_once(". "));
+        for count in counts.flat_map(|(_, counts)| counts.split("; ")) {
             match count.trim().split_once(' ') {
-                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
-                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
-                Some((number, "ignored")) => self.ignored += number.parse().unwrap_or(0),
+                Some((number, "passed")) => outcome.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => outcome.failed += number.parse().unwrap_or(0),
+                Some((number, "ignored")) => outcome.ignored += number.parse().unwrap_or(0),
                 _ => {}
             }
         }
+        outcome
+    }
+
+    /// Everything that makes a run a failure. Invariant: nothing is skipped. What was listed is executed, whatever the exit
+    /// code says.
+    pub(super) fn complaints(self, listed: usize) -> Vec<String> {
+        let Self { passed, failed, ignored, exited_well } = self;
+        let executed = passed + failed;
+        let complaints = [
+            (failed > 0).then(|| format!("{failed} failed")),
+            (ignored > 0).then(|| format!("{ignored} ignored, and no test may be")),
+            (executed + ignored != listed)
+                .then(|| format!("{listed} listed but {executed} executed")),
+        ];
+        let mut complaints: Vec<_> = complaints.into_iter().flatten().collect();
+        if !exited_well && complaints.is_empty() {
+            complaints.push("the test binary ended with an error".to_owned());
+        }
+        complaints
     }
 }
 
@@ -205,32 +205,31 @@ fn count_listed(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
-    fn list_and_summaries_are_counted_and_nothing_else() {
+    fn nothing_is_skipped_and_a_harness_that_dies_has_failed() {
         let list = "one::works: test\ntwo: test\nfast: benchmark\n\n2 tests, 1 benchmark\n";
         assert_eq!(count_listed(list), 2);
-        let mut outcome = Outcome::default();
-        for line in [
-            "running 3 tests",
-            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
-            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s",
-        ] {
-            outcome.add_summary(line);
-        }
-        assert_eq!(outcome, Outcome { passed: 4, failed: 2, ignored: 1, exited_well: false });
-    }
-
-    #[test]
-    fn a_harness_that_dies_has_not_exited_well() {
-        for (script, passed, exited_well) in [
-            ("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'", 2, true),
-            ("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exit 101", 2, false),
-            ("kill -9 $$", 0, false),
+        let said = |passed, failed, ignored| {
+            let rest = "0 measured; 7 filtered out; finished in 0.00s";
+            format!(
+                "echo 'test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {rest}'"
+            )
+        };
+        for (script, expected) in [
+            (said(3, 0, 0), ""),
+            (said(1, 0, 0) + ";" + &said(2, 0, 0), ""),
+            (said(2, 1, 0) + "; exit 101", "1 failed"),
+            (said(2, 0, 1), "1 ignored, and no test may be"),
+            (said(2, 0, 0), "3 listed but 2 executed"),
+            (said(4, 0, 0), "3 listed but 4 executed"),
+            (said(3, 0, 0) + "; exit 101", "the test binary ended with an error"),
+            ("kill -9 $$".to_owned(), "3 listed but 0 executed"),
         ] {
             // Kept from the real screen, where the run around this test would read it as its own.
-            let outcome = watch(Command::new("sh").args(["-c", script]), io::sink()).unwrap();
-            assert_eq!((outcome.passed, outcome.exited_well), (passed, exited_well), "{script}");
+            let watched = watch(Command::new("sh").args(["-c", &script]), &mut io::sink());
+            assert_eq!(watched.unwrap().0.complaints(3).join("; "), expected, "{script}");
         }
     }
 }

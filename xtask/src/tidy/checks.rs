@@ -6,21 +6,8 @@
 
 use super::tree::Tree;
 
-/// The suites that are no test targets of `broker-tests`, and where their sources are.
-const ELSEWHERE: [(&str, &str); 12] = [
-    ("broker-app", "broker-app/src/"),
-    ("broker-domain", "broker-domain/src/"),
-    ("broker-kube", "broker-kube/src/"),
-    ("broker-pg", "broker-pg/src/"),
-    ("broker-ports", "broker-ports/src/"),
-    ("broker-render", "broker-render/src/"),
-    ("cluster", "broker-ports/testkit/tests/cluster/"),
-    ("mesh", "broker-ports/testkit/tests/mesh/"),
-    ("provisioning-broker", "broker-app/cli/src/"),
-    ("render", "broker-render/tests/render/"),
-    ("secrets", "broker-ports/tests/secrets"),
-    ("store", "broker-ports/testkit/tests/store/"),
-];
+/// The suite of the binary's own unit tests, which does not stand in a directory of that name.
+const BINARY: (&str, &str) = ("provisioning-broker", "broker-app/cli/src/");
 
 /// Paths that both the simulation and the real servers walk: they stand once, and a macro makes tests of them.
 const SHARED: &str = "tests/tests/paths/";
@@ -32,17 +19,21 @@ pub(super) fn problem(tree: &Tree, check: &str) -> Option<String> {
     let Some((suite, test)) = check.split_once(' ') else {
         return Some(format!("{check:?} is no check; write `SUITE TEST`"));
     };
-    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == suite);
-    let place =
-        elsewhere.map_or_else(|| format!("tests/tests/{suite}"), |(_, at)| (*at).to_owned());
+    // The unit tests of a crate, or a test target of any package.
+    let (name, place) = BINARY;
+    let unit = if suite == name { place.to_owned() } else { format!("{suite}/src/") };
+    let target = format!("tests/{suite}");
+    let is_walked = ["simulation", "servers"].contains(&suite);
     let mut segments = test.rsplit("::");
     let name = segments.next().unwrap_or(test);
     let module = segments.next();
     let mut homes = tree.rust_files().filter(|file| {
-        file.path.starts_with(&place) || (elsewhere.is_none() && file.path.starts_with(SHARED))
+        file.path.starts_with(&unit)
+            || file.path.contains(&target)
+            || (is_walked && file.path.starts_with(SHARED))
     });
-    let content = |path: &str| tree.file(path).map_or("", |file| &file.text);
-    let (root, walked) = (content(&format!("tests/tests/{suite}.rs")), content(WALKED));
+    let root = tree.text(&format!("tests/tests/{suite}.rs")).unwrap_or_default();
+    let walked = tree.text(WALKED).unwrap_or_default();
     let found = homes.any(|file| {
         if file.path.starts_with(SHARED) {
             has_function(&file.text, name) && walked.contains(name)
@@ -94,42 +85,33 @@ mod tests {
 
     #[test]
     fn a_check_is_a_function_in_the_module_of_its_suite() {
+        let proof = "#[test]\nfn it_holds() {}\n\nfn it_helps() {}\n// #[test]\nfn it_rests() {}";
+        let paths = "async fn it_comes_up(stage: &S) {}\nasync fn it_is_no_path(stage: &S) {}";
+        let slow =
+            "    #[tokio::test(start_paused = true)]\n    // Slowly.\n    async fn it_brakes() {}";
         let tree = Tree::of_files(&[
-            (
-                "tests/tests/proof/model/checks.rs",
-                "#[test]\nfn it_holds() {}\n\nfn it_helps() {}\n// #[test]\nfn it_rests() {}",
-            ),
+            ("tests/tests/proof/model/checks.rs", proof),
             ("tests/tests/paths.rs", "walk!(it_comes_up);"),
-            (
-                "tests/tests/paths/up.rs",
-                "async fn it_comes_up(stage: &S) {}\nasync fn it_is_no_path(stage: &S) {}",
-            ),
+            ("tests/tests/paths/up.rs", paths),
             ("tests/tests/simulation.rs", "#[path = \"simulation/ways.rs\"]\nmod walking;"),
-            (
-                "tests/tests/simulation/ways.rs",
-                "    #[tokio::test(start_paused = true)]\n    // Slowly.\n    async fn it_brakes() {}",
-            ),
+            ("tests/tests/simulation/ways.rs", slow),
             ("broker-domain/src/next/tests.rs", "#[test]\nfn sinks_stay() {}"),
         ]);
-        for check in [
-            "proof model::checks::it_holds",
-            "simulation walking::it_comes_up",
-            "simulation walking::it_brakes",
-            "broker-domain next::tests::sinks_stay",
+        for (check, exists) in [
+            ("proof model::checks::it_holds", true),
+            ("simulation walking::it_comes_up", true),
+            ("simulation walking::it_brakes", true),
+            ("broker-domain next::tests::sinks_stay", true),
+            ("proof model::world::it_holds", false),
+            ("proof model::checks::it_hold", false),
+            ("proof model::checks::it_helps", false),
+            ("proof model::checks::it_rests", false),
+            ("simulation walking::it_is_no_path", false),
+            ("simulation model::checks::it_holds", false),
+            ("broker-domain next::tests::it_comes_up", false),
+            ("it_holds", false),
         ] {
-            assert_eq!(problem(&tree, check), None, "{check}");
-        }
-        for check in [
-            "proof model::world::it_holds",
-            "proof model::checks::it_hold",
-            "proof model::checks::it_helps",
-            "proof model::checks::it_rests",
-            "simulation walking::it_is_no_path",
-            "simulation model::checks::it_holds",
-            "broker-domain next::tests::it_comes_up",
-            "it_holds",
-        ] {
-            assert!(problem(&tree, check).is_some(), "{check}");
+            assert_eq!(problem(&tree, check).is_none(), exists, "{check}");
         }
     }
 }

@@ -1,50 +1,49 @@
 //! Rules about the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `repeatable`.
 
 use super::Finding;
-use super::tree::{Tree, extension};
+use super::tree::{Tree, extension, numbered};
 
-/// What is wrong with a place, and how to mend it.
-type Objection = (String, &'static str);
+/// The rule that a place breaks, what is wrong with it, and how to mend it.
+type Objection = (&'static str, String, &'static str);
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let path = file.path.as_str();
-        let is_rust = extension(path) == Some("rs");
-        if is_rust && !file.text.starts_with("//!") {
+        let mut object = |line, (rule, problem, remedy): Objection| {
+            findings.push(Finding::new(rule, path, line, problem, remedy));
+        };
+        if extension(path) == Some("rs") && !file.text.starts_with("//!") {
             let remedy = "say in its first line which stage it is and why it exists";
-            let problem = "the file does not begin with `//!`";
-            findings.push(Finding::new("header", path, 1, problem, remedy));
+            object(1, ("header", "the file does not begin with `//!`".to_owned(), remedy));
         }
         if path.ends_with("/mod.rs") {
             let remedy = "call it after its directory, beside that directory";
-            let problem = "a module's file is named after the module";
-            findings.push(Finding::new("mod-rs", path, 1, problem, remedy));
+            object(1, ("mod-rs", "a module's file is named after the module".to_owned(), remedy));
         }
-        let is_member = path.ends_with("/Cargo.toml");
-        if is_member && !file.text.contains("[lints]\nworkspace = true\n") {
-            let problem = "it does not take the workspace's lints";
-            let remedy = "add `[lints]` with `workspace = true`";
-            findings.push(Finding::new("lints", path, 1, problem, remedy));
+        if path.ends_with("/Cargo.toml") && !file.text.contains("[lints]\nworkspace = true\n") {
+            let problem = "it does not take the workspace's lints".to_owned();
+            object(1, ("lints", problem, "add `[lints]` with `workspace = true`"));
         }
         let mut next = file.text.lines().skip(1);
-        for (line, text) in file.lines() {
-            let mut found = |rule, objection: Option<Objection>| {
-                let finding = |(problem, remedy)| Finding::new(rule, path, line, problem, remedy);
-                findings.extend(objection.map(finding));
-            };
-            found("unfinished", unfinished(path, text));
-            found("private-path", private_path(text));
-            found("repeatable", unrepeatable(path, text, next.next().unwrap_or_default()));
+        for (line, text) in numbered(&file.text) {
+            let next = next.next().unwrap_or_default();
+            let objections =
+                [unfinished(path, text), private_path(text), unrepeatable(path, text, next)];
+            objections.into_iter().flatten().for_each(|objection| object(line, objection));
         }
     }
     findings
 }
 
 /// In two parts each, so that this list does not find itself.
-const MACROS: [&str; 3] =
-    [concat!("to", "do!"), concat!("unimpl", "emented!"), concat!("db", "g!")];
-const WORDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+const MARKS: [&str; 5] = [
+    concat!("to", "do!"),
+    concat!("unimpl", "emented!"),
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
 const SKIPPED: &str = concat!("#[ign", "ore");
 
 /// Rule `unfinished`: what is in the tree is finished, and every test runs.
@@ -52,9 +51,9 @@ fn unfinished(path: &str, text: &str) -> Option<Objection> {
     // A document may speak of a mark: in backticks it is not one.
     let step = if extension(path) == Some("md") { 2 } else { 1 };
     let text = text.split('`').step_by(step).collect::<Vec<_>>().join("` `");
-    let mut marks = MACROS.iter().chain(&WORDS).filter(|mark| has_word(&text, mark));
+    let mut marks = MARKS.iter().filter(|mark| has_word(&text, mark));
     let mark = marks.next().or_else(|| text.contains(SKIPPED).then_some(&SKIPPED))?;
-    Some((format!("{mark} marks unfinished work"), "finish it, or take it out"))
+    Some(("unfinished", format!("{mark} marks unfinished work"), "finish it, or take it out"))
 }
 
 /// Rule `private-path`: nothing refers to a path outside the repository or in somebody's home.
@@ -70,7 +69,7 @@ fn private_path(text: &str) -> Option<Objection> {
     let home = HOMES.into_iter().find(|home| begins(home));
     let path = home.or_else(|| text.contains(OUTSIDE).then_some(OUTSIDE))?;
     let remedy = "name it relative to the repository, or say what is meant in words";
-    Some((format!("{path}… exists on one machine only"), remedy))
+    Some(("private-path", format!("{path}… exists on one machine only"), remedy))
 }
 
 /// Rule `repeatable`: a run of the application with the same seed takes the same course. What would break that cannot be
@@ -88,7 +87,7 @@ fn unrepeatable(path: &str, text: &str, next: &str) -> Option<Objection> {
     } else {
         return None;
     };
-    Some((problem.to_owned(), remedy))
+    Some(("repeatable", problem.to_owned(), remedy))
 }
 
 /// Whether the word stands there by itself.
@@ -102,84 +101,37 @@ fn has_word(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::check_table;
     use super::*;
 
     #[test]
-    fn files_without_header_lints_or_a_name_of_their_own_are_found() {
-        check_table(
-            "header",
-            &[
-                ("a.rs", "//! Why.\n", &[]),
-                ("a.rs", "// Why.\n", &[1]),
-                ("a.rs", "\n//! Too late.\n", &[1]),
-                ("a.rs", "", &[1]),
-                ("a.md", "# No code", &[]),
-            ],
-        );
-        check_table("mod-rs", &[("a/mod.rs", "", &[1]), ("a/modes.rs", "", &[])]);
-        check_table(
-            "lints",
-            &[
-                ("a/Cargo.toml", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", &[]),
-                ("a/Cargo.toml", "[package]\nname = \"a\"\n", &[1]),
-                ("a/Cargo.toml", "[lints.rust]\nunsafe_code = \"deny\"\n", &[1]),
-                ("a/Cargo.toml", "[lints]\nworkspace = false\n", &[1]),
-                ("Cargo.toml", "[workspace]\n", &[]),
-            ],
-        );
-    }
-
-    #[test]
-    fn mark_of_unfinished_work_is_found_where_it_is_a_word_of_its_own() {
-        for mark in MACROS.iter().chain(&WORDS).chain([&SKIPPED]) {
-            let text = format!("//! Fine.\nfn f() {{ {mark}(); }}\n");
-            check_table("unfinished", &[("a.rs", &text, &[2])]);
+    fn text_that_breaks_a_rule_is_found_on_its_line() {
+        let (word, home) = (MARKS[2], concat!("/ho", "me/"));
+        let marks = format!("//! {}\n", MARKS.join("\n//! "));
+        let app = "broker-app/src/a.rs";
+        let rows: [(&str, &str, &str, &[usize]); 17] = [
+            ("header", "a.rs", "\n//! Too late.\n", &[1]),
+            ("mod-rs", "a/mod.rs", "//! Why.\n", &[1]),
+            ("lints", "a/Cargo.toml", "[lints]\nworkspace = false\n", &[1]),
+            ("", "a/Cargo.toml", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", &[]),
+            ("unfinished", "a.rs", &marks, &[1, 2, 3, 4, 5]),
+            ("unfinished", "a.rs", &format!("//! Fine.\n{SKIPPED} = \"slow\"]"), &[2]),
+            ("unfinished", "a.md", &format!("No `{word}` is left.\n\n{word}: this"), &[3]),
+            ("", "a.rs", &format!("//! let {word}S = 1; let MY_{word} = 2;\n"), &[]),
+            ("private-path", "a.md", &format!("See {home}me/notes."), &[1]),
+            ("private-path", "a.md", concat!("Fine.\nSee ../sha", "red/notes."), &[2]),
+            ("", "a.md", &format!("https://example.com{home}"), &[]),
+            ("repeatable", app, "//! Why.\nuse std::collections::HashMap;\n", &[2]),
+            ("repeatable", app, "//! Why.\ntokio::select! {\n    x = y => z,\n}\n", &[2]),
+            ("repeatable", app, "//! Why.\ntasks.spawn(work);\n", &[2]),
+            ("", app, "//! No HashMap.\ntokio::select! {\n    biased;\n    x = y => z,\n}\n", &[]),
+            ("", "broker-app/src/runner/b.rs", "//! Why.\ntasks.spawn(work);\n", &[]),
+            ("", "broker-app/cli/src/a.rs", "//! Why.\nuse std::collections::HashMap;\n", &[]),
+        ];
+        for (rule, path, text, expected) in rows {
+            let found = check(&Tree::of_files(&[(path, text)]));
+            let found: Vec<_> = found.iter().map(|it| (it.rule, it.line)).collect();
+            let expected: Vec<_> = expected.iter().map(|line| (rule, *line)).collect();
+            assert_eq!(found, expected, "{path}: {text}");
         }
-        let word = WORDS[0];
-        check_table(
-            "unfinished",
-            &[
-                ("a.rs", &format!("// {word}: later\n"), &[1]),
-                ("a.rs", &format!("let {word}S = 1; let MY_{word} = 2;\n"), &[]),
-                ("a.rs", &format!("my_{}()", MACROS[0]), &[]),
-                ("a.sh", &format!("mktemp {}{}", WORDS[2], WORDS[2]), &[]),
-                ("a.rs", &format!("{SKIPPED} = \"slow\"]"), &[1]),
-                ("a.md", &format!("No `{word}` is left.\n\n{word}: write this"), &[3]),
-            ],
-        );
-    }
-
-    #[test]
-    fn path_of_one_machine_is_found() {
-        let home = concat!("/ho", "me/");
-        check_table(
-            "private-path",
-            &[
-                ("a.md", &format!("See {home}me/notes."), &[1]),
-                ("a.toml", &format!("path = \"{home}me\""), &[1]),
-                ("a.rs", concat!("//! Fine.\n// See ../sha", "red/notes."), &[2]),
-                ("a.md", &format!("https://example.com{home}"), &[]),
-                ("a.md", "Root's home is closed to others.", &[]),
-            ],
-        );
-    }
-
-    #[test]
-    fn code_that_takes_another_course_the_next_time_is_found() {
-        check_table(
-            "repeatable",
-            &[
-                ("broker-app/src/a.rs", "//! Why.\nuse std::collections::HashMap;\n", &[2]),
-                ("broker-app/src/a.rs", "let set: HashSet<u8>;\n", &[1]),
-                ("broker-app/src/a.rs", "// A HashMap would not do.\n", &[]),
-                ("broker-app/src/a.rs", "tokio::select! {\n    x = y => z,\n}\n", &[1]),
-                ("broker-app/src/a.rs", "tokio::select! {\n    biased;\n    x = y => z,\n}\n", &[]),
-                ("broker-app/src/a.rs", "tasks.spawn(work);\n", &[1]),
-                ("broker-app/src/runner/b.rs", "tasks.spawn(work);\n", &[]),
-                ("broker-app/src/runner/b.rs", "HashMap::new();\n", &[1]),
-                ("broker-app/cli/src/a.rs", "use std::collections::HashMap;\n", &[]),
-            ],
-        );
     }
 }

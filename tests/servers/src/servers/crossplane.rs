@@ -10,12 +10,13 @@ use std::net::{Ipv6Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use self::objects::Objects;
 use self::programs::Layout;
 
 use super::{
+    api::Api,
     certificates::Authority,
     control_plane::{ControlPlaneAccess, MASTERS},
     ports::with_free_ports,
@@ -24,7 +25,7 @@ use super::{
     run::Run,
     server::Server,
 };
-use crate::{failure::cannot, progress::step, tools::CrossplaneTools};
+use crate::{cache::lock_file, tools::CrossplaneTools};
 
 /// Whom the API server knows Crossplane and the provider as; the audit log leaves both out.
 pub(super) const CROSSPLANE: &str = "system:crossplane";
@@ -58,9 +59,8 @@ impl Crossplane {
         tools: &CrossplaneTools,
         run: &Arc<Run>,
         access: &ControlPlaneAccess,
-        progress: &dyn Fn(&str),
     ) -> Result<Self> {
-        let only_one = lock(&tools.provider_lock, progress)?;
+        let only_one = lock(&tools.provider_lock)?;
         let authority = access.authority()?;
         let layout = Layout::create(run, &authority)?;
         let kubeconfig = |name: &str, file: &str| {
@@ -70,7 +70,7 @@ impl Crossplane {
         let of_core = kubeconfig(CROSSPLANE, "crossplane.kubeconfig")?;
         let of_provider = kubeconfig(PROVIDER, "provider-nop.kubeconfig")?;
 
-        let objects = Objects::new(access)?;
+        let objects = Objects { api: Api::of(access)? };
         objects.define(&tools.crds)?;
         objects.define(&tools.provider_crds)?;
         objects.create_namespace()?;
@@ -98,7 +98,7 @@ impl Crossplane {
             patch_and_transform,
             auto_ready,
             objects,
-            certificates: layout.certificates().to_owned(),
+            certificates: layout.certificates,
             _only_one: only_one,
         })
     }
@@ -162,11 +162,10 @@ fn function(
 }
 
 /// Held as long as the provider may run, so that two runs never fight for its ports.
-fn lock(path: &Path, progress: &dyn Fn(&str)) -> Result<File> {
-    let file = File::create(path).with_context(cannot("create", path))?;
+fn lock(path: &Path) -> Result<File> {
     let [port, _] = PROVIDER_PORTS;
     let what = format!("waiting for another run that uses provider-nop, which needs port {port}");
-    step(progress, &what, || file.lock()).with_context(cannot("lock", path))?;
+    let file = lock_file(path, &what)?;
     for port in PROVIDER_PORTS {
         // On every address, as the provider will.
         ensure!(
@@ -175,24 +174,4 @@ fn lock(path: &Path, progress: &dyn Fn(&str)) -> Result<File> {
         );
     }
     Ok(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_that_something_else_holds_is_one_clear_line() {
-        let directory = tempfile::tempdir().unwrap();
-        // Held by this test, or by whoever had it before: both are somebody else.
-        let _held = TcpListener::bind((Ipv6Addr::UNSPECIFIED, PROVIDER_PORTS[1]));
-        let refused = lock(&directory.path().join("lock"), &|_| {}).unwrap_err().to_string();
-        let port = PROVIDER_PORTS.iter().find(|port| refused.contains(&port.to_string())).unwrap();
-        assert_eq!(
-            refused,
-            format!(
-                "provider-nop needs port {port}, which another program on this machine holds: end that one"
-            )
-        );
-    }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Lookup, apt};
+use super::apt;
 
 /// Where the package keeps it.
 const SCHEMA: &str =
@@ -19,14 +19,12 @@ const VARIABLE: &str = "BROKER_CLOUD_INIT_SCHEMA";
 /// # Errors
 ///
 /// When the package is neither installed nor in the cache and cannot be fetched.
-pub fn cloud_init_schema(progress: &dyn Fn(&str)) -> Result<PathBuf> {
+pub fn cloud_init_schema() -> Result<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let installed = Path::new("/").join(SCHEMA);
     if let Some(found) = named.into_iter().chain([installed]).find(|file| file.is_file()) {
         return Ok(found);
     }
-    let lookup = Lookup::from_environment()?;
-    let is_complete = |artifact: &Path| artifact.join(SCHEMA).is_file();
-    let artifact = apt::provide_one(&lookup, "cloud-init", progress, is_complete)?;
+    let artifact = apt::provide("cloud-init", |artifact| artifact.join(SCHEMA).is_file())?;
     Ok(artifact.join(SCHEMA))
 }

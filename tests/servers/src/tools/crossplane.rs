@@ -1,12 +1,13 @@
 //! Crossplane, two composition functions and a provider that does nothing, built with Go, each from a module file
 //! of its own: their dependencies do not agree with each other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::Lookup;
+use super::Missing;
 use super::go::{self, Binary, Module};
+use crate::cache::Cache;
 
 /// A binary that has a module file of its own.
 macro_rules! binary {
@@ -74,8 +75,8 @@ impl CrossplaneTools {
     /// # Errors
     ///
     /// As [`super::Tools::find_or_build`].
-    pub fn find_or_build(progress: &dyn Fn(&str)) -> Result<Self> {
-        Self::provide(Some(progress))
+    pub fn find_or_build() -> Result<Self> {
+        Self::provide(Missing::IsMade)
     }
 
     /// Finds every program without building any.
@@ -84,13 +85,12 @@ impl CrossplaneTools {
     ///
     /// When one was not built yet.
     pub fn find() -> Result<Self> {
-        Self::provide(None)
+        Self::provide(Missing::IsAnError)
     }
 
-    fn provide(progress: Option<&dyn Fn(&str)>) -> Result<Self> {
-        let lookup = Lookup::from_environment()?;
+    fn provide(missing: Missing) -> Result<Self> {
         let [crossplane, patch_and_transform, auto_ready, provider_nop] =
-            go::provide(&lookup, BINARIES, "", progress)?;
+            go::provide(BINARIES, "cargo xtask setup --crossplane", missing)?;
         Ok(Self {
             crds: crossplane.with_file_name(CRDS),
             usage_webhook: crossplane.with_file_name(WEBHOOKS).join("usage.yaml"),
@@ -99,39 +99,7 @@ impl CrossplaneTools {
             auto_ready,
             provider_crds: provider_nop.with_file_name(CRDS),
             provider_nop,
-            provider_lock: lookup.cache.artifact(LOCK),
+            provider_lock: Cache::from_environment()?.artifact(LOCK),
         })
-    }
-
-    /// Every program with its name.
-    #[must_use]
-    pub fn programs(&self) -> [(&'static str, &Path); 4] {
-        [
-            (CROSSPLANE.name, &self.crossplane),
-            (PATCH_AND_TRANSFORM.name, &self.patch_and_transform),
-            (AUTO_READY.name, &self.auto_ready),
-            (PROVIDER_NOP.name, &self.provider_nop),
-        ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tools::tests::Machine;
-
-    #[test]
-    fn missing_programs_are_named_with_the_versions_of_their_module_files() {
-        let machine = Machine::new();
-        let missing = go::check(&machine.lookup(), BINARIES, "").unwrap_err().to_string();
-        assert_eq!(
-            missing,
-            "missing crossplane 2.3.4, function-patch-and-transform 0.5.0, function-auto-ready 0.6.0, \
-             provider-nop 0.5.0: install Go 1.26 or newer to have them built"
-        );
-        for binary in BINARIES {
-            let go = format!("\ngo {}", go::GO_VERSION);
-            assert!(binary.built_from.go_mod.contains(&go), "{}", binary.name);
-        }
     }
 }

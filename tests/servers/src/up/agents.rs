@@ -14,8 +14,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::platform::DATABASE;
-use crate::servers::{Api, ControlPlaneAccess, Description, PostgresAccess, Sql};
-use crate::tools::hex;
+use crate::servers::{Api, Description, run_sql};
+use crate::tools::{Tools, hex};
 
 /// What the samples' Compositions compose.
 const MACHINES: [&str; 2] = [
@@ -30,32 +30,27 @@ const TURN: Duration = Duration::from_secs(1);
 const TOKEN_PATH: &str = "/etc/plexd/bootstrap-token";
 
 /// Boots every machine, for as long as this process lives.
-pub(super) fn boot(servers: Description) {
-    let Description { postgres, control_plane } = servers;
+pub(super) fn boot(tools: Tools, servers: Description) {
     thread::spawn(move || {
         let mut spent = BTreeSet::new();
         loop {
             // Nobody reads what a keeper says; `explain` tells of a machine that does not enrol.
-            let _ = turn(&control_plane, &postgres, &mut spent);
+            let _ = turn(&tools, &servers, &mut spent);
             thread::sleep(TURN);
         }
     });
 }
 
 /// Lets everything that runs enrol once.
-fn turn(
-    control_plane: &ControlPlaneAccess,
-    postgres: &PostgresAccess,
-    spent: &mut BTreeSet<String>,
-) -> Result<()> {
-    let api = Api::of(control_plane)?;
+fn turn(tools: &Tools, servers: &Description, spent: &mut BTreeSet<String>) -> Result<()> {
+    let api = Api::of(&servers.control_plane)?;
     for kind in MACHINES {
         let machines = api.get(kind)?;
         let machines = machines["items"].as_array().into_iter().flatten();
         for token in machines.filter(|machine| runs(machine)).filter_map(token) {
             let digest = hex(&Sha256::digest(token.as_bytes()));
             if !spent.contains(&digest) {
-                Sql::connect(postgres, DATABASE)?.run(&enrolment(&digest))?;
+                run_sql(tools, &servers.postgres, DATABASE, &enrolment(&digest))?;
                 spent.insert(digest);
             }
         }
@@ -112,36 +107,4 @@ fn enrolment(digest: &str) -> String {
         )
         INSERT INTO plexsphere.peers (node_id) SELECT id FROM node"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_machine_finds_its_token_wherever_it_was_put() {
-        let user_data =
-            "#cloud-config\nwrite_files:\n- path: /etc/plexd/bootstrap-token\n  content: secret\n";
-        for (why, fields, found) in [
-            ("cloud-init", json!({"userData": user_data}), Some("secret")),
-            ("values of a chart", json!({"values": {"bootstrapToken": "secret"}}), Some("secret")),
-            ("a provider's own", json!({"bootstrapToken": "secret"}), Some("secret")),
-            ("a shell", json!({"userData": "", "bootstrapToken": ""}), None),
-            ("something without a Node", json!({"versioned": true}), None),
-        ] {
-            let machine = json!({"spec": {"forProvider": {"fields": fields}}});
-            assert_eq!(token(&machine).as_deref(), found, "{why}");
-        }
-    }
-
-    #[test]
-    fn only_what_is_ready_and_stays_runs() {
-        let machine =
-            |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-        assert!(runs(&machine("True")) && !runs(&machine("False")) && !runs(&json!({})));
-        let mut leaving = machine("True");
-        leaving["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        assert!(!runs(&leaving));
-    }
 }

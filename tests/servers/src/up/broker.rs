@@ -53,13 +53,3 @@ fn variable(slug: &str) -> String {
     let letters = slug.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     format!("BLUEPRINT_{}", letters.collect::<String>().to_uppercase())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_blueprint_has_a_variable() {
-        assert_eq!(variable("sample-machine.v2"), "BLUEPRINT_SAMPLE_MACHINE_V2");
-    }
-}

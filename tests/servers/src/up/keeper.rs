@@ -12,7 +12,6 @@ use anyhow::{Context as _, Result, bail};
 
 use super::agents;
 use crate::failure::cannot_run;
-use crate::progress::to_stderr;
 use crate::servers::{Crossplane, start_shared};
 use crate::tools::{CrossplaneTools, Tools};
 
@@ -86,7 +85,7 @@ fn relay(stderr: impl Read) -> String {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         match line.strip_prefix(ERROR) {
             Some(error) => why.push_str(error),
-            None => to_stderr(&line),
+            None => eprintln!("{line}"),
         }
     }
     why
@@ -98,20 +97,18 @@ fn relay(stderr: impl Read) -> String {
 ///
 /// The servers cannot be found, built or started.
 pub fn run(crossplane: bool) -> Result<()> {
-    let tools = Tools::find_or_build(&|_| {})?;
-    let servers = start_shared(&tools, &|_| {})?;
-    let start_crossplane = || {
-        let tools = CrossplaneTools::find_or_build(&|_| {})?;
-        let access = servers.description().control_plane;
-        // Somebody else's Crossplane may have to end before; `up` shows it.
-        let say = |line: &str| eprintln!("{line}");
-        Crossplane::start(&tools, servers.run(), &access, &say)
-    };
+    let tools = Tools::find_or_build()?;
+    let servers = start_shared(&tools)?;
     // Lives as long as this process.
-    let _crossplane = crossplane.then(start_crossplane).transpose()?;
-    if crossplane {
-        agents::boot(servers.description());
-    }
+    let _crossplane = if crossplane {
+        let access = servers.description().control_plane;
+        let of_crossplane = CrossplaneTools::find_or_build()?;
+        let crossplane = Crossplane::start(&of_crossplane, servers.run(), &access)?;
+        agents::boot(tools, servers.description());
+        Some(crossplane)
+    } else {
+        None
+    };
     println!("{}", servers.directory().display());
     let mut word = String::new();
     // However the input ends: without the word, nobody wants the servers.

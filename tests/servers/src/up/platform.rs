@@ -12,7 +12,8 @@ use broker_app::render::{self, Provider, ProviderProfile, read_document};
 use serde_json::json;
 
 use crate::failure::cannot;
-use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, Sql, crd};
+use crate::servers::{Api, ControlPlaneAccess, PostgresAccess, crd, run_sql};
+use crate::tools::Tools;
 
 /// The broker's, and its neighbours'.
 pub(super) const DATABASE: &str = "broker";
@@ -39,15 +40,15 @@ pub(super) fn ids() -> Vec<(String, String)> {
 }
 
 /// An empty database, and how the broker reaches it.
-pub(super) fn database(postgres: &PostgresAccess) -> Result<String> {
-    Sql::connect(postgres, "postgres")?.run(&format!("CREATE DATABASE {DATABASE}"))?;
+pub(super) fn database(tools: &Tools, postgres: &PostgresAccess) -> Result<String> {
+    run_sql(tools, postgres, "postgres", &format!("CREATE DATABASE {DATABASE}"))?;
     let PostgresAccess { host, port, user, password } = postgres;
     Ok(format!("postgres://{user}:{password}@{host}:{port}/{DATABASE}?sslmode=disable"))
 }
 
 /// Rows of the sibling contexts: a Project with a label, its Resource, a cloud, and a credential that the Project may
 /// use. The neighbours' tables have to be there.
-pub(super) fn project(postgres: &PostgresAccess) -> Result<()> {
+pub(super) fn project(tools: &Tools, postgres: &PostgresAccess) -> Result<()> {
     let namespace = render::namespace(project_id()?);
     let script = format!(
         "INSERT INTO plexsphere.projects (id) VALUES ('{PROJECT}') ON CONFLICT DO NOTHING;
@@ -65,7 +66,7 @@ pub(super) fn project(postgres: &PostgresAccess) -> Result<()> {
             VALUES ('{PROJECT}', '{}', 'Ready') ON CONFLICT DO NOTHING;",
         namespace.as_str()
     );
-    Sql::connect(postgres, DATABASE)?.run(&script)
+    run_sql(tools, postgres, DATABASE, &script)
 }
 
 /// The Project's namespace.

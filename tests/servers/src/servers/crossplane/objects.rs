@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use broker_app::render::read_document;
 
 use crate::failure::cannot;
-use crate::servers::{api::Api, certificates::Authority, control_plane::ControlPlaneAccess};
+use crate::servers::{api::Api, certificates::Authority};
 
 /// Where Crossplane keeps what is its own.
 const NAMESPACE: &str = "crossplane-system";
@@ -23,14 +23,10 @@ const REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
 /// Crossplane's surroundings on an API server.
 #[derive(Debug)]
 pub(super) struct Objects {
-    api: Api,
+    pub(super) api: Api,
 }
 
 impl Objects {
-    pub(super) fn new(access: &ControlPlaneAccess) -> Result<Self> {
-        Ok(Self { api: Api::of(access)? })
-    }
-
     /// Installs every `CustomResourceDefinition` of a directory, and waits until their objects are served:
     /// Crossplane itself would not wait.
     pub(super) fn define(&self, directory: &Path) -> Result<()> {

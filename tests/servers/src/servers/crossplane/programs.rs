@@ -30,7 +30,7 @@ const PROVIDER_POLL: &str = "1s";
 
 /// The files of Crossplane in a run's directory.
 pub(super) struct Layout {
-    certificates: PathBuf,
+    pub(super) certificates: PathBuf,
     packages: PathBuf,
 }
 
@@ -47,10 +47,6 @@ impl Layout {
             run.write(&format!("crossplane-tls/{name}"), text)?;
         }
         Ok(Self { certificates, packages: run.subdirectory("crossplane-packages")? })
-    }
-
-    pub(super) fn certificates(&self) -> &Path {
-        &self.certificates
     }
 
     pub(super) fn initializer(tools: &CrossplaneTools, kubeconfig: &Path) -> Program {

@@ -1,0 +1,55 @@
+//! Pages that people write, with tables between marks that tasks write.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use broker_test_servers::failure::cannot;
+
+pub(crate) fn read(root: &Path, path: &str) -> Result<String> {
+    fs::read_to_string(root.join(path)).with_context(cannot("read", path))
+}
+
+/// Writes a text between two marks of a page, and leaves the rest as it is.
+pub(crate) fn write(root: &Path, path: &str, marks: (&str, &str), text: &str) -> Result<()> {
+    let new = with_text(&read(root, path)?, marks, text);
+    let new = new.with_context(|| format!("{path} has no place between {marks:?}"))?;
+    fs::write(root.join(path), new).with_context(cannot("write", path))
+}
+
+fn with_text(page: &str, marks: (&str, &str), text: &str) -> Option<String> {
+    let (before, _, after) = parts(page, marks)?;
+    Some(format!("{before}{}{text}{}{after}", marks.0, marks.1))
+}
+
+/// What stands between two marks of a page; nothing where they are not there.
+pub(crate) fn between<'a>(page: &'a str, marks: (&str, &str)) -> &'a str {
+    parts(page, marks).map_or("", |(_, text, _)| text)
+}
+
+fn parts<'a>(page: &'a str, (begin, end): (&str, &str)) -> Option<(&'a str, &'a str, &'a str)> {
+    let (before, rest) = page.split_once(begin)?;
+    let (text, after) = rest.split_once(end)?;
+    Some((before, text, after))
+}
+
+/// The cells of each row of the tables in a text. What stands below a table is no row of it.
+pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let cells = |row| str::trim_end_matches(row, '|').split('|').map(str::trim).collect();
+    text.lines().filter_map(|line| line.strip_prefix('|')).map(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_replaces_what_is_between_its_marks_only() {
+        let page = "a\n<x>\n| one | 1,000 |\n- a | 7 |\n</x>\nb\n<y>\n</y>\n";
+        let (x, y, z) = (("<x>\n", "</x>\n"), ("<y>\n", "</y>\n"), ("<z>\n", "</z>\n"));
+        assert_eq!(with_text(page, x, "new\n").unwrap(), "a\n<x>\nnew\n</x>\nb\n<y>\n</y>\n");
+        assert_eq!(with_text(page, y, "new\n").unwrap(), page.replace("<y>\n", "<y>\nnew\n"));
+        assert_eq!(with_text(page, z, "new\n"), None);
+        assert_eq!(rows(between(page, x)).collect::<Vec<_>>(), [["one", "1,000"]]);
+    }
+}
