@@ -29,21 +29,11 @@ pub(crate) fn run() -> Result<()> {
 
 /// The commands in their order: the quickest to fail first.
 fn steps(workspace: &Workspace) -> Vec<(&'static str, Command)> {
-    let mut steps = vec![
-        ("fmt", workspace.cargo(&["fmt", "--all", "--check"])),
-        (
-            "clippy",
-            workspace.cargo(&[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--all-features",
-                "--",
-                "-D",
-                "warnings",
-            ]),
-        ),
-    ];
+    let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    let mut clippy = workspace.cargo(&all);
+    clippy.args(["--", "-D", "warnings"]);
+    let fmt = workspace.cargo(&["fmt", "--all", "--check"]);
+    let mut steps = vec![("fmt", fmt), ("clippy", clippy)];
     for package in
         workspace.packages().filter(|package| is_published(package) && has_library(package))
     {

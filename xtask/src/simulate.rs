@@ -9,17 +9,9 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<()> {
     let SimulateArguments { seeds, seed } = arguments;
     let (first, many) = seed.map_or((0, *seeds), |seed| (seed, 1));
     // Built as `cargo xtask test` builds it, so that nothing is compiled a second time.
-    let mut command = Workspace::load()?.cargo(&[
-        "test",
-        "--workspace",
-        "--all-features",
-        "--test",
-        "proof",
-        "--",
-        "--exact",
-        "simulation::every_seed_comes_to_rest",
-        "--nocapture",
-    ]);
+    let build = ["test", "--workspace", "--all-features", "--test", "proof"];
+    let mut command = Workspace::load()?.cargo(&build);
+    command.args(["--", "--exact", "simulation::every_seed_comes_to_rest", "--nocapture"]);
     command.env("BROKER_SEED", first.to_string()).env("BROKER_SEEDS", many.to_string());
     let status = run_command(&mut command)?;
     ensure!(status.success(), "the simulation failed ({status})");

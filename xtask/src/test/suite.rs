@@ -28,15 +28,10 @@ pub(crate) struct Suite {
     pub(crate) tier: Tier,
     /// What a person calls it.
     pub(super) title: String,
-    tests: Tests,
-}
-
-/// Where the tests are.
-enum Tests {
-    /// In a binary that cargo built, for the package of this manifest.
-    Binary { path: PathBuf, manifest: PathBuf },
-    /// In the documentation of the workspace with this root; cargo compiles and runs them in one.
-    Documentation { root: PathBuf },
+    /// A binary that cargo built, or nothing for the documentation, whose tests cargo compiles and runs in one.
+    binary: Option<PathBuf>,
+    /// Of the package, or of the workspace.
+    directory: PathBuf,
 }
 
 /// The suites of the plan's tiers, in the plan's order.
@@ -53,7 +48,8 @@ pub(super) fn build(
     suites.extend(plan.documentation().map(|tier| Suite {
         tier: tier.clone(),
         title: "examples in the documentation".to_owned(),
-        tests: Tests::Documentation { root: workspace.root().to_owned() },
+        binary: None,
+        directory: workspace.root().to_owned(),
     }));
     suites.sort_by_key(|suite| plan.position(&suite.tier));
     Ok(suites)
@@ -80,13 +76,13 @@ pub(crate) struct Outcome {
 
 impl Suite {
     fn of(workspace: &Workspace, plan: &Plan, artifact: &Artifact) -> Option<Self> {
-        let path = artifact.executable.clone().filter(|_| artifact.profile.test)?.into();
+        let binary = artifact.executable.clone().filter(|_| artifact.profile.test)?.into();
         let package = workspace.packages().find(|package| package.id == artifact.package_id)?;
         let tier = plan.tier(&package.name, &artifact.target)?.clone();
         let kind = artifact.target.kind.first().map(ToString::to_string).unwrap_or_default();
         let title = format!("{} {kind} {}", package.name, artifact.target.name);
-        let manifest = package.manifest_path.clone().into();
-        Some(Self { tier, title, tests: Tests::Binary { path, manifest } })
+        let directory = package.manifest_path.parent()?.into();
+        Some(Self { tier, title, binary: Some(binary), directory })
     }
 
     /// How many tests there are under these filters.
@@ -117,21 +113,18 @@ impl Suite {
     }
 
     pub(crate) fn command(&self) -> Command {
-        match &self.tests {
-            Tests::Binary { path, manifest } => {
-                let mut command = Command::new(path);
-                // As cargo would: tests find their fixtures from the package's directory.
-                if let Some(directory) = manifest.parent() {
-                    command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
-                }
-                command.env("CARGO_MANIFEST_PATH", manifest);
-                command
-            }
-            Tests::Documentation { root } => cargo_in(
-                root,
-                &["test", "--workspace", "--all-features", "--doc", "--no-fail-fast", "--"],
-            ),
-        }
+        let directory = &self.directory;
+        let Some(binary) = &self.binary else {
+            let arguments = ["test", "--workspace", "--all-features", "--doc", "--no-fail-fast"];
+            let mut command = cargo_in(directory, &arguments);
+            command.arg("--");
+            return command;
+        };
+        let mut command = Command::new(binary);
+        // As cargo would: tests find their fixtures from the package's directory.
+        command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
+        command.env("CARGO_MANIFEST_PATH", directory.join("Cargo.toml"));
+        command
     }
 }
 

@@ -2,7 +2,7 @@
 //! identity to the API server; its key stays in the run's directory, so a test can make any
 //! identity it needs.
 
-use std::{fmt, fs, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use rcgen::{
@@ -113,16 +113,4 @@ fn parameters() -> CertificateParams {
 
 fn failed(subject: &str) -> impl FnOnce() -> String + '_ {
     move || format!("cannot make the certificate of {subject}")
-}
-
-impl fmt::Debug for Authority {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Authority")
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Credentials")
-    }
 }
