@@ -1,13 +1,31 @@
-//! When the world seems to have vanished because the API server's store was emptied, nothing is made again.
+//! When the world seems to have vanished, nothing is made again: not when labels were stripped from everything,
+//! not when the API server's store was emptied, not when the client leads to another cluster.
 
+use std::sync::Arc;
+
+use broker_app::{Passed, Reconciler, Runner, Sweeper};
 use broker_domain::{Phase, ProvisionedResource};
+use broker_ports::{Brake, ReconcilerPorts};
+use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::real::RealWorld;
+use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
 use broker_tests::world::{NODE, operator};
 use broker_tests::{TestCluster, until};
+use serde_json::json;
+use tokio::sync::watch;
 
 /// More than the brake lets go.
 const MANY: usize = 8;
+
+const BROKER: &str = "plexsphere-provisioning-broker";
+
+async fn enrolled(world: &RealWorld) -> Vec<ProvisionedResource> {
+    let mut ready = Vec::new();
+    for _ in 0..MANY {
+        ready.push(world.brought_to(Phase::Ready, &world.declaration(NODE)).await);
+    }
+    ready
+}
 
 /// What was ever sent for, and what stands of it: tokens issued, Nodes told to leave, objects applied.
 async fn sent(world: &RealWorld) -> i64 {
@@ -18,6 +36,91 @@ async fn sent(world: &RealWorld) -> i64 {
     .fetch_one(world.pool())
     .await
     .unwrap()
+}
+
+/// A sweep by a new replica, and a pass over everything, which may fail. Answers which brakes are set.
+async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResource]) -> Vec<Brake> {
+    // A boot sweep may fail as a whole: then it set none.
+    let brakes = runner.boot().await.map_or_else(|_| Vec::new(), |(_, report)| report.brakes);
+    for row in rows {
+        let _ = passes.reconcile(row.id()).await;
+    }
+    brakes
+}
+
+/// A resource of another cluster is not claimed by a replica of this one.
+async fn assert_left_alone(passes: &Reconciler, row: &ProvisionedResource) {
+    assert_eq!(passes.reconcile(row.id()).await.unwrap(), Passed::NotClaimed);
+}
+
+async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {
+    for row in rows {
+        let now = world.get(row.id()).await;
+        assert_eq!((now.phase(), now.version()), (row.phase(), row.version()));
+    }
+}
+
+#[tokio::test]
+async fn labels_that_were_stripped_from_everything_make_nothing_new() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let rows = enrolled(&world).await;
+    let before = sent(&world).await;
+    for row in &rows {
+        let strip = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
+        world.crossplane.patch(row.id(), strip).await;
+    }
+    let brakes = brakes(&world.runner(), &world.reconciler, &rows).await;
+    let held: Vec<_> = brakes.iter().map(|brake| (brake.project, brake.absent)).collect();
+    assert_eq!(held, [(Some(world.project), 8)]);
+    assert_untouched(&world, &rows).await;
+    assert_eq!(sent(&world).await, before, "something was sent");
+
+    for row in &rows {
+        let label = json!({"metadata": {"labels": {MANAGED_BY_LABEL: BROKER}}});
+        world.crossplane.patch(row.id(), label).await;
+    }
+    assert_works_again(&world, &rows[0]).await;
+}
+
+/// After an audited release one that is really gone is made again.
+async fn assert_works_again(world: &RealWorld, row: &ProvisionedResource) {
+    let cluster = row.substrate().cluster().unwrap().clone();
+    let released = world.service.release_brake(&operator(), &cluster, Some(row.project_id())).await;
+    released.unwrap();
+    let runner = world.runner();
+    runner.boot().await.unwrap();
+    assert_eq!(runner.probe().check(), Ok(()));
+    world.crossplane.delete_by_hand(row.id()).await;
+    world.round(row.id()).await.unwrap();
+    world.until(row.id(), Phase::Ready).await;
+    world.assert_sound(row.id()).await;
+}
+
+#[tokio::test]
+async fn a_client_for_another_cluster_makes_nothing_there() {
+    let world = RealWorld::alone(&TestCluster::shared().await).await;
+    let rows = enrolled(&world).await;
+    let before = sent(&world).await;
+    let other = TestCluster::dedicated().await;
+    world.kinds.install(&other).await;
+    let home = broker_render::namespace(world.project);
+    let _namespace = other.namespace_named(home.as_str()).await;
+
+    let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
+    let (adapters, _) = Adapters::over(world.pool(), client, PATIENCE);
+    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
+    let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
+    let mark = other.audit_log().start();
+    assert_eq!(brakes(&runner, &astray, &rows).await, [], "nothing is lost on this cluster");
+    assert_left_alone(&astray, &rows[0]).await;
+    let requests = other.audit_log().since(mark, &world.user).await;
+    assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
+    assert_untouched(&world, &rows).await;
+    assert_eq!(sent(&world).await, before, "something was sent");
+
+    // The right client finds everything as it was.
+    assert_goes_on(&world, &rows).await;
 }
 
 /// With the world as it was, everything is found as it was, without a release, and work goes on.
@@ -43,10 +146,7 @@ async fn assert_goes_on(world: &RealWorld, rows: &[ProvisionedResource]) {
 async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     let dedicated = TestCluster::dedicated().await;
     let world = RealWorld::alone(&dedicated).await;
-    let mut rows = Vec::new();
-    for _ in 0..MANY {
-        rows.push(world.brought_to(Phase::Ready, &world.declaration(NODE)).await);
-    }
+    let rows = enrolled(&world).await;
     let before = sent(&world).await;
     dedicated.lose_everything().await;
     world.kinds.install(&dedicated).await;
@@ -54,20 +154,96 @@ async fn an_emptied_store_behind_the_same_address_makes_nothing_new() {
     let _namespace = dedicated.namespace_named(&world.home()).await;
     world.kinds.broker(&dedicated, &world.user, &world.home()).await;
     let mark = dedicated.audit_log().mark();
-    // The sweep of a new replica, and every pass, may fail as a whole.
-    let _ = world.runner().boot().await;
-    for row in &rows {
-        let _ = world.reconciler.reconcile(row.id()).await;
-    }
+    brakes(&world.runner(), &world.reconciler, &rows).await;
     let requests = dedicated.audit_log().since(mark, &world.user).await;
     assert!(!requests.is_empty() && !requests.iter().any(AuditedRequest::is_write), "{requests:?}");
-    for row in &rows {
-        let now = world.get(row.id()).await;
-        assert_eq!((now.phase(), now.version()), (row.phase(), row.version()));
-    }
+    assert_untouched(&world, &rows).await;
     assert_eq!(sent(&world).await, before, "something was sent");
     assert_eq!(world.crossplane.standing().await, Vec::<String>::new());
 
     dedicated.restore_everything().await;
     assert_goes_on(&world, &rows).await;
+}
+
+/// Three shipped runners, whose hints come from real watches and whose next sweeps are far away.
+#[tokio::test]
+async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
+    for lost in [1, 5, 6, 2 * MANY] {
+        let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
+        let mut rows = enrolled(&world).await;
+        rows.extend(enrolled(&world).await);
+        let _cache = world.run_cache();
+        let (stop, stopped) = watch::channel(());
+        let run = |replica: &str| {
+            let (runner, mut stopped) = (world.runner_without_sweeps(replica), stopped.clone());
+            async move { runner.run(async move { drop(stopped.changed().await) }).await.unwrap() }
+        };
+        let story = async {
+            loses(&world, &rows[..lost]).await;
+            stop.send(()).unwrap();
+        };
+        tokio::join!(run("one"), run("two"), run("three"), story);
+    }
+}
+
+/// Loses composite resources, and waits until the broker did what it may do about that.
+async fn loses(world: &Arc<RealWorld>, lost: &[ProvisionedResource]) {
+    for row in lost {
+        world.crossplane.delete_by_hand(row.id()).await;
+    }
+    let _turning = world.keep_turning();
+    until("what is lost to be repaired or held", || async {
+        let made = made_again(world, lost).await;
+        for done in
+            [made, taken(world, "permit_taken").await, taken(world, "node_deregister").await]
+        {
+            assert!(done <= 5, "{done} of {} lost", lost.len());
+        }
+        let held = waiting_for(world, "over_budget").await + brakes_set(world).await;
+        match lost.len() {
+            few @ 0..=5 => (made == i64::try_from(few).unwrap()).then_some(()),
+            6 => (made == 5 && held > 0).then_some(()),
+            _ => (brakes_set(world).await == 1).then_some(()),
+        }
+    })
+    .await;
+    if lost.len() > 6 {
+        let cluster = lost[0].substrate().cluster().unwrap();
+        world.service.release_brake(&operator(), cluster, Some(world.project)).await.unwrap();
+        until("every accepted resource to be Ready", || async {
+            let ready =
+                "SELECT count(*) FROM plexsphere.provisioned_resources WHERE status = 'Ready'";
+            let ready: i64 = sqlx::query_scalar(ready).fetch_one(world.pool()).await.unwrap();
+            (ready == 2 * i64::try_from(MANY).unwrap()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// How many of these have another composite resource on record than before: it is recorded before it is armed.
+async fn made_again(world: &RealWorld, lost: &[ProvisionedResource]) -> i64 {
+    let ids: Vec<_> = lost.iter().map(|row| row.id().as_uuid()).collect();
+    let uids = lost.iter().map(|row| row.substrate().applied().unwrap().as_str().to_owned());
+    let uids: Vec<_> = uids.collect();
+    let changed = "SELECT count(*) FROM plexsphere.provisioned_resources AS r
+        JOIN unnest($1::uuid[], $2::text[]) AS lost (id, uid) ON lost.id = r.id AND lost.uid <> r.xr_uid";
+    sqlx::query_scalar(changed).bind(ids).bind(uids).fetch_one(world.pool()).await.unwrap()
+}
+
+/// How many resources wait for this reason.
+async fn waiting_for(world: &RealWorld, reason: &str) -> i64 {
+    let waiting =
+        "SELECT count(*) FROM plexsphere.provisioned_resource_schedule WHERE last_reason = $1";
+    sqlx::query_scalar(waiting).bind(reason).fetch_one(world.pool()).await.unwrap()
+}
+
+async fn brakes_set(world: &RealWorld) -> i64 {
+    let brakes = "SELECT count(*) FROM plexsphere.provisioning_brake";
+    sqlx::query_scalar(brakes).fetch_one(world.pool()).await.unwrap()
+}
+
+/// How many lines of the audit say that this was done.
+async fn taken(world: &RealWorld, action: &str) -> i64 {
+    let lines = "SELECT count(*) FROM plexsphere.provisioned_resource_audit WHERE action = $1";
+    sqlx::query_scalar(lines).bind(action).fetch_one(world.pool()).await.unwrap()
 }
