@@ -9,7 +9,7 @@
 //!  └ broker ── what belongs to the broker: its tables, its blueprints; by its own command line
 //! ```
 //!
-//! The keeper owns a [`Run`](crate::servers::Run) like any other, so its reaper ends the servers however the keeper
+//! The keeper owns a [`Run`] like any other, so its reaper ends the servers however the keeper
 //! ends: `down` only has to end the keeper. Until `up` says that it succeeded, the keeper ends with `up`.
 
 mod agents;
