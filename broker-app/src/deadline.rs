@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use broker_ports::{
     AssignmentReader, AuditSink, BlueprintResolver, Clock, CloudResolver, Cluster,
-    CredentialResolver, Deadlines, IdSource, LabelTagResolver, NodeDeregistrar, PortError,
-    PortName, ReconcilerPorts, Repository, Schedule, TokenIssuer,
+    CredentialResolver, Deadlines, IdSource, LabelTagResolver, NodeDeregistrar, Outbox, PortError,
+    PortName, Ports, Repository, Schedule, TokenIssuer,
 };
 use futures_util::FutureExt;
 
@@ -29,9 +29,10 @@ pub(crate) struct Timed<P: ?Sized> {
 
 /// The ports that service, reconciler and sweep share.
 #[derive(Clone)]
-pub(crate) struct Ports {
+pub(crate) struct TimedPorts {
     pub(crate) repository: Timed<dyn Repository>,
     pub(crate) schedule: Timed<dyn Schedule>,
+    pub(crate) outbox: Timed<dyn Outbox>,
     pub(crate) cluster: Timed<dyn Cluster>,
     pub(crate) tokens: Timed<dyn TokenIssuer>,
     pub(crate) nodes: Timed<dyn NodeDeregistrar>,
@@ -45,8 +46,8 @@ pub(crate) struct Ports {
     pub(crate) ids: Arc<dyn IdSource>,
 }
 
-impl Ports {
-    pub(crate) fn new(ports: ReconcilerPorts, deadlines: &Deadlines) -> Self {
+impl TimedPorts {
+    pub(crate) fn new(ports: Ports, deadlines: &Deadlines) -> Self {
         let Deadlines { store, resolve, cluster_read, cluster_write, token, node, deliver: _ } =
             *deadlines;
         let mut cluster = Timed::new(ports.cluster, PortName::Cluster, cluster_read);
@@ -54,6 +55,7 @@ impl Ports {
         Self {
             repository: Timed::new(ports.repository, PortName::Repository, store),
             schedule: Timed::new(ports.schedule, PortName::Schedule, store),
+            outbox: Timed::new(ports.outbox, PortName::Outbox, store),
             cluster,
             tokens: Timed::new(ports.tokens, PortName::TokenIssuer, token),
             nodes: Timed::new(ports.nodes, PortName::NodeDeregistrar, node),

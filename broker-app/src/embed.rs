@@ -2,12 +2,9 @@
 //!
 //! Whoever wants something else wires [`Service`], [`Reconciler`], [`Sweeper`], [`Relay`] and [`Runner`] alone.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker_ports::{
-    Allowance, Deadlines, EventSink, PageSize, ReconcilerPorts, RelayPorts, ServicePorts, WorkerId,
-};
+use broker_ports::{Allowance, Deadlines, PageSize, Ports, WorkerId};
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 
 use crate::config::ReconcilerConfig;
@@ -104,11 +101,7 @@ impl Broker {
     /// # Errors
     ///
     /// [`ConfigError`] when the configuration cannot work.
-    pub fn new(
-        ports: ServicePorts,
-        sink: Arc<dyn EventSink>,
-        config: BrokerConfig,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(ports: Ports, config: BrokerConfig) -> Result<Self, ConfigError> {
         let BrokerConfig {
             worker,
             api_url,
@@ -158,12 +151,10 @@ impl Broker {
             mode,
             budgets,
         };
-        let reconciler_ports = ReconcilerPorts::from(&ports);
-        let relay_ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
         let runner = Runner::new(
-            Reconciler::new(reconciler_ports.clone(), reconciler.clone()),
-            Sweeper::new(reconciler_ports, reconciler),
-            Relay::new(relay_ports, relay)?,
+            Reconciler::new(ports.clone(), reconciler.clone()),
+            Sweeper::new(ports.clone(), reconciler),
+            Relay::new(ports.clone(), relay)?,
             runner,
         )?;
         Ok(Self { service: Service::new(ports, service), runner })

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use broker_ports::{
     Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, EventSink, FailureClass, Outbox,
-    PageSize, PortName, RelayPorts, WorkerId,
+    PageSize, PortName, Ports, WorkerId,
 };
 use futures_util::future::join_all;
 use time::OffsetDateTime;
@@ -142,7 +142,7 @@ impl Relay {
     /// # Errors
     ///
     /// [`ConfigError::ClaimTooShort`] when a claim can end while its event is being delivered.
-    pub fn new(ports: RelayPorts, config: RelayConfig) -> Result<Self, ConfigError> {
+    pub fn new(ports: Ports, config: RelayConfig) -> Result<Self, ConfigError> {
         let RelayConfig { claim_for, store_deadline, deliver_deadline, .. } = config;
         let shortest = RelayConfig::shortest_claim(deliver_deadline, store_deadline);
         if claim_for < shortest {

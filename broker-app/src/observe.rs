@@ -20,7 +20,7 @@ use broker_ports::{
 };
 use broker_render::catalog::ComposedKind;
 
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::error::Error;
 
 pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
@@ -47,7 +47,10 @@ impl Look {
 
 /// Reads cluster and mesh, and nothing that an apply is rendered from: a reference that is gone must keep no resource
 /// from failing, becoming Ready or being torn down.
-pub(crate) async fn observe(ports: &Ports, resource: &ProvisionedResource) -> Result<Look, Error> {
+pub(crate) async fn observe(
+    ports: &TimedPorts,
+    resource: &ProvisionedResource,
+) -> Result<Look, Error> {
     let blueprint = ports.blueprint(resource.blueprint_version_id()).await?;
     let mut target = target(resource, &blueprint);
     if !Sight::needs_composed(resource.phase()) {
@@ -99,7 +102,7 @@ fn readable_kinds(blueprint: &BlueprintVersionView) -> Arc<[ComposedKind]> {
 /// What a converging composite resource refers to no more is read once its references changed, so that the record does
 /// not grow without bound. Nothing is decided by it: what cannot be read stays on record, and a teardown reads it.
 async fn dropped(
-    ports: &Ports,
+    ports: &TimedPorts,
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
     xr: &LiveXr,
@@ -128,7 +131,7 @@ pub(crate) fn is_listed(object: &ObjectReference, blueprint: &BlueprintVersionVi
 /// What a direct read says of the composite resource of a row that was applied, and of nothing else. `None` if
 /// there is no such row, or if it was never applied.
 pub(crate) async fn read_applied(
-    ports: &Ports,
+    ports: &TimedPorts,
     id: ProvisionedResourceId,
 ) -> Result<Option<(ProvisionedResource, XrReading)>, Error> {
     let row = ports.repository.read(|it| it.get_by_id(id)).await?;
@@ -157,7 +160,10 @@ fn expect_same_cluster(resource: &ProvisionedResource, reading: &Reading) -> Res
     }
 }
 
-async fn node(ports: &Ports, resource: &ProvisionedResource) -> Result<NodeObservation, Error> {
+async fn node(
+    ports: &TimedPorts,
+    resource: &ProvisionedResource,
+) -> Result<NodeObservation, Error> {
     let registered = match resource.bootstrap_token_id() {
         None => None,
         Some(token) => Some(ports.nodes.read(|it| it.node_registered(token)).await?),

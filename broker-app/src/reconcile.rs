@@ -10,14 +10,13 @@ use broker_domain::{
     Action, Change, Phase, ProvisionedResource, ProvisionedResourceId, Version, next,
 };
 use broker_ports::{
-    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome,
-    ReconcilerPorts,
+    Actor, Attribution, ClaimRequest, ClaimTarget, CorrelationId, Lease, PassOutcome, Ports,
 };
 use tokio::time::Instant;
 
 use crate::act::converse;
 use crate::config::ReconcilerConfig;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::decide::{Ending, Mode, PassState};
 use crate::error::{Error, for_schedule};
 use crate::observe::observe;
@@ -28,7 +27,7 @@ use home::Home;
 /// Reconciles resources, one pass at a time.
 #[derive(Clone)]
 pub struct Reconciler {
-    ports: Ports,
+    ports: TimedPorts,
     config: ReconcilerConfig,
     home: Home,
 }
@@ -54,7 +53,7 @@ pub enum Passed {
 
 /// A pass under way: what it holds, and how long it may go on.
 pub(crate) struct Pass<'a> {
-    pub(crate) ports: &'a Ports,
+    pub(crate) ports: &'a TimedPorts,
     pub(crate) config: &'a ReconcilerConfig,
     pub(crate) lease: Lease,
     pub(crate) by: Attribution,
@@ -100,8 +99,8 @@ struct Went {
 
 impl Reconciler {
     /// A reconciler over its ports.
-    pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
-        Self { ports: Ports::new(ports, &config.deadlines), config, home: Home::default() }
+    pub fn new(ports: Ports, config: ReconcilerConfig) -> Self {
+        Self { ports: TimedPorts::new(ports, &config.deadlines), config, home: Home::default() }
     }
 
     /// A claim for this replica, which gets only what is bound to its own cluster or to none.
@@ -121,7 +120,7 @@ impl Reconciler {
         self.home.refresh();
     }
 
-    pub(crate) const fn ports(&self) -> &Ports {
+    pub(crate) const fn ports(&self) -> &TimedPorts {
         &self.ports
     }
 

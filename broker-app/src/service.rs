@@ -19,13 +19,12 @@ use std::time::Duration;
 use broker_domain::Stamp;
 use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::{
-    Deadlines, ListPage, ListQuery, Outbox, PortName, ReconcilerPorts, RequestContext, Scope,
-    ServicePorts, WorkerId, WriteKind,
+    Deadlines, ListPage, ListQuery, Ports, RequestContext, Scope, WorkerId, WriteKind,
 };
 use broker_render::{Agent, ApiUrl, ProviderProfiles};
 use tokio::time::Instant;
 
-use crate::deadline::{Ports, Timed};
+use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::explain::Budgets;
@@ -58,8 +57,7 @@ pub struct ServiceConfig {
 /// The broker, as its callers see it.
 #[derive(Clone)]
 pub struct Service {
-    ports: Ports,
-    outbox: Timed<dyn Outbox>,
+    ports: TimedPorts,
     config: ServiceConfig,
 }
 
@@ -76,11 +74,8 @@ pub enum Waited {
 
 impl Service {
     /// A service over its ports.
-    pub fn new(ports: ServicePorts, config: ServiceConfig) -> Self {
-        let deadlines = &config.deadlines;
-        let shared = Ports::new(ReconcilerPorts::from(&ports), deadlines);
-        let outbox = Timed::new(ports.outbox, PortName::Outbox, deadlines.store);
-        Self { ports: shared, outbox, config }
+    pub fn new(ports: Ports, config: ServiceConfig) -> Self {
+        Self { ports: TimedPorts::new(ports, &config.deadlines), config }
     }
 
     /// The resource of that id.
@@ -176,11 +171,7 @@ impl Service {
         }
     }
 
-    pub(crate) const fn outbox(&self) -> &Timed<dyn Outbox> {
-        &self.outbox
-    }
-
-    pub(crate) const fn ports(&self) -> &Ports {
+    pub(crate) const fn ports(&self) -> &TimedPorts {
         &self.ports
     }
 

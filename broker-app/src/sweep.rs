@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{ProjectId, ProvisionedResourceId};
-use broker_ports::{Cluster, Lane, PageSize, ReconcilerPorts, SweepPage, SweepQuery};
+use broker_ports::{Cluster, Lane, PageSize, Ports, SweepPage, SweepQuery};
 use futures_util::future::join;
 use tokio::time::Instant;
 
@@ -33,13 +33,13 @@ use round::Round;
 pub(crate) use settled::settled;
 
 use crate::config::ReconcilerConfig;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::telemetry;
 
 /// Finds what needs a pass.
 pub struct Sweeper {
-    ports: Ports,
+    ports: TimedPorts,
     config: ReconcilerConfig,
     known: Mutex<Known>,
 }
@@ -71,8 +71,8 @@ const PAGE: PageSize = PageSize::MAX;
 
 impl Sweeper {
     /// A sweeper over the reconciler's ports.
-    pub fn new(ports: ReconcilerPorts, config: ReconcilerConfig) -> Self {
-        Self { ports: Ports::new(ports, &config.deadlines), config, known: Mutex::default() }
+    pub fn new(ports: Ports, config: ReconcilerConfig) -> Self {
+        Self { ports: TimedPorts::new(ports, &config.deadlines), config, known: Mutex::default() }
     }
 
     /// Looks at everything, however long that takes; see [`sweep_within`](Self::sweep_within).

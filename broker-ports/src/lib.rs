@@ -78,7 +78,7 @@ pub use schedule::{
     Allowance, Backoff, Brake, BrakeRelease, ClaimRequest, ClaimTarget, Due, Loss, Lost,
     PassOutcome, Permit, PermitRequest, Released, Schedule, ScheduleEntry, Wakeups,
 };
-pub use sets::{ReconcilerPorts, RelayPorts, ServicePorts};
+pub use sets::Ports;
 pub use token_issuer::{
     BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState, TtlWindow,
 };

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::Sweeper;
-use broker_ports::ReconcilerPorts;
 use broker_tests::TestCluster;
 use broker_tests::real::{Adapters, Machine, PATIENCE, RealWorld, reconciler_config};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -70,7 +69,7 @@ async fn kept(many: usize) -> (usize, usize) {
     let client = played::client(&world, machines, Arc::default()).await;
     let before = allocated();
     let (adapters, cache) = Adapters::over(world.pool(), client, PATIENCE);
-    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let ports = adapters.ports();
     let sweeper = Sweeper::new(ports, reconciler_config("swept"));
     let running = Arc::clone(&cache);
     let look = async {

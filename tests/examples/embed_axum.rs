@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use broker_app::{Broker, BrokerConfig, Error, LogEventSink, Service};
+use broker_app::{Broker, BrokerConfig, Error, Service};
 use broker_domain::{Declaration, ProvisionedResourceId};
 use broker_kube::client_config;
 use broker_pg::create_in;
@@ -135,7 +135,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let worker = WorkerId::new(format!("shop-{}", std::process::id()))?;
     let api_url = ApiUrl::new("https://mesh.example.org")?;
     let config = BrokerConfig::new(worker, api_url, deadlines());
-    let broker = Broker::new(adapters.of_service(), Arc::new(LogEventSink), config)?;
+    let broker = Broker::new(adapters.ports(), config)?;
 
     let listener = tokio::net::TcpListener::bind(listen).await?;
     let shop = Shop { pool, broker: Arc::new(broker.service) };

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::{
-    Error, LogEventSink, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig,
-    Service, ServiceConfig, SweepReport, Sweeper, Work,
+    Error, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig, Service,
+    ServiceConfig, SweepReport, Sweeper, Work,
 };
 use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId};
 use broker_kube::cache::Cache;
 use broker_pg::{EnrolError, PgMesh};
-use broker_ports::{Deadlines, ReconcilerPorts, RelayPorts, ServicePorts};
+use broker_ports::{Deadlines, Ports};
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use kube::Client;
@@ -77,7 +77,7 @@ pub struct RealWorld {
     /// The facade.
     pub service: Service,
     /// What service and reconciler are wired to.
-    pub ports: ServicePorts,
+    pub ports: Ports,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
     /// Its sweeper.
@@ -128,12 +128,12 @@ impl RealWorld {
         let broker = kinds.broker(cluster, &user, home.name()).await;
         let pool = database.trusting_pool();
         let (adapters, cache) = Adapters::over(&pool, broker.client.clone(), PATIENCE);
-        let ports = adapters.of_service();
+        let ports = adapters.ports();
         let config = reconciler_config("replica-1");
         Self {
             service: Service::new(ports.clone(), service_config()),
-            reconciler: Reconciler::new(ReconcilerPorts::from(&ports), config.clone()),
-            sweeper: Sweeper::new(ReconcilerPorts::from(&ports), config),
+            reconciler: Reconciler::new(ports.clone(), config.clone()),
+            sweeper: Sweeper::new(ports.clone(), config),
             ports,
             cache,
             crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
@@ -288,7 +288,7 @@ impl RealWorld {
     /// Never.
     #[must_use]
     pub fn runner(&self) -> Runner {
-        let ports = ReconcilerPorts::from(&self.ports);
+        let ports = self.ports.clone();
         self.runner_over(Sweeper::new(ports, reconciler_config("runner")), &self.reconciler)
     }
 
@@ -310,7 +310,7 @@ impl RealWorld {
     /// Never.
     #[must_use]
     pub fn runner_without_sweeps(&self, replica: &str) -> Runner {
-        let ports = ReconcilerPorts::from(&self.ports);
+        let ports = self.ports.clone();
         let reconciler = Reconciler::new(ports.clone(), reconciler_config(replica));
         let sweeper = Sweeper::new(ports, reconciler_config(replica));
         let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
@@ -318,9 +318,7 @@ impl RealWorld {
     }
 
     fn relay(&self) -> Relay {
-        let ports =
-            RelayPorts { outbox: Arc::clone(&self.ports.outbox), sink: Arc::new(LogEventSink) };
-        Relay::new(ports, relay_config()).expect("a claim that covers a delivery")
+        Relay::new(self.ports.clone(), relay_config()).expect("a claim that covers a delivery")
     }
 
     /// Runs the cache until the answer is dropped.

@@ -20,12 +20,12 @@ use broker_domain::{
     ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
 use broker_memory::{
-    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
-    MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink, SequentialIds,
+    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
+    MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink,
 };
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Outbox,
-    ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
+    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Ports,
+    RequestContext, Scope,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, namespace};
@@ -71,10 +71,10 @@ pub struct World {
     /// The facade.
     pub service: Service,
     /// What the reconciler is wired to, faults included.
-    pub ports: ReconcilerPorts,
+    pub ports: Ports,
     /// What goes wrong, and how often what was called.
     pub faults: Faults,
-    honest: ServicePorts,
+    honest: Ports,
     mode: Mode,
     /// One replica's reconciler.
     pub reconciler: Reconciler,
@@ -119,33 +119,14 @@ impl World {
     }
 
     fn built(mode: Mode, plan: FaultPlan, seed: u32) -> Self {
-        let clock = ManualClock::at(second(0));
-        let shared: Arc<ManualClock> = Arc::new(clock.clone());
-        let store = MemoryStore::new(shared.clone());
         let identity = ClusterId::new("kube-system-uid").expect("a cluster's id");
-        let cluster = MemoryCluster::new(shared.clone(), identity);
-        let tokens = MemoryTokens::seeded(seed, shared.clone());
-        let mesh = MemoryMesh::of(&tokens);
-        let neighbours = MemoryNeighbours::default();
-        let ports = ServicePorts {
-            repository: Arc::new(store.clone()),
-            schedule: Arc::new(store.clone()),
-            outbox: Arc::new(store.clone()),
-            cluster: Arc::new(cluster.clone()),
-            tokens: Arc::new(tokens.clone()),
-            nodes: Arc::new(mesh.deregistrar()),
-            blueprints: Arc::new(neighbours.clone()),
-            clouds: Arc::new(neighbours.clone()),
-            credentials: Arc::new(neighbours.clone()),
-            assignments: Arc::new(neighbours.clone()),
-            labels: Arc::new(neighbours.clone()),
-            audit: Arc::new(store.clone()),
-            clock: shared,
-            ids: Arc::new(SequentialIds::seeded(7)),
-        };
+        let adapters = MemoryAdapters::new(seed, second(0), identity);
+        let ports = adapters.ports();
         let faults = Faults::new(plan);
-        let decorated = ReconcilerPorts::from(&decorated_service(&ports, &faults));
+        let decorated = decorated_service(&ports, &faults);
         let config = reconciler_config("replica-1", mode);
+        let MemoryAdapters { clock, store, cluster, tokens, mesh, neighbours, sink, ids: _ } =
+            adapters;
         let world = Self {
             service: Service::new(ports.clone(), service_config()),
             reconciler: Reconciler::new(decorated.clone(), config.clone()),
@@ -160,7 +141,7 @@ impl World {
             tokens,
             mesh,
             neighbours,
-            sink: RecordingEventSink::default(),
+            sink,
             agents_boot: AtomicBool::new(true),
         };
         world.furnish();
@@ -400,10 +381,9 @@ impl World {
     /// Never.
     #[must_use]
     pub fn relay_to(&self, sink: Arc<dyn EventSink>) -> Relay {
-        let ports = RelayPorts {
-            outbox: self.faults.around::<dyn Outbox>(Arc::new(self.store.clone())),
-            sink: self.faults.around(sink),
-        };
+        let outbox = self.faults.around(Arc::clone(&self.honest.outbox));
+        let sink = self.faults.around(sink);
+        let ports = Ports { outbox, sink, ..self.honest.clone() };
         Relay::new(ports, relay_config()).expect("a claim that covers a delivery")
     }
 
@@ -414,9 +394,7 @@ impl World {
     /// Never.
     #[must_use]
     pub fn other_relay(&self) -> Relay {
-        let (outbox, sink) = (Arc::new(self.store.clone()), Arc::new(self.sink.clone()));
-        Relay::new(RelayPorts { outbox, sink }, relay_config())
-            .expect("a claim that covers a delivery")
+        Relay::new(self.honest.clone(), relay_config()).expect("a claim that covers a delivery")
     }
 
     /// Another facade over this world, for whose callers things go wrong.
@@ -426,7 +404,7 @@ impl World {
     }
 
     /// Puts other collaborators in the place of the reconciler's.
-    pub fn rewire(&mut self, rewire: impl FnOnce(&mut ReconcilerPorts)) {
+    pub fn rewire(&mut self, rewire: impl FnOnce(&mut Ports)) {
         rewire(&mut self.ports);
         let config = reconciler_config("replica-1", self.mode);
         self.reconciler = Reconciler::new(self.ports.clone(), config.clone());
@@ -441,12 +419,8 @@ impl World {
 
     /// The same, with other collaborators.
     #[must_use]
-    pub fn replica_with(
-        &self,
-        name: &str,
-        rewire: impl FnOnce(&mut ReconcilerPorts),
-    ) -> Reconciler {
-        let mut ports = ReconcilerPorts::from(&self.honest);
+    pub fn replica_with(&self, name: &str, rewire: impl FnOnce(&mut Ports)) -> Reconciler {
+        let mut ports = self.honest.clone();
         rewire(&mut ports);
         Reconciler::new(ports, reconciler_config(name, self.mode))
     }
@@ -454,7 +428,7 @@ impl World {
     /// The same, in another mode.
     #[must_use]
     pub fn replica_in_mode(&self, name: &str, mode: Mode) -> Reconciler {
-        Reconciler::new(ReconcilerPorts::from(&self.honest), reconciler_config(name, mode))
+        Reconciler::new(self.honest.clone(), reconciler_config(name, mode))
     }
 
     /// One pass over each, then one round of Crossplane and of the machines that booted. Answers what failed.

@@ -16,13 +16,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_app::explain::Budgets;
 use broker_app::{
-    ConfigError, Error, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner, RunnerConfig,
-    Service, ServiceConfig, Sweeper,
+    ConfigError, Error, LogEventSink, Reconciler, ReconcilerConfig, Relay, RelayConfig, Runner,
+    RunnerConfig, Service, ServiceConfig, Sweeper,
 };
 use broker_pg::migrate;
 use broker_ports::{
-    Cluster, Deadlines, EventSink, PageSize, PortError, PortName, RelayPorts, TokenIssuer,
-    TtlWindow, WorkerId,
+    Cluster, Deadlines, EventSink, PageSize, PortError, PortName, TokenIssuer, TtlWindow, WorkerId,
 };
 use broker_render::{Agent, ProviderProfiles};
 use tokio::time::timeout;
@@ -97,7 +96,8 @@ impl Composition for Servers {
             mode: settings.mode,
             budgets: Budgets::with_token_ttl(settings.token_ttl),
         };
-        Ok(Service::new(Adapters::new(&pool, cluster).of_service(), config))
+        // A command delivers no events: the replicas do.
+        Ok(Service::new(Adapters::new(&pool, cluster).ports(Arc::new(LogEventSink)), config))
     }
 
     async fn replica(
@@ -118,16 +118,15 @@ impl Composition for Servers {
 
         let worker = worker("replica")?;
         let config = reconciler_config(replica, worker.clone());
-        let ports = adapters.of_reconciler();
-        let relay = RelayPorts { outbox: adapters.store.clone(), sink };
+        let ports = adapters.ports(sink);
         let unfit = |error: ConfigError| Failure::Compose {
             what: "this configuration",
             source: error.into(),
         };
         let runner = Runner::new(
             Reconciler::new(ports.clone(), config.clone()),
-            Sweeper::new(ports, config),
-            Relay::new(relay, relay_config(worker)).map_err(unfit)?,
+            Sweeper::new(ports.clone(), config),
+            Relay::new(ports, relay_config(worker)).map_err(unfit)?,
             runner_config(replica, arguments),
         )
         .map_err(unfit)?;

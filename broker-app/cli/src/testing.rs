@@ -12,12 +12,12 @@ use axum::body::Bytes;
 use broker_app::{Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Service, Sweeper};
 use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
 use broker_memory::{
-    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
-    MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
+    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
+    MemoryNeighbours, MemoryStore,
 };
 use broker_ports::{
     Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, PageSize,
-    ReconcilerPorts, RelayPorts, RequestContext, Scope, ServicePorts,
+    Ports, RequestContext, Scope,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) cluster: MemoryCluster,
     pub(crate) service: Service,
     pub(crate) reconciler: Reconciler,
-    ports: ReconcilerPorts,
+    ports: Ports,
 }
 
 /// What a command said, and how it ended.
@@ -72,31 +72,11 @@ pub(crate) struct Said {
 impl World {
     /// A world whose Crossplane behaves in one way.
     pub(crate) fn new(behaviour: Behaviour) -> Self {
-        let clock = ManualClock::at(second(0));
-        let shared = Arc::new(clock.clone());
-        let store = MemoryStore::new(shared.clone());
-        let cluster = MemoryCluster::new(shared.clone(), ClusterId::new("cluster-1").unwrap());
-        let tokens = MemoryTokens::seeded(7, shared.clone());
-        let neighbours = MemoryNeighbours::default();
-        let ports = ServicePorts {
-            repository: Arc::new(store.clone()),
-            schedule: Arc::new(store.clone()),
-            outbox: Arc::new(store.clone()),
-            cluster: Arc::new(cluster.clone()),
-            nodes: Arc::new(MemoryMesh::of(&tokens).deregistrar()),
-            tokens: Arc::new(tokens),
-            blueprints: Arc::new(neighbours.clone()),
-            clouds: Arc::new(neighbours.clone()),
-            credentials: Arc::new(neighbours.clone()),
-            assignments: Arc::new(neighbours.clone()),
-            labels: Arc::new(neighbours.clone()),
-            audit: Arc::new(store.clone()),
-            clock: shared,
-            ids: Arc::new(SequentialIds::seeded(7)),
-        };
+        let adapters = MemoryAdapters::new(7, second(0), ClusterId::new("cluster-1").unwrap());
+        let ports = adapters.ports();
+        let MemoryAdapters { clock, store, cluster, neighbours, .. } = adapters;
         furnish(&cluster, &neighbours, behaviour);
         let service = Service::new(ports.clone(), service_config().unwrap());
-        let ports = ReconcilerPorts::from(&ports);
         Self {
             service,
             reconciler: Reconciler::new(ports.clone(), reconciler_config().unwrap()),
@@ -194,7 +174,7 @@ impl Composition for World {
         arguments: &RunArguments,
         sink: Arc<dyn EventSink>,
     ) -> Result<Wired, Failure> {
-        let ports = RelayPorts { outbox: Arc::new(self.store.clone()), sink };
+        let ports = Ports { sink, ..self.ports.clone() };
         let sweeper = Sweeper::new(self.ports.clone(), reconciler_config().unwrap());
         let relay = Relay::new(ports, relay_config()).unwrap();
         let config = RunnerConfig {

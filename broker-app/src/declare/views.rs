@@ -15,7 +15,7 @@ use broker_render::{
     assigned_namespace, cloud_tags, provider_config, secret_name, xr,
 };
 
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::error::Error;
 
 /// What a resource, stored or only declared, refers to.
@@ -36,7 +36,7 @@ pub(crate) struct Views {
 }
 
 /// What the neighbours know of what a resource is rendered from.
-impl Ports {
+impl TimedPorts {
     /// The blueprint version of that id.
     pub(crate) async fn blueprint(
         &self,

@@ -185,7 +185,8 @@ impl Asked<'_> {
 
     async fn set_aside(&self) -> Fact<Option<broker_ports::SetAside>> {
         let of = EventsOf::Resource(self.resource.id());
-        let events = self.service.outbox().read(|it| it.set_aside_events(of, PageSize::MAX)).await;
+        let events =
+            self.service.ports().outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await;
         match fact(events) {
             Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
             Fact::Unknown(because) => Fact::Unknown(because),

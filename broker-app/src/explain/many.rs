@@ -97,7 +97,8 @@ impl Service {
     /// Whose events were set aside; `None` if that is not known of everybody.
     async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, SetAsideOf>> {
         let of = EventsOf::All;
-        let events = self.outbox().read(|it| it.set_aside_events(of, PageSize::MAX)).await.ok()?;
+        let events =
+            self.ports().outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await.ok()?;
         // A full page may not be all of them.
         let all = events.len() < usize::from(PageSize::MAX.get());
         all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())

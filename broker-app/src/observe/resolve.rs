@@ -10,7 +10,7 @@ use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
 use broker_render::{ProviderProfiles, is_applied};
 
 use super::{Around, ConfigSeen, Gate, Look, Seen, XrSeen};
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::declare::{References, Views};
 use crate::error::Error;
 
@@ -56,7 +56,7 @@ impl Look {
     /// Resolves what the decision needs. Only an apply, and a ProviderConfig that has to be put back, need references.
     pub(crate) async fn resolve(
         self,
-        ports: &Ports,
+        ports: &TimedPorts,
         profiles: &ProviderProfiles,
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
@@ -102,7 +102,7 @@ impl Look {
 /// What a missing ProviderConfig is rendered from; `None` while the Project's namespace takes no objects. No failure here
 /// keeps the pass from what else it has to do.
 async fn restorable(
-    ports: &Ports,
+    ports: &TimedPorts,
     profiles: &ProviderProfiles,
     resource: &ProvisionedResource,
     blueprint: Arc<BlueprintVersionView>,
@@ -183,7 +183,7 @@ fn config_seen(
 
 /// Not ready is no error: whoever owns the namespace is working on it.
 async fn gate(
-    ports: &Ports,
+    ports: &TimedPorts,
     resource: &ProvisionedResource,
     cluster: &ClusterId,
 ) -> Result<Gate, Error> {

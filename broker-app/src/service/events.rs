@@ -29,10 +29,11 @@ impl Service {
         };
         let mut resumed = Vec::new();
         loop {
-            let page = self.outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await?;
+            let page = self.ports.outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await?;
             let before = resumed.len();
             for SetAsideOf { resource, .. } in &page {
                 let one = self
+                    .ports
                     .outbox
                     .write(|it| it.resume_events(*resource, how, context.attribution()))
                     .await?;

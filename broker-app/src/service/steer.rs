@@ -68,7 +68,7 @@ impl Service {
         how: Resume,
     ) -> Result<Option<SetAside>, Error> {
         self.get(context, id).await?;
-        self.outbox.write(|it| it.resume_events(id, how, context.attribution())).await
+        self.ports.outbox.write(|it| it.resume_events(id, how, context.attribution())).await
     }
 
     /// Blanks what people wrote in a resource's audit; answers in how many lines. The resource may be purged

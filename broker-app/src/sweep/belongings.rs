@@ -21,7 +21,7 @@ use super::glance::Observations;
 use super::memory::Met;
 use super::report::SweepReport;
 use crate::config::ReconcilerConfig;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
 
@@ -69,7 +69,7 @@ impl Kinds {
     /// stop the others.
     pub(super) async fn look(
         &mut self,
-        ports: &Ports,
+        ports: &TimedPorts,
         config: &ReconcilerConfig,
         cluster: &ClusterId,
         swept: &mut Swept,
@@ -110,7 +110,7 @@ impl Kinds {
     /// what is Deleted.
     async fn meet_those_at_rest(
         &mut self,
-        ports: &Ports,
+        ports: &TimedPorts,
         swept: &mut Swept,
         report: &mut SweepReport,
     ) -> Result<(), Error> {
@@ -194,7 +194,7 @@ impl Kinds {
     }
 }
 
-async fn list(ports: &Ports, mut query: OwnedQuery) -> Result<Vec<OwnedObject>, Error> {
+async fn list(ports: &TimedPorts, mut query: OwnedQuery) -> Result<Vec<OwnedObject>, Error> {
     let mut objects = Vec::new();
     loop {
         let page = ports.cluster.read(|it| it.list_owned(&query)).await?;
@@ -208,7 +208,7 @@ async fn list(ports: &Ports, mut query: OwnedQuery) -> Result<Vec<OwnedObject>, 
 
 /// Visits every row that a query finds, readable or not; answers the moment up to which nothing was missed.
 async fn each_row(
-    ports: &Ports,
+    ports: &TimedPorts,
     mut query: ListQuery,
     mut visit: impl FnMut(Result<&ProvisionedResource, UnreadableRow>),
 ) -> Result<Option<Watermark>, Error> {

@@ -23,7 +23,7 @@ use super::attention::Glance;
 use super::belongings::Kinds;
 use super::losses::is_lost;
 use super::patience::Patience;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::declare::{Views, expect_here};
 use crate::error::Error;
 
@@ -62,7 +62,7 @@ pub(super) struct Facts {
 
 /// Looks at pages of rows, and remembers what it resolved on the way.
 pub(super) struct Observations<'a> {
-    ports: &'a Ports,
+    ports: &'a TimedPorts,
     /// The cluster that a pass would apply to.
     cluster: Option<ClusterId>,
     patience: Patience,
@@ -115,7 +115,7 @@ impl Facts {
 }
 
 impl<'a> Observations<'a> {
-    pub(super) fn new(ports: &'a Ports) -> Self {
+    pub(super) fn new(ports: &'a TimedPorts) -> Self {
         Self {
             ports,
             cluster: None,

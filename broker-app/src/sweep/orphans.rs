@@ -19,7 +19,7 @@ use broker_ports::{
 };
 
 use crate::config::ReconcilerConfig;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::target;
@@ -106,12 +106,12 @@ fn belongs(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -
 
 /// Looks after orphans.
 pub(crate) struct Orphans<'a> {
-    ports: &'a Ports,
+    ports: &'a TimedPorts,
     config: &'a ReconcilerConfig,
 }
 
 impl<'a> Orphans<'a> {
-    pub(crate) const fn new(ports: &'a Ports, config: &'a ReconcilerConfig) -> Self {
+    pub(crate) const fn new(ports: &'a TimedPorts, config: &'a ReconcilerConfig) -> Self {
         Self { ports, config }
     }
 

@@ -16,14 +16,14 @@ use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
 use crate::config::ReconcilerConfig;
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
 use crate::observe::read_applied;
 
 /// One sweep under way.
 pub(super) struct Round<'a> {
-    ports: &'a Ports,
+    ports: &'a TimedPorts,
     config: &'a ReconcilerConfig,
     cluster: ClusterId,
     observations: Observations<'a>,
@@ -44,7 +44,7 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(
-        ports: &'a Ports,
+        ports: &'a TimedPorts,
         config: &'a ReconcilerConfig,
         cluster: ClusterId,
         Known { rows: before, resume_after, kinds }: Known,

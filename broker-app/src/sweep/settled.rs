@@ -9,7 +9,7 @@ use broker_render::ProviderProfiles;
 use super::attention::{Attention, attention};
 use super::belongings::{Kinds, Swept};
 use super::glance::{Looked, Observations};
-use crate::deadline::Ports;
+use crate::deadline::TimedPorts;
 use crate::error::Error;
 
 /// Those that are Ready, as the cache shows it, and well: a sweep would do nothing about them, and Crossplane
@@ -19,7 +19,7 @@ use crate::error::Error;
 ///
 /// When the cluster could not be asked at all.
 pub(crate) async fn settled(
-    ports: &Ports,
+    ports: &TimedPorts,
     profiles: &ProviderProfiles,
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {

@@ -1,7 +1,8 @@
-//! Feature `memory`: adapters that keep everything in this process, for tests and for the demo.
+//! Adapters that keep everything in this process, for tests and for the demo.
 //!
 //! They keep the same promises as the real ones and pass the same contract suites.
 
+mod adapters;
 mod clock;
 mod cluster;
 mod event_sink;
@@ -16,6 +17,7 @@ mod tokens;
 /// What a port answers.
 type Answer<T> = Result<T, broker_ports::PortError>;
 
+pub use adapters::MemoryAdapters;
 pub use clock::ManualClock;
 pub use cluster::{
     Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Standing,

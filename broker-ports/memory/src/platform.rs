@@ -11,11 +11,8 @@ use secrecy::ExposeSecret;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{
-    Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryCluster, MemoryMesh,
-    MemoryNeighbours, MemoryStore, MemoryTokens, SequentialIds,
-};
-use broker_ports::{CloudView, CredentialView, NamespaceObservation, ServicePorts};
+use super::{Behaviour, BlueprintDocuments, KindScope, MemoryAdapters};
+use broker_ports::{CloudView, CredentialView, NamespaceObservation, Ports};
 
 /// When its clock begins to run: at some time after 1970, which a resource has to be declared after.
 const BEGINNING: Duration = Duration::from_hours(24 * 365);
@@ -47,18 +44,8 @@ const XRD: &str = include_str!("platform/machine.json");
 /// ```
 #[derive(Clone)]
 pub struct MemoryPlatform {
-    /// Its clock, which a turn moves.
-    pub clock: ManualClock,
-    /// The store.
-    pub store: MemoryStore,
-    /// The cluster.
-    pub cluster: MemoryCluster,
-    /// The token issuer.
-    pub tokens: MemoryTokens,
-    /// The mesh that Nodes join.
-    pub mesh: MemoryMesh,
-    /// What the neighbours know.
-    pub neighbours: MemoryNeighbours,
+    /// The adapters: a test moves their state by hand.
+    pub adapters: MemoryAdapters,
     wanted: Declaration,
 }
 
@@ -69,10 +56,6 @@ impl MemoryPlatform {
     ///
     /// None: everything that it is furnished with is sound.
     pub fn new() -> Result<Self, Error> {
-        let clock = ManualClock::at(OffsetDateTime::UNIX_EPOCH + BEGINNING);
-        let shared = Arc::new(clock.clone());
-        let tokens = MemoryTokens::seeded(1, shared.clone());
-        let cluster = MemoryCluster::new(shared.clone(), ClusterId::new("kube-system-uid")?);
         let number = |number: u128| Uuid::from_u128(number);
         let wanted = Declaration::new(
             number(1).try_into()?,
@@ -80,21 +63,15 @@ impl MemoryPlatform {
             number(3).try_into()?,
             number(4).try_into()?,
         );
-        let platform = Self {
-            store: MemoryStore::new(shared),
-            mesh: MemoryMesh::of(&tokens),
-            neighbours: MemoryNeighbours::default(),
-            clock,
-            cluster,
-            tokens,
-            wanted,
-        };
+        let beginning = OffsetDateTime::UNIX_EPOCH + BEGINNING;
+        let adapters = MemoryAdapters::new(1, beginning, ClusterId::new("kube-system-uid")?);
+        let platform = Self { adapters, wanted };
         platform.furnish()?;
         Ok(platform)
     }
 
     fn furnish(&self) -> Result<(), Error> {
-        let Self { cluster, neighbours, wanted, .. } = self;
+        let Self { adapters: MemoryAdapters { cluster, neighbours, .. }, wanted } = self;
         let (cloud, credential) = (Uuid::from_u128(5).try_into()?, wanted.cloud_credential_id);
         let home = namespace(wanted.project_id).as_str().to_owned();
         let xrd = Arc::new(Xrd::parse(XRD.as_bytes())?);
@@ -126,25 +103,8 @@ impl MemoryPlatform {
     }
 
     /// Every port, for a broker over this platform.
-    pub fn ports(&self) -> ServicePorts {
-        let store = Arc::new(self.store.clone());
-        let neighbours = Arc::new(self.neighbours.clone());
-        ServicePorts {
-            repository: store.clone(),
-            schedule: store.clone(),
-            outbox: store.clone(),
-            audit: store,
-            cluster: Arc::new(self.cluster.clone()),
-            tokens: Arc::new(self.tokens.clone()),
-            nodes: Arc::new(self.mesh.deregistrar()),
-            blueprints: neighbours.clone(),
-            clouds: neighbours.clone(),
-            credentials: neighbours.clone(),
-            assignments: neighbours.clone(),
-            labels: neighbours,
-            clock: Arc::new(self.clock.clone()),
-            ids: Arc::new(SequentialIds::seeded(1)),
-        }
+    pub fn ports(&self) -> Ports {
+        self.adapters.ports()
     }
 
     /// What can be declared here: a machine of the one blueprint, for the one Project.
@@ -154,12 +114,13 @@ impl MemoryPlatform {
 
     /// A second goes by: Crossplane has a turn, and every machine that booted tries to enrol.
     pub fn turn(&self) {
-        self.clock.advance(TURN);
-        self.cluster.tick();
-        for machine in self.cluster.agent_documents().into_iter().filter(|it| it.booted) {
+        let MemoryAdapters { clock, cluster, mesh, .. } = &self.adapters;
+        clock.advance(TURN);
+        cluster.tick();
+        for machine in cluster.agent_documents().into_iter().filter(|it| it.booted) {
             // One that was told to leave meanwhile is not let in; that is the mesh's business.
-            if let Ok(node) = self.mesh.enrol(machine.token.secret().expose_secret()) {
-                let _ = self.mesh.join(node);
+            if let Ok(node) = mesh.enrol(machine.token.secret().expose_secret()) {
+                let _ = mesh.join(node);
             }
         }
     }

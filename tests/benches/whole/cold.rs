@@ -4,7 +4,6 @@
 //! each.
 
 use broker_app::Sweeper;
-use broker_ports::ReconcilerPorts;
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
 use broker_tests::real::{Adapters, PATIENCE, reconciler_config};
 use kube::api::{DynamicObject, ListParams};
@@ -40,7 +39,7 @@ async fn on_real_servers(lab: Lab, name: &str, many: usize) {
 /// A replica starts, and sweeps once.
 async fn start_and_sweep(stand: &Stand, client: Client, many: usize) {
     let (adapters, cache) = Adapters::over(stand.world.pool(), client, PATIENCE);
-    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let ports = adapters.ports();
     let sweeper = Sweeper::new(ports, reconciler_config("started"));
     let _running = run_cache(&cache);
     // The cache has begun when it is first asked.

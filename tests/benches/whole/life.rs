@@ -45,7 +45,7 @@ async fn run_replicas(stand: &Stand, replicas: usize) -> Vec<JoinSet<()>> {
         let client = world.cluster.identity(&world.user).await;
         let pool = world.database().trusting_pool();
         let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
-        let ports = adapters.of_service();
+        let ports = adapters.ports();
         running.push(run_replica(&format!("replica-{number}"), &ports, &cache));
     }
     running

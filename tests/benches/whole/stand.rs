@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use broker_app::{LogEventSink, Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Sweeper};
 use broker_kube::cache::Cache;
-use broker_ports::{EventSink, ReconcilerPorts, RelayPorts, ServicePorts};
+use broker_ports::{EventSink, Ports};
 use broker_testkit::builders::{rows, worker};
 use broker_tests::TestCluster;
 use broker_tests::cluster::Mark;
@@ -165,8 +165,8 @@ pub(super) async fn at_once<T, F>(
 }
 
 /// The relay as an embedder gets it if nothing else is said, but for how many events it delivers at once.
-pub(super) fn relay(ports: &ServicePorts, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
-    let ports = RelayPorts { outbox: Arc::clone(&ports.outbox), sink };
+pub(super) fn relay(ports: &Ports, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
+    let ports = Ports { sink, ..ports.clone() };
     let config = RelayConfig {
         worker: worker("relay"),
         concurrency: rows(batch),
@@ -185,7 +185,7 @@ pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
 }
 
 /// The same over adapters of its own.
-pub(super) fn run_replica(name: &str, ports: &ServicePorts, cache: &Arc<Cache>) -> JoinSet<()> {
+pub(super) fn run_replica(name: &str, ports: &Ports, cache: &Arc<Cache>) -> JoinSet<()> {
     let config = RunnerConfig {
         sweep_interval: Duration::from_secs(30),
         poll_interval: Duration::from_secs(1),
@@ -194,7 +194,7 @@ pub(super) fn run_replica(name: &str, ports: &ServicePorts, cache: &Arc<Cache>) 
         stop_within: Duration::from_secs(10),
         retention: None,
     };
-    let of_reconciler = ReconcilerPorts::from(ports);
+    let of_reconciler = ports.clone();
     let sweeper = Sweeper::new(of_reconciler.clone(), reconciler_config(name));
     let reconciler = Reconciler::new(of_reconciler, reconciler_config(name));
     let relay = relay(ports, BATCH, Arc::new(LogEventSink));

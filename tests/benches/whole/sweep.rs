@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use broker_app::Sweeper;
 use broker_domain::XrName;
 use broker_kube::cache::Cache;
-use broker_ports::ReconcilerPorts;
 use broker_tests::real::{Adapters, Machine, PATIENCE, RealWorld, reconciler_config};
 use broker_tests::until;
 use broker_tests::world::NODE;
@@ -65,7 +64,7 @@ async fn with_cluster_in_memory(lab: Lab, name: &str, many: usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let client = played::client(world, machines, Arc::clone(&asked)).await;
     let (adapters, cache) = Adapters::over(world.pool(), client, PATIENCE);
-    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let ports = adapters.ports();
     let sweeper = Sweeper::new(ports, reconciler_config("swept"));
     let _running = run_cache(&cache);
     warm(&sweeper, &cache).await;

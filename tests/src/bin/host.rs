@@ -9,10 +9,9 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{Broker, BrokerConfig, LogEventSink};
+use broker_app::{Broker, BrokerConfig};
 use broker_kube::client_config;
 use broker_ports::WorkerId;
 use broker_render::ApiUrl;
@@ -77,7 +76,7 @@ async fn run(arguments: Arguments) -> Outcome<()> {
     // Replicas that are killed on purpose meet one loss after the other.
     config.allowance.least = 1_000;
     config.allowance.most = 1_000;
-    let broker = Broker::new(adapters.of_service(), Arc::new(LogEventSink), config)?;
+    let broker = Broker::new(adapters.ports(), config)?;
     println!("running");
     tokio::select! {
         ran = broker.runner.run(end_of_input()) => ran?,

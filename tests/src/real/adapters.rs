@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::LogEventSink;
 use broker_domain::{EventId, ProvisionedResourceId};
 use broker_kube::cache::{Cache, CacheOptions};
 use broker_kube::{KubeCluster, KubeOptions};
 use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgNeighbours, PgStore, PgTokenIssuer};
-use broker_ports::{Clock, Cluster, IdSource, ServicePorts};
+use broker_ports::{Clock, Cluster, IdSource, Ports};
 use kube::Client;
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -41,9 +42,9 @@ impl Adapters {
 
     /// Every port.
     #[must_use]
-    pub fn of_service(&self) -> ServicePorts {
+    pub fn ports(&self) -> Ports {
         let Self { store, tokens, neighbours, nodes, cluster } = self;
-        ServicePorts {
+        Ports {
             repository: store.clone(),
             schedule: store.clone(),
             outbox: store.clone(),
@@ -56,6 +57,7 @@ impl Adapters {
             assignments: neighbours.clone(),
             labels: neighbours.clone(),
             audit: store.clone(),
+            sink: Arc::new(LogEventSink),
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
         }

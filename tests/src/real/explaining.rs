@@ -3,7 +3,7 @@
 use broker_app::explain::Explanation;
 use broker_app::{Service, ServiceConfig};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::ServicePorts;
+use broker_ports::Ports;
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -17,7 +17,7 @@ impl RealWorld {
     #[must_use]
     pub fn service_with(
         &self,
-        rewire: impl FnOnce(&mut ServicePorts),
+        rewire: impl FnOnce(&mut Ports),
         reconfigure: impl FnOnce(&mut ServiceConfig),
     ) -> Service {
         let mut ports = self.ports.clone();

@@ -8,7 +8,7 @@ use broker_app::explain::{Budgets, Explanation};
 use broker_app::{Service, ServiceConfig};
 use broker_domain::ProvisionedResourceId;
 use broker_memory::SequentialIds;
-use broker_ports::ServicePorts;
+use broker_ports::Ports;
 use broker_testkit::faults::{FaultPlan, Faults};
 
 use super::wiring::service_config;
@@ -17,15 +17,15 @@ use super::{World, operator};
 impl World {
     /// Every port of the service, honest.
     #[must_use]
-    pub fn service_ports(&self) -> ServicePorts {
-        ServicePorts { ids: Arc::new(SequentialIds::seeded(99)), ..self.honest.clone() }
+    pub fn service_ports(&self) -> Ports {
+        Ports { ids: Arc::new(SequentialIds::seeded(99)), ..self.honest.clone() }
     }
 
     /// A facade with other collaborators, whose configuration differs.
     #[must_use]
     pub fn service_rewired(
         &self,
-        rewire: impl FnOnce(&mut ServicePorts),
+        rewire: impl FnOnce(&mut Ports),
         reconfigure: impl FnOnce(&mut ServiceConfig),
     ) -> Service {
         let mut ports = self.service_ports();
@@ -68,9 +68,9 @@ impl World {
 
 /// Every port of a service, each with the faults of one plan.
 #[must_use]
-pub fn decorated_service(ports: &ServicePorts, faults: &Faults) -> ServicePorts {
+pub fn decorated_service(ports: &Ports, faults: &Faults) -> Ports {
     let ports = ports.clone();
-    ServicePorts {
+    Ports {
         repository: faults.around(ports.repository),
         schedule: faults.around(ports.schedule),
         outbox: faults.around(ports.outbox),
@@ -83,6 +83,7 @@ pub fn decorated_service(ports: &ServicePorts, faults: &Faults) -> ServicePorts 
         assignments: faults.around(ports.assignments),
         labels: faults.around(ports.labels),
         audit: faults.around(ports.audit),
+        sink: faults.around(ports.sink),
         clock: Arc::clone(&ports.clock),
         ids: Arc::clone(&ports.ids),
     }

@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use broker_app::{Relay, RelayConfig};
 use broker_domain::ProvisionedResourceId;
 use broker_memory::RecordingEventSink;
-use broker_ports::{
-    Envelope, EventSink, FailureClass, Outbox, PortError, PortName, RelayPorts, Resume,
-};
+use broker_ports::{Envelope, EventSink, FailureClass, Outbox, PortError, PortName, Resume};
 use broker_testkit::builders::{rows, worker};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, World, declaration, operator, runner_config};
@@ -230,8 +228,7 @@ fn claim_shorter_than_a_delivery_is_refused() {
             most_attempts: 3,
             source: "/provisioning-broker".to_owned(),
         };
-        let (outbox, sink) = (Arc::new(world.store.clone()), Arc::new(world.sink.clone()));
-        let refused = Relay::new(RelayPorts { outbox, sink }, config).err();
+        let refused = Relay::new(world.service_ports(), config).err();
         assert_eq!(refused.map(|error| error.to_string()).unwrap_or_default(), told);
     }
 }

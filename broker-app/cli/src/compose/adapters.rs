@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgNeighbours, PgStore, PgTokenIssuer};
-use broker_ports::{Cluster, ReconcilerPorts, ServicePorts};
+use broker_ports::{Cluster, EventSink, Ports};
 use sqlx::PgPool;
 
 use super::system::{SystemClock, SystemIds};
@@ -30,11 +30,12 @@ impl Adapters {
         }
     }
 
-    pub(super) fn of_reconciler(&self) -> ReconcilerPorts {
+    pub(super) fn ports(&self, sink: Arc<dyn EventSink>) -> Ports {
         let Self { store, tokens, neighbours, nodes, cluster } = self;
-        ReconcilerPorts {
+        Ports {
             repository: store.clone(),
             schedule: store.clone(),
+            outbox: store.clone(),
             cluster: Arc::clone(cluster),
             tokens: tokens.clone(),
             nodes: nodes.clone(),
@@ -44,42 +45,9 @@ impl Adapters {
             assignments: neighbours.clone(),
             labels: neighbours.clone(),
             audit: store.clone(),
+            sink,
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
-        }
-    }
-
-    pub(super) fn of_service(&self) -> ServicePorts {
-        let ReconcilerPorts {
-            repository,
-            schedule,
-            cluster,
-            tokens,
-            nodes,
-            blueprints,
-            clouds,
-            credentials,
-            assignments,
-            labels,
-            audit,
-            clock,
-            ids,
-        } = self.of_reconciler();
-        ServicePorts {
-            repository,
-            schedule,
-            outbox: self.store.clone(),
-            cluster,
-            tokens,
-            nodes,
-            blueprints,
-            clouds,
-            credentials,
-            assignments,
-            labels,
-            audit,
-            clock,
-            ids,
         }
     }
 }

@@ -73,9 +73,10 @@ async fn no_token_is_shown_in_any_way() {
     let size = || Size { columns: 400, rows: 50 };
     let (mut plain, mut json, mut live) = (Vec::new(), Vec::new(), Vec::new());
     let demo = || Demo::new(1, 6).unwrap();
-    let (_, tokens) = tell(demo(), &mut Plain(&mut plain)).await;
-    tell(demo(), &mut Json(&mut json)).await;
-    tell(demo(), &mut Live::new(&mut live, Terminal { colour: true }, size)).await;
+    let (_, tokens) = Box::pin(tell(demo(), &mut Plain(&mut plain))).await;
+    Box::pin(tell(demo(), &mut Json(&mut json))).await;
+    let terminal = Terminal { colour: true };
+    Box::pin(tell(demo(), &mut Live::new(&mut live, terminal, size))).await;
 
     assert_eq!(tokens.len(), 5, "every machine was given one");
     for (way, output) in [("plain", plain), ("json", json), ("live", live)] {

@@ -14,12 +14,12 @@ use broker_domain::{
     ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
 use broker_memory::{
-    KindScope, ManualClock, MemoryCluster, MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens,
-    SequentialIds,
+    KindScope, ManualClock, MemoryAdapters, MemoryCluster, MemoryMesh, MemoryNeighbours,
+    MemoryStore, SequentialIds,
 };
 use broker_ports::{
     Actor, Clock, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation,
-    ReconcilerPorts, RequestContext, Scope, ServicePorts, WorkerId,
+    RequestContext, Scope, WorkerId,
 };
 use broker_render::{Agent, ApiUrl, Provider, ProviderProfiles, Xrd, namespace};
 use time::OffsetDateTime;
@@ -67,36 +67,15 @@ impl World {
     /// A world with two Projects, one cloud and three blueprints. Its ids and tokens come from the seed.
     pub(super) fn new(seed: u32) -> Result<Self, DomainError> {
         let started = OffsetDateTime::UNIX_EPOCH + START;
-        let clock = ManualClock::at(started);
-        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
-        let store = MemoryStore::new(Arc::clone(&shared)).with_seed(seed.into());
-        let cluster = MemoryCluster::new(Arc::clone(&shared), ClusterId::new("demo")?);
-        let tokens = MemoryTokens::seeded(seed, Arc::clone(&shared));
-        let mesh = MemoryMesh::of(&tokens);
-        let neighbours = MemoryNeighbours::default();
-        let ids = SequentialIds::seeded(seed);
-        let ports = ServicePorts {
-            repository: Arc::new(store.clone()),
-            schedule: Arc::new(store.clone()),
-            outbox: Arc::new(store.clone()),
-            cluster: Arc::new(cluster.clone()),
-            tokens: Arc::new(tokens),
-            nodes: Arc::new(mesh.deregistrar()),
-            blueprints: Arc::new(neighbours.clone()),
-            clouds: Arc::new(neighbours.clone()),
-            credentials: Arc::new(neighbours.clone()),
-            assignments: Arc::new(neighbours.clone()),
-            labels: Arc::new(neighbours.clone()),
-            audit: Arc::new(store.clone()),
-            clock: shared,
-            ids: Arc::new(ids.clone()),
-        };
-        let reconciler_ports = ReconcilerPorts::from(&ports);
+        let adapters = MemoryAdapters::new(seed, started, ClusterId::new("demo")?);
+        let ports = adapters.ports();
+        let MemoryAdapters { clock, store, cluster, mesh, neighbours, ids, .. } = adapters;
+        let store = store.with_seed(seed.into());
         let config = reconciler_config()?;
         let world = Self {
-            service: Service::new(ports, service_config()?),
-            reconciler: Reconciler::new(reconciler_ports.clone(), config.clone()),
-            sweeper: Sweeper::new(reconciler_ports, config),
+            service: Service::new(ports.clone(), service_config()?),
+            reconciler: Reconciler::new(ports.clone(), config.clone()),
+            sweeper: Sweeper::new(ports, config),
             operator: operator()?,
             known: Known::minted(&ids)?,
             store,

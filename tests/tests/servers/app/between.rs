@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use broker_app::Reconciler;
-use broker_ports::ReconcilerPorts;
 use broker_tests::real::{Adapters, LEASE, RealWorld, deadlines_of, reconciler_config};
 use broker_tests::{HttpProxy, PgProxy};
 use sqlx::postgres::PgPoolOptions;
@@ -47,6 +46,6 @@ impl Between {
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());
         let (adapters, _) = Adapters::over(&pool, self.kubernetes.client().await, patience);
-        Reconciler::new(ReconcilerPorts::from(&adapters.of_service()), config)
+        Reconciler::new(adapters.ports(), config)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use broker_app::{Passed, Reconciler, Runner, Sweeper};
 use broker_domain::{Phase, ProvisionedResource};
-use broker_ports::{Brake, ReconcilerPorts};
+use broker_ports::Brake;
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
 use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
@@ -108,7 +108,7 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
 
     let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
     let (adapters, _) = Adapters::over(world.pool(), client, PATIENCE);
-    let ports = ReconcilerPorts::from(&adapters.of_service());
+    let ports = adapters.ports();
     let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
     let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
     let mark = other.audit_log().start();

@@ -35,7 +35,7 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
     let told = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
         let (adapters, _cache) = Adapters::over(world.pool(), client, PATIENCE);
-        let ports = adapters.of_service();
+        let ports = adapters.ports();
         let service = world.service_with(|mine| *mine = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };

@@ -6,12 +6,12 @@ use std::time::Duration;
 use broker_app::explain::Explanation;
 use broker_app::{Reconciler, Service, ServiceConfig};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::ServicePorts;
+use broker_ports::Ports;
 use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::world::{World, operator};
 
 /// How a service of the scene differs from the usual one.
-type Tweak = Arc<dyn Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync>;
+type Tweak = Arc<dyn Fn(&mut Ports, &mut ServiceConfig) + Send + Sync>;
 
 /// A world in which something is the matter with one resource.
 pub(super) struct Scene {
@@ -32,7 +32,7 @@ impl Scene {
     /// Looked at otherwise.
     pub(super) fn seen_by(
         &mut self,
-        tweak: impl Fn(&mut ServicePorts, &mut ServiceConfig) + Send + Sync + 'static,
+        tweak: impl Fn(&mut Ports, &mut ServiceConfig) + Send + Sync + 'static,
     ) {
         self.tweak = Arc::new(tweak);
     }

@@ -1,0 +1,85 @@
+//! One in-memory adapter per port, wired together: what every world in memory is built on.
+
+use std::sync::Arc;
+
+use broker_domain::ClusterId;
+use broker_ports::Ports;
+use time::OffsetDateTime;
+
+use crate::{
+    ManualClock, MemoryCluster, MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens,
+    RecordingEventSink, SequentialIds,
+};
+
+/// An adapter for each port. Clones are handles on the same state.
+///
+/// ```
+/// use broker_domain::ClusterId;
+/// use broker_memory::MemoryAdapters;
+/// use time::OffsetDateTime;
+///
+/// let cluster = ClusterId::new("kube-system-uid").unwrap();
+/// let adapters = MemoryAdapters::new(7, OffsetDateTime::UNIX_EPOCH, cluster);
+/// assert_eq!(adapters.ports().clock.now(), OffsetDateTime::UNIX_EPOCH);
+/// ```
+#[derive(Clone)]
+pub struct MemoryAdapters {
+    /// The time, for every adapter.
+    pub clock: ManualClock,
+    /// Rows, events, audit and schedule.
+    pub store: MemoryStore,
+    /// The management cluster, with a Crossplane.
+    pub cluster: MemoryCluster,
+    /// The token issuer.
+    pub tokens: MemoryTokens,
+    /// Where agents enrol and Nodes live.
+    pub mesh: MemoryMesh,
+    /// What the resolvers answer from.
+    pub neighbours: MemoryNeighbours,
+    /// Where events are delivered to.
+    pub sink: RecordingEventSink,
+    /// Where ids come from.
+    pub ids: SequentialIds,
+}
+
+impl MemoryAdapters {
+    /// Empty adapters at a moment, over a cluster of this identity. Ids and tokens follow from the seed.
+    pub fn new(seed: u32, now: OffsetDateTime, cluster: ClusterId) -> Self {
+        let clock = ManualClock::at(now);
+        let shared = Arc::new(clock.clone());
+        let tokens = MemoryTokens::seeded(seed, shared.clone());
+        Self {
+            store: MemoryStore::new(shared.clone()),
+            cluster: MemoryCluster::new(shared, cluster),
+            mesh: MemoryMesh::of(&tokens),
+            tokens,
+            neighbours: MemoryNeighbours::default(),
+            sink: RecordingEventSink::default(),
+            ids: SequentialIds::seeded(seed),
+            clock,
+        }
+    }
+
+    /// Every port.
+    pub fn ports(&self) -> Ports {
+        let store = Arc::new(self.store.clone());
+        let neighbours = Arc::new(self.neighbours.clone());
+        Ports {
+            repository: store.clone(),
+            schedule: store.clone(),
+            outbox: store.clone(),
+            audit: store,
+            cluster: Arc::new(self.cluster.clone()),
+            tokens: Arc::new(self.tokens.clone()),
+            nodes: Arc::new(self.mesh.deregistrar()),
+            blueprints: neighbours.clone(),
+            clouds: neighbours.clone(),
+            credentials: neighbours.clone(),
+            assignments: neighbours.clone(),
+            labels: neighbours,
+            sink: Arc::new(self.sink.clone()),
+            clock: Arc::new(self.clock.clone()),
+            ids: Arc::new(self.ids.clone()),
+        }
+    }
+}
