@@ -102,3 +102,28 @@ async fn a_forbidden_look_proves_nothing() {
     world.until(ready.id(), Phase::Ready).await;
     world.until(leaving.id(), Phase::Deleted).await;
 }
+
+/// A phase is stored after the act that it stands on: an act that fails leaves the phase as it was.
+#[tokio::test]
+async fn a_phase_is_stored_after_its_act() {
+    let world = World::new();
+    world.cluster.forbid(Verb::Create, "Machine");
+    let declared = world.declare(&declaration(NODE)).await.unwrap();
+    let error = world.round(declared.id()).await.unwrap_err();
+    assert_eq!(error.reason(), "cluster_rejected", "{error}");
+    assert_eq!(world.get(declared.id()).await.phase(), Phase::Pending);
+    world.cluster.allow_everything();
+    world.until(declared.id(), Phase::Ready).await;
+
+    world.service.deprovision(&operator(), declared.id()).await.unwrap();
+    world.cluster.forbid(Verb::Delete, "Machine");
+    let error = loop {
+        if let Err(error) = world.round(declared.id()).await {
+            break error;
+        }
+    };
+    assert_eq!(error.reason(), "cluster_rejected", "{error}");
+    assert_eq!(world.get(declared.id()).await.phase(), Phase::Deregistering);
+    world.cluster.allow_everything();
+    world.until(declared.id(), Phase::Deleted).await;
+}

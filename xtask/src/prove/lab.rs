@@ -59,7 +59,7 @@ impl Lab<'_> {
         };
         let mut problems = Vec::new();
         for catch in &variant.catches {
-            let verdict = self.run_test(&built, catch)?;
+            let (verdict, _) = self.run_test(&built, catch)?;
             if verdict != Verdict::Failed {
                 problems.push(format!("{} and {catch}: {verdict:?}", variant.name));
             }
@@ -102,9 +102,10 @@ impl Lab<'_> {
         Ok(Some(built))
     }
 
-    pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<Verdict> {
+    /// What a test did, and its output.
+    pub(super) fn run_test(&self, built: &Built, catch: &Catch) -> Result<(Verdict, String)> {
         let Some((program, directory)) = built.get(&catch.suite) else {
-            return Ok(Verdict::Neither("there is no such suite".to_owned()));
+            return Ok((Verdict::Neither("there is no such suite".to_owned()), String::new()));
         };
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", MOST_SECONDS]).arg(program).args(["--exact", &catch.test]);
@@ -117,19 +118,20 @@ impl Lab<'_> {
 pub(super) type Built = BTreeMap<String, (PathBuf, PathBuf)>;
 
 /// Runs one test to its end. A failure without what it has to say is none.
-fn judge(command: &mut Command, saying: Option<&str>) -> Result<Verdict> {
+fn judge(command: &mut Command, saying: Option<&str>) -> Result<(Verdict, String)> {
     let output = command.stdin(Stdio::null()).output().with_context(cannot_run(command))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let outcome = Outcome::of(&text, output.status);
     let silent = saying.filter(|saying| !text.contains(saying));
-    Ok(match (outcome, silent) {
+    let verdict = match (outcome, silent) {
         (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
         (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
         (Outcome { failed: 1, .. }, Some(saying)) => {
             Verdict::Neither(format!("it failed without saying {saying:?}"))
         }
         (other, _) => Verdict::Neither(format!("{other:?}")),
-    })
+    };
+    Ok((verdict, text.into_owned()))
 }
 
 #[cfg(test)]
@@ -140,7 +142,7 @@ mod tests {
     fn a_crash_and_a_missing_test_are_no_catch() {
         let judged = |script: &str, saying| {
             let mut shell = Command::new("timeout");
-            judge(shell.args(["--signal=KILL", "1", "sh", "-c", script]), saying).unwrap()
+            judge(shell.args(["--signal=KILL", "1", "sh", "-c", script]), saying).unwrap().0
         };
         let failed = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
         let with_words = format!("echo 'S5: it went'; {failed}");

@@ -82,8 +82,9 @@ fn sound(labs: &[Lab<'_>], variants: &[Variant]) -> Result<Vec<String>> {
     others.iter().try_for_each(|lab| lab.scratch.learn_from(&first.scratch))?;
     let mut problems = Vec::new();
     for catch in &catches {
-        let verdict = first.run_test(&built, catch)?;
+        let (verdict, output) = first.run_test(&built, catch)?;
         if verdict != Verdict::Passed {
+            println!("{output}");
             problems.push(format!("{catch} on what is not broken: {verdict:?}"));
         }
     }

@@ -112,9 +112,9 @@ fn settings() -> Vec<(&'static str, Setting, usize)> {
         let deleted_late = Setting { adrift: 1, ..deleted_by_somebody() };
         let all_at_once = Setting { left: everything, ..Setting::one(Standalone, Rollback) };
         all.extend([
-            ("a node that drifts", Setting { left: drifting, ..a_node() }, 95_000),
+            ("a node that drifts", Setting { left: drifting, ..a_node() }, 92_000),
             ("a node that somebody deletes, with late requests", deleted_late, 800_000),
-            ("something without a node, everything at once", all_at_once, 700_000),
+            ("something without a node, everything at once", all_at_once, 680_000),
         ]);
     }
     all
