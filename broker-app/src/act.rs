@@ -184,11 +184,14 @@ impl Hand<'_> {
     ) -> Result<Answer, Error> {
         let token = token.filter(|issued| with == Armed::Token(issued.id));
         let config = self.pass.config;
-        let enrolment = token.as_ref().map(|issued| Enrolment {
-            token: issued.plaintext.secret(),
-            api_url: &config.api_url,
-            agent: &config.agent,
-        });
+        let enrolment = match &token {
+            Some(issued) => Some(Enrolment {
+                token: issued.plaintext.secret(),
+                api_url: config.agents_enrol_at()?,
+                agent: &config.agent,
+            }),
+            None => None,
+        };
         let request = self.requests()?.arm(with, enrolment, shell.unchanged())?;
         self.apply_with_tags(request).await
     }

@@ -82,6 +82,11 @@ impl<P: ?Sized> Timed<P> {
         Self { port, name, read: deadline, write: deadline }
     }
 
+    /// The port without its deadlines, for a call that goes on.
+    pub(crate) const fn port(&self) -> &Arc<P> {
+        &self.port
+    }
+
     /// The same port for a call that may take no longer than this, whatever its own deadline.
     pub(crate) fn within(&self, limit: Duration) -> Self {
         Self { read: self.read.min(limit), write: self.write.min(limit), ..self.clone() }

@@ -12,6 +12,7 @@ use broker_ports::{
 
 use crate::error::Error;
 use crate::service::Service;
+use crate::telemetry::trace;
 
 pub(crate) use views::{References, Views, expect_here};
 
@@ -27,6 +28,7 @@ impl Service {
     /// another Project), `assignment_not_found`, `cluster_mismatch`, `parameter_values_invalid`, `invalid_input`,
     /// `idempotency_conflict`; a port's own. Nothing is stored then. A refusal is in the audit, unless the Project
     /// lies outside of the scope.
+    #[tracing::instrument(name = "broker.provision", skip_all, fields(traceparent = trace(context)))]
     pub async fn provision(
         &self,
         context: &RequestContext,
@@ -42,6 +44,7 @@ impl Service {
     /// # Errors
     ///
     /// As [`provision`](Self::provision).
+    #[tracing::instrument(name = "broker.admit", skip_all, fields(traceparent = trace(context)))]
     pub async fn admit(
         &self,
         context: &RequestContext,

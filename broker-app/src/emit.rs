@@ -19,11 +19,12 @@ mod envelope;
 mod log_sink;
 mod run;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker_ports::{
     Acknowledged, ClaimEvents, ClaimedEvent, DeliveryFailure, EventSink, FailureClass, Outbox,
-    PageSize, PortName, Ports, WorkerId,
+    PageSize, PortName, Ports,
 };
 use futures_util::future::join_all;
 use time::OffsetDateTime;
@@ -31,40 +32,20 @@ use tokio::time::Instant;
 
 pub use log_sink::LogEventSink;
 
+use crate::config::{BrokerConfig, ConfigError};
 use crate::deadline::Timed;
 use crate::error::{Error, in_words};
-use crate::runner::ConfigError;
 use crate::sweep::Trouble;
 use crate::telemetry;
 use backoff::event_wait;
 use envelope::envelope;
-
-/// Configuration of the relay.
-#[derive(Debug, Clone)]
-pub struct RelayConfig {
-    /// This replica's name for itself.
-    pub worker: WorkerId,
-    /// How many deliveries run at once. No more events than that are claimed.
-    pub concurrency: PageSize,
-    /// How long a claim lasts: at least `deliver_deadline` and twice `store_deadline`. The events of a replica that
-    /// died wait this long.
-    pub claim_for: Duration,
-    /// How long the store may take.
-    pub store_deadline: Duration,
-    /// How long one delivery may take.
-    pub deliver_deadline: Duration,
-    /// After how many rejections an event is set aside.
-    pub most_attempts: u32,
-    /// What the envelopes name as their source: a URI reference of the embedding service.
-    pub source: String,
-}
 
 /// Delivers events.
 #[derive(Clone)]
 pub struct Relay {
     outbox: Timed<dyn Outbox>,
     sink: Timed<dyn EventSink>,
-    config: RelayConfig,
+    config: Arc<BrokerConfig>,
 }
 
 /// What one round of the relay did.
@@ -129,27 +110,17 @@ impl RelayReport {
     }
 }
 
-impl RelayConfig {
-    /// The shortest claim that covers its own answer, one delivery and its acknowledgement.
-    pub const fn shortest_claim(deliver_deadline: Duration, store_deadline: Duration) -> Duration {
-        deliver_deadline.saturating_add(store_deadline.saturating_mul(2))
-    }
-}
-
 impl Relay {
     /// A relay over its ports.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::ClaimTooShort`] when a claim can end while its event is being delivered.
-    pub fn new(ports: Ports, config: RelayConfig) -> Result<Self, ConfigError> {
-        let RelayConfig { claim_for, store_deadline, deliver_deadline, .. } = config;
-        let shortest = RelayConfig::shortest_claim(deliver_deadline, store_deadline);
-        if claim_for < shortest {
-            return Err(ConfigError::ClaimTooShort { claim_for, shortest });
-        }
-        let outbox = Timed::new(ports.outbox, PortName::Outbox, store_deadline);
-        let sink = Timed::new(ports.sink, PortName::EventSink, deliver_deadline);
+    /// [`ConfigError`] when the configuration cannot work: a claim could end while its event is being delivered.
+    pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Result<Self, ConfigError> {
+        let config = config.into();
+        config.validate()?;
+        let outbox = Timed::new(ports.outbox, PortName::Outbox, config.deadlines.store);
+        let sink = Timed::new(ports.sink, PortName::EventSink, config.deadlines.deliver);
         Ok(Self { outbox, sink, config })
     }
 
@@ -161,7 +132,7 @@ impl Relay {
     /// When the outbox does not answer. What was delivered and not acknowledged is delivered again.
     #[tracing::instrument(name = "broker.relay", skip_all)]
     pub async fn deliver_batch(&self) -> Result<RelayReport, Error> {
-        let Claimed { events, at, .. } = self.claim(self.config.concurrency).await?;
+        let Claimed { events, at, .. } = self.claim(self.config.deliveries_at_once).await?;
         let all = join_all(events.iter().map(|event| self.settle(event, at))).await;
         let (mut report, mut failed) = (RelayReport::default(), None);
         for settled in all {
@@ -187,17 +158,17 @@ impl Relay {
 
     async fn claim(&self, limit: PageSize) -> Result<Claimed, Error> {
         let at = Instant::now();
-        let request = ClaimEvents::new(self.config.worker.clone(), limit, self.config.claim_for);
+        let request = ClaimEvents::new(self.config.worker.clone(), limit, self.config.event_claim);
         let events = self.outbox.write(|it| it.claim_events(&request)).await?;
         Ok(Claimed { events, limit, at })
     }
 
     /// Delivers one event and stores what became of it.
     async fn settle(&self, event: &ClaimedEvent, claimed_at: Instant) -> Result<Settled, Error> {
-        let RelayConfig { claim_for, store_deadline, deliver_deadline, .. } = self.config;
+        let BrokerConfig { event_claim, deadlines, .. } = &*self.config;
         // Invariant: nothing is sent under a claim that can end meanwhile. The constructor sees to that, unless this
         // process stood still after the store answered.
-        if claimed_at.elapsed() + deliver_deadline + store_deadline > claim_for {
+        if claimed_at.elapsed() + deadlines.deliver + deadlines.store > *event_claim {
             tracing::warn!(resource = %event.resource, "a claim is almost over: its event is not sent");
             return Ok(Settled::ClaimLost);
         }
@@ -212,7 +183,7 @@ impl Relay {
     }
 
     async fn deliver(&self, event: &ClaimedEvent) -> Result<(), Error> {
-        let envelope = envelope(&self.config.source, event)?;
+        let envelope = envelope(&self.config.event_source, event)?;
         self.sink.write(|it| it.deliver(&envelope)).await
     }
 
@@ -233,7 +204,7 @@ impl Relay {
             let delayed = outbox.write(|it| it.delay_event(claim, wait, unavailable)).await;
             return stored(delayed, Settled::Delayed { trouble, asked_for });
         }
-        if attempts < self.config.most_attempts {
+        if attempts < self.config.event_attempts {
             let rejected = DeliveryFailure::Rejected;
             let delayed = outbox.write(|it| it.delay_event(claim, wait, rejected)).await;
             return stored(delayed, Settled::Rejected(trouble));

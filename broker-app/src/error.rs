@@ -26,6 +26,22 @@ pub enum Error {
     LeaseRanOut,
 }
 
+/// What a service tells its own callers, whichever part of the broker failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request is wrong: a value, a parameter, or a reference to something that does not exist. HTTP 422.
+    Invalid,
+    /// The resource does not exist, or lies outside of the caller's scope. HTTP 404.
+    NotFound,
+    /// The request contradicts the present state, or what another request did. HTTP 409.
+    Conflict,
+    /// Store, cluster or another collaborator did not answer. The same request may succeed later. HTTP 503.
+    Unavailable,
+    /// A defect: of the broker, of its configuration, or of stored data. HTTP 500.
+    Internal,
+}
+
 /// Each port has three reasons, spelt out here so that metrics can carry them without allocating.
 macro_rules! port_reasons {
     ($($port:ident: $rejected:literal $transient:literal $unknown:literal,)+) => {
@@ -70,13 +86,63 @@ impl Error {
         }
     }
 
+    /// What the domain refused, whether the application or a port noticed it.
+    ///
+    /// ```
+    /// use broker_app::Error;
+    /// use broker_app::ports::{PortError, PortName};
+    ///
+    /// let refused = || broker_app::domain::Error::invalid("resource_id", "names no existing resource");
+    /// let early = Error::from(refused());
+    /// let late = Error::Port { port: PortName::Repository, source: PortError::from(refused()) };
+    /// for error in [early, late] {
+    ///     assert_eq!(error.domain().map(|it| it.reason()), Some("invalid_input"));
+    ///     assert_eq!(error.public_message(), "resource_id: names no existing resource");
+    /// }
+    /// ```
+    pub fn domain(&self) -> Option<&DomainError> {
+        match self {
+            Self::Domain(error) => Some(error),
+            Self::Port { source, .. } if source.is_refusal() => source.domain(),
+            Self::Port { .. } | Self::LeaseRanOut => None,
+        }
+    }
+
+    /// What to answer to a caller of the embedding service.
+    pub fn kind(&self) -> ErrorKind {
+        match (self.domain(), self) {
+            (Some(refusal), _) => kind_of(refusal),
+            (None, Self::Port { source, .. }) => match source.class() {
+                FailureClass::Rejected => ErrorKind::Internal,
+                FailureClass::Transient | FailureClass::Unknown => ErrorKind::Unavailable,
+            },
+            (None, Self::Domain(_) | Self::LeaseRanOut) => ErrorKind::Unavailable,
+        }
+    }
+
+    /// One line for an end user: what to change, or what to do. It names no server, no table and no collaborator; those
+    /// stand in the error itself, for the log.
+    pub fn public_message(&self) -> String {
+        if let Some(refusal) = self.domain() {
+            return refusal.to_string().replace('\n', " ");
+        }
+        let class = match self {
+            Self::Port { source, .. } => source.class(),
+            Self::Domain(_) | Self::LeaseRanOut => FailureClass::Transient,
+        };
+        match class {
+            FailureClass::Transient => "the service does not answer now; try again",
+            FailureClass::Unknown => {
+                "the request may have taken effect; send it again with the same request id"
+            }
+            FailureClass::Rejected => "the service has a defect; ask the operators of the platform",
+        }
+        .to_owned()
+    }
+
     /// Whether the call was refused for what it asked, and not because a collaborator could not answer.
     pub fn is_refusal(&self) -> bool {
-        match self {
-            Self::Domain(_) => true,
-            Self::Port { source, .. } => source.domain().is_some(),
-            Self::LeaseRanOut => false,
-        }
+        self.domain().is_some()
     }
 
     /// Whether the broker's own footing is at fault (its store or its cluster could not be reached) and not
@@ -103,6 +169,29 @@ impl Error {
             Self::Port { source, .. } => source.retry_after(),
             Self::Domain(_) | Self::LeaseRanOut => None,
         }
+    }
+}
+
+#[expect(
+    clippy::match_same_arms,
+    reason = "every variant is named; a new one is a refusal like the first"
+)]
+const fn kind_of(refusal: &DomainError) -> ErrorKind {
+    match refusal {
+        DomainError::InvalidInput { .. }
+        | DomainError::ParameterValuesInvalid { .. }
+        | DomainError::BlueprintNotFound(_)
+        | DomainError::CloudNotFound(_)
+        | DomainError::CredentialNotFound(_)
+        | DomainError::ResourceNotFound(_) => ErrorKind::Invalid,
+        DomainError::ProvisionedResourceNotFound(_) => ErrorKind::NotFound,
+        DomainError::AssignmentNotFound(_)
+        | DomainError::ClusterMismatch(_)
+        | DomainError::StaleWrite { .. }
+        | DomainError::IllegalTransition { .. }
+        | DomainError::IdempotencyConflict { .. } => ErrorKind::Conflict,
+        DomainError::NodeDeregistrationFailed { .. } => ErrorKind::Unavailable,
+        _ => ErrorKind::Invalid,
     }
 }
 
@@ -156,6 +245,25 @@ mod tests {
             one_line(&error),
             "the repository failed: the domain refused it: xr_name: is empty"
         );
+    }
+
+    #[test]
+    fn stored_row_that_drifted_is_a_defect_and_no_refusal() {
+        let drifted = DomainError::invalid("xr_name", "is empty");
+        let source = PortError::rejected("a row breaks the rules").with_source(drifted);
+        let error = Error::Port { port: PortName::Repository, source };
+        assert_eq!((error.kind(), error.is_refusal()), (ErrorKind::Internal, false));
+        assert_eq!(error.reason(), "invalid_input");
+        assert!(!error.public_message().contains("row"), "{}", error.public_message());
+    }
+
+    #[test]
+    fn failures_of_ports_have_the_kind_of_their_class() {
+        let kind = |source| Error::Port { port: PortName::Cluster, source }.kind();
+        assert_eq!(kind(PortError::transient("x")), ErrorKind::Unavailable);
+        assert_eq!(kind(PortError::unknown("x")), ErrorKind::Unavailable);
+        assert_eq!(kind(PortError::rejected("x")), ErrorKind::Internal);
+        assert_eq!(Error::LeaseRanOut.kind(), ErrorKind::Unavailable);
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! The verbs: service, pass, sweep, runner and relay, over the ports. What an embedder takes.
-//!
+//! The stages of a resource, and what runs them, over the ports: service, pass, sweep, runner and relay.
 //! It names neither `sqlx` nor `kube`, reads no environment, installs no subscriber and no panic hook, and starts no task
 //! that nobody owns.
 //!
@@ -22,8 +21,8 @@
 //! | explain | says why a resource is where it is | [`explain`] |
 //! | plan | says what the next pass would do | [`plan`] |
 //!
-//! [`Broker`] wires all of it together. What it measures is in [`METRICS`]; domain, ports and rendering are
-//! re-exported, so that an embedder needs no other crate but its adapters.
+//! Every part takes the same [`ports::Ports`] and the same [`BrokerConfig`]. The crate `broker-embed` wires them together
+//! over Postgres and Kubernetes, and is the one that embedders take. [`METRICS`] lists what is measured.
 
 // The stages of a resource, in order.
 mod declare;
@@ -42,27 +41,26 @@ pub mod explain;
 pub mod plan;
 
 // Shared by all.
-mod deadline;
 mod config;
-mod embed;
+mod deadline;
 mod error;
+mod resource;
+mod system;
 mod telemetry;
 
 pub use broker_domain as domain;
 pub use broker_ports as ports;
 pub use broker_render as render;
 
-pub use config::ReconcilerConfig;
-pub use embed::{Broker, BrokerConfig};
-pub use emit::{LogEventSink, Relay, RelayConfig, RelayReport};
-pub use error::{Error, one_line};
+pub use config::{BrokerConfig, ConfigError};
+pub use emit::{LogEventSink, Relay, RelayReport};
+pub use error::{Error, ErrorKind, one_line};
 pub use reconcile::{Passed, Reconciler};
-pub use runner::{BootError, ConfigError, Probe, ProbeFailure, Runner, RunnerConfig};
-pub use service::{Absence, BrakeLosses, BrakeStatus, Service, ServiceConfig, Unread, Waited};
+pub use resource::ToJson;
+pub use runner::{BootError, Probe, ProbeFailure, Runner, StartError};
+pub use service::{
+    Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, Unread, Waited,
+};
 pub use sweep::{Fate, Orphan, SweepReport, Sweeper, Trouble, Work};
+pub use system::{SystemClock, SystemIds};
 pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};
-
-/// The examples of the README compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

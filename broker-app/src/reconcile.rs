@@ -3,7 +3,7 @@
 mod home;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{
@@ -15,7 +15,7 @@ use broker_ports::{
 use tokio::time::Instant;
 
 use crate::act::converse;
-use crate::config::ReconcilerConfig;
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::{Ending, Mode, PassState};
 use crate::error::{Error, for_schedule};
@@ -28,7 +28,7 @@ use home::Home;
 #[derive(Clone)]
 pub struct Reconciler {
     ports: TimedPorts,
-    config: ReconcilerConfig,
+    config: Arc<BrokerConfig>,
     home: Home,
 }
 
@@ -54,7 +54,7 @@ pub enum Passed {
 /// A pass under way: what it holds, and how long it may go on.
 pub(crate) struct Pass<'a> {
     pub(crate) ports: &'a TimedPorts,
-    pub(crate) config: &'a ReconcilerConfig,
+    pub(crate) config: &'a BrokerConfig,
     pub(crate) lease: Lease,
     pub(crate) by: Attribution,
     /// When the lease was asked for: a worker counts from before it asked.
@@ -99,7 +99,8 @@ struct Went {
 
 impl Reconciler {
     /// A reconciler over its ports.
-    pub fn new(ports: Ports, config: ReconcilerConfig) -> Self {
+    pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
+        let config = config.into();
         Self { ports: TimedPorts::new(ports, &config.deadlines), config, home: Home::default() }
     }
 
@@ -110,7 +111,7 @@ impl Reconciler {
     /// As [`Cluster::identity`](broker_ports::Cluster::identity), until the cluster has said once which one it is: a
     /// replica that does not know that claims nothing.
     pub(crate) async fn claim_request(&self, target: ClaimTarget) -> Result<ClaimRequest, Error> {
-        let ReconcilerConfig { worker, lease, .. } = &self.config;
+        let BrokerConfig { worker, lease, .. } = &*self.config;
         let cluster = self.home.cluster(&self.ports.cluster).await?;
         Ok(ClaimRequest::new(worker.clone(), target, *lease).on_cluster(cluster))
     }
@@ -124,7 +125,7 @@ impl Reconciler {
         &self.ports
     }
 
-    pub(crate) const fn config(&self) -> &ReconcilerConfig {
+    pub(crate) fn config(&self) -> &BrokerConfig {
         &self.config
     }
 

@@ -5,6 +5,7 @@
 //! is found by the sweep.
 
 mod at_work;
+mod check;
 mod chores;
 mod hinted;
 mod lanes;
@@ -13,13 +14,16 @@ mod purge;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use broker_domain::ProvisionedResourceId;
+use broker_ports::Cluster;
+use tokio::task::JoinSet;
 
 use at_work::AtWork;
+pub use check::StartError;
 pub use probe::{Probe, ProbeFailure};
 
+use crate::config::{BrokerConfig, ConfigError};
 use crate::emit::Relay;
 use crate::error::Error;
 use crate::reconcile::Reconciler;
@@ -27,75 +31,13 @@ use crate::sweep::{SweepReport, Sweeper, Work};
 use crate::telemetry;
 use purge::Purge;
 
-/// Configuration of the runner.
-#[derive(Debug, Clone)]
-pub struct RunnerConfig {
-    /// How often everything is looked at.
-    pub sweep_interval: Duration,
-    /// How often due work is asked for when nothing woke the runner up.
-    pub poll_interval: Duration,
-    /// How many passes run at once in each lane.
-    pub workers_per_lane: usize,
-    /// Refuse to start if the boot sweep cannot examine one of the resources, and not only if store or cluster fail. The
-    /// sweep reads each resource, its blueprint and its composite resource. It runs no pass, so a resource whose pass
-    /// will fail does not prevent the start.
-    pub strict: bool,
-    /// How long passes that are under way may take to finish when the runner is stopped.
-    pub stop_within: Duration,
-    /// For how long rows that are Deleted and events that were delivered are kept. `None` keeps them for ever:
-    /// nothing is removed that nobody decided to remove. Longer than a lease.
-    pub retention: Option<Duration>,
-}
-
 /// Keeps a replica at work.
 pub struct Runner {
     reconciler: Arc<Reconciler>,
     sweeper: Arc<Sweeper>,
     relay: Relay,
     purge: Option<Purge>,
-    config: RunnerConfig,
     probe: Probe,
-}
-
-/// A configuration that cannot work.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A time that has to be waited for is zero.
-    #[error("{field} is zero; give a time")]
-    Zero {
-        /// Which one.
-        field: &'static str,
-    },
-    /// A pass would have no time at all.
-    #[error("lease_margin is {margin:?}, and the lease lasts {lease:?}; give a shorter margin")]
-    NoTimeToAct {
-        /// The margin.
-        margin: Duration,
-        /// The lease.
-        lease: Duration,
-    },
-    /// Another replica could send an event while this one delivers it.
-    #[error(
-        "an event is claimed for {claim_for:?}; give at least {shortest:?}, the time that its delivery can take"
-    )]
-    ClaimTooShort {
-        /// How long a claim lasts.
-        claim_for: Duration,
-        /// The deadlines of a delivery and of two calls of the store.
-        shortest: Duration,
-    },
-    /// A row could be purged while a request on its behalf is still under way, and what that leaves behind would
-    /// be nobody's.
-    #[error(
-        "retention is {retention:?}; give more than {longest:?}, the time that an act can take"
-    )]
-    RetentionTooShort {
-        /// The retention.
-        retention: Duration,
-        /// The longest time that an act can take.
-        longest: Duration,
-    },
 }
 
 /// Why a runner did not start.
@@ -118,7 +60,7 @@ pub enum BootError {
 }
 
 impl Runner {
-    /// A runner over what it runs.
+    /// A runner over what it runs, with the configuration of the reconciler.
     ///
     /// # Errors
     ///
@@ -127,9 +69,9 @@ impl Runner {
         reconciler: Reconciler,
         sweeper: Sweeper,
         relay: Relay,
-        config: RunnerConfig,
     ) -> Result<Self, ConfigError> {
-        config.check(&reconciler)?;
+        let config = reconciler.config();
+        config.validate()?;
         let purge = config.retention.map(|retention| Purge {
             repository: reconciler.ports().repository.clone(),
             outbox: relay.outbox().clone(),
@@ -137,7 +79,12 @@ impl Runner {
         });
         let probe = Probe::new(config.sweep_interval);
         let (reconciler, sweeper) = (Arc::new(reconciler), Arc::new(sweeper));
-        Ok(Self { reconciler, sweeper, relay, purge, config, probe })
+        Ok(Self { reconciler, sweeper, relay, purge, probe })
+    }
+
+    /// The configuration that it was made with.
+    pub fn config(&self) -> &BrokerConfig {
+        self.reconciler.config()
     }
 
     /// The readiness probe, named `provisioning-broker-reconcile`.
@@ -155,7 +102,7 @@ impl Runner {
         self.probe.swept(&swept);
         let (work, report) = swept.map_err(BootError::Infrastructure)?;
         if let Some((resource, trouble)) = report.troubles.first_key_value()
-            && self.config.strict
+            && self.config().strict
         {
             return Err(BootError::Trouble {
                 resource: *resource,
@@ -171,44 +118,26 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// [`BootError`]; once it works it does not fail.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), BootError> {
+    /// [`BootError`]; once it works it does not fail. Call it again to try again.
+    pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), BootError> {
         telemetry::describe_metrics();
-        let (work, _) = self.boot().await?;
-        let mut at_work = AtWork::new(&self);
-        at_work.enqueue(work);
-        at_work.until(stop).await;
-        at_work.finish(self.config.stop_within).await;
-        Ok(())
+        // The watches begin before the boot sweep, which then reads what they list anyway.
+        let mut watches = JoinSet::new();
+        let cluster = Arc::clone(self.reconciler.ports().cluster.port());
+        watches.spawn(async move { cluster.watch().await });
+        let ran = Box::pin(self.boot_and_work(stop)).await;
+        watches.shutdown().await;
+        ran
     }
-}
 
-impl RunnerConfig {
-    fn check(&self, reconciler: &Reconciler) -> Result<(), ConfigError> {
-        let Self {
-            sweep_interval,
-            poll_interval,
-            workers_per_lane: _,
-            strict: _,
-            stop_within: _,
-            retention,
-        } = self;
-        for (field, time) in [("sweep_interval", sweep_interval), ("poll_interval", poll_interval)]
-        {
-            if time.is_zero() {
-                return Err(ConfigError::Zero { field });
-            }
-        }
-        let (lease, margin) = (reconciler.config().lease, reconciler.config().lease_margin);
-        if margin >= lease {
-            return Err(ConfigError::NoTimeToAct { margin, lease });
-        }
-        // An act ends before its lease does.
-        match *retention {
-            Some(retention) if retention <= lease => {
-                Err(ConfigError::RetentionTooShort { retention, longest: lease })
-            }
-            Some(_) | None => Ok(()),
-        }
+    async fn boot_and_work(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
+        // Before the boot sweep: what changes after the sweep has read it arrives as a hint.
+        let hints = self.reconciler.ports().cluster.read(Cluster::hints).await.ok();
+        let (work, _) = self.boot().await?;
+        let mut at_work = AtWork::new(self);
+        at_work.enqueue(work);
+        at_work.until(stop, hints).await;
+        at_work.finish(self.config().stop_within).await;
+        Ok(())
     }
 }

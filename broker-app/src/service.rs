@@ -12,53 +12,32 @@ mod history;
 mod race;
 mod replace;
 mod retry;
+mod status;
 mod steer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::Stamp;
 use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::{
-    Deadlines, ListPage, ListQuery, Ports, RequestContext, Scope, WorkerId, WriteKind,
-};
-use broker_render::{Agent, ApiUrl, ProviderProfiles};
+use broker_ports::{ListPage, ListQuery, Ports, RequestContext, Scope, WriteKind};
 use tokio::time::Instant;
 
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
-use crate::decide::Mode;
 use crate::error::Error;
-use crate::explain::Budgets;
+use crate::runner::Probe;
+use crate::telemetry::trace;
 
 pub use brake::{Absence, BrakeLosses, BrakeStatus, Unread};
-
-/// Configuration of the service.
-#[derive(Debug, Clone)]
-pub struct ServiceConfig {
-    /// How long each collaborator may take.
-    pub deadlines: Deadlines,
-    /// How the providers' configuration objects look.
-    pub profiles: ProviderProfiles,
-    /// Where agents enrol, as the replicas have it. Only a plan that arms a Node needs it.
-    pub api_url: Option<ApiUrl>,
-    /// Where the agent comes from, as the replicas have it.
-    pub agent: Agent,
-    /// This replica's name for itself, under which it claims a resource that is given up.
-    pub worker: WorkerId,
-    /// How long such a claim lasts.
-    pub lease: Duration,
-    /// How often [`Service::wait_for`] looks.
-    pub poll: Duration,
-    /// Whether the replicas beside this service change anything at all.
-    pub mode: Mode,
-    /// What explanations call too long.
-    pub budgets: Budgets,
-}
+pub use status::{Basis, HoldUp, Status};
 
 /// The broker, as its callers see it.
 #[derive(Clone)]
 pub struct Service {
     ports: TimedPorts,
-    config: ServiceConfig,
+    config: Arc<BrokerConfig>,
+    probe: Option<Probe>,
 }
 
 /// What became of a wait.
@@ -74,8 +53,16 @@ pub enum Waited {
 
 impl Service {
     /// A service over its ports.
-    pub fn new(ports: Ports, config: ServiceConfig) -> Self {
-        Self { ports: TimedPorts::new(ports, &config.deadlines), config }
+    pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
+        let config = config.into();
+        Self { ports: TimedPorts::new(ports, &config.deadlines), config, probe: None }
+    }
+
+    /// The same, in a process that runs the broker: [`status`](Self::status) uses what the runner of this probe learns.
+    #[must_use]
+    pub fn with_probe(mut self, probe: Probe) -> Self {
+        self.probe = Some(probe);
+        self
     }
 
     /// The resource of that id.
@@ -125,6 +112,7 @@ impl Service {
     /// # Errors
     ///
     /// `provisioned_resource_not_found`; `stale_write` if the resource kept changing; `repository_…`.
+    #[tracing::instrument(name = "broker.deprovision", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn deprovision(
         &self,
         context: &RequestContext,
@@ -164,7 +152,7 @@ impl Service {
             }
             match at_most.checked_sub(started.elapsed()) {
                 Some(left) if !left.is_zero() => {
-                    tokio::time::sleep(self.config.poll.min(left)).await;
+                    tokio::time::sleep(self.config.wait_interval.min(left)).await;
                 }
                 Some(_) | None => return Ok(Waited::TimedOut(resource)),
             }
@@ -175,7 +163,11 @@ impl Service {
         &self.ports
     }
 
-    pub(crate) const fn config(&self) -> &ServiceConfig {
+    pub(crate) const fn probe(&self) -> Option<&Probe> {
+        self.probe.as_ref()
+    }
+
+    pub(crate) fn config(&self) -> &BrokerConfig {
         &self.config
     }
 

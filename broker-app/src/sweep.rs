@@ -15,7 +15,7 @@ mod report;
 mod round;
 mod settled;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use broker_domain::{ProjectId, ProvisionedResourceId};
@@ -32,7 +32,7 @@ pub use report::{SweepReport, Trouble};
 use round::Round;
 pub(crate) use settled::settled;
 
-use crate::config::ReconcilerConfig;
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::telemetry;
@@ -40,7 +40,7 @@ use crate::telemetry;
 /// Finds what needs a pass.
 pub struct Sweeper {
     ports: TimedPorts,
-    config: ReconcilerConfig,
+    config: Arc<BrokerConfig>,
     known: Mutex<Known>,
 }
 
@@ -71,7 +71,8 @@ const PAGE: PageSize = PageSize::MAX;
 
 impl Sweeper {
     /// A sweeper over the reconciler's ports.
-    pub fn new(ports: Ports, config: ReconcilerConfig) -> Self {
+    pub fn new(ports: Ports, config: impl Into<Arc<BrokerConfig>>) -> Self {
+        let config = config.into();
         Self { ports: TimedPorts::new(ports, &config.deadlines), config, known: Mutex::default() }
     }
 

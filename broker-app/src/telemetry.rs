@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use broker_domain::{Error as DomainError, Phase, ProvisionedResource};
-use broker_ports::{Backlog, FailureClass, Permit, PortName};
+use broker_ports::{Backlog, FailureClass, Permit, PortName, RequestContext, TraceParent};
 use metrics::{Unit, counter, gauge, histogram};
 use time::OffsetDateTime;
 
@@ -53,6 +53,11 @@ pub struct Label {
     pub name: &'static str,
     /// Every value that it can have.
     pub values: fn() -> Vec<&'static str>,
+}
+
+/// The trace that a request came with, for its span.
+pub(crate) fn trace(context: &RequestContext) -> Option<&str> {
+    context.traceparent().map(TraceParent::as_str)
 }
 
 const RESOURCES: &str = "provisioning_broker_resources";

@@ -21,10 +21,10 @@ use crate::{apply, delete, inspect, observe, owned, read};
 ///
 /// Reading, applying and deleting ask the API server each time. What a sweep asks for is answered by the cache
 /// as long as that is warm: [`Cluster::observe_many`], [`Cluster::list_owned`], [`Cluster::identity`]. Hints
-/// come from there, too. Somebody has to run it: without that, every sweep costs lists, and no hint comes.
+/// come from there, too. The runner runs it by [`Cluster::watch`]: without that, every sweep costs lists, and no hint comes.
 ///
 /// ```
-/// # async fn embed(client: kube::Client, stop: impl Future<Output = ()>) {
+/// # fn embed(client: kube::Client) -> broker_kube::KubeCluster {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -33,10 +33,7 @@ use crate::{apply, delete, inspect, observe, owned, read};
 ///
 /// let cache = Arc::new(Cache::new(client.clone(), CacheOptions::default()));
 /// let options = KubeOptions::new(Duration::from_secs(10), Duration::from_secs(5));
-/// let cluster = KubeCluster::new(client, options, Arc::clone(&cache));
-/// // `cluster` goes to the broker, and the cache runs beside it.
-/// cache.run(stop).await;
-/// # drop(cluster);
+/// KubeCluster::new(client, options, cache)
 /// # }
 /// ```
 pub struct KubeCluster {
@@ -129,5 +126,9 @@ impl Cluster for KubeCluster {
 
     async fn hints(&self) -> Result<Hints, PortError> {
         Ok(self.cache.hints())
+    }
+
+    async fn watch(&self) {
+        self.cache.run(std::future::pending()).await;
     }
 }

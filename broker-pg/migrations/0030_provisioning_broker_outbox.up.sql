@@ -26,6 +26,8 @@ CREATE TABLE plexsphere.provisioning_outbox (
     occurred_at             timestamptz                        NOT NULL,
     -- The bytes that are delivered, as text and not as a document: they stay the same.
     payload                 text                               NOT NULL,
+    -- The W3C trace context of the request that the change belongs to.
+    traceparent             text,
     position                bigint                             GENERATED ALWAYS AS IDENTITY,
     committed_at            timestamptz                        NOT NULL DEFAULT clock_timestamp(),
     -- How often it was claimed, ever.

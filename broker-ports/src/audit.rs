@@ -61,7 +61,7 @@ impl AuditEntry {
             project: None,
             resource: None,
             action,
-            attribution,
+            attribution: attribution.without_trace(),
             previous_phase: None,
             new_phase: None,
             failed_step: None,

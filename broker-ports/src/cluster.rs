@@ -163,4 +163,13 @@ pub trait Cluster: Send + Sync {
     ///
     /// See the trait.
     async fn hints(&self) -> Result<Hints, PortError>;
+
+    /// Follows the cluster, so that [`observe_many`](Self::observe_many), [`list_owned`](Self::list_owned) and
+    /// [`hints`](Self::hints) can be answered from a cache. It does not return, and ends when it is dropped.
+    ///
+    /// **Implementer**: without it every other method works, at a higher price. An adapter without a cache keeps the
+    /// default. **Caller**: the runner runs it for as long as it runs itself.
+    async fn watch(&self) {
+        std::future::pending::<()>().await;
+    }
 }

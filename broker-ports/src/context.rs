@@ -28,6 +28,8 @@ pub struct Actor(String);
 pub struct CorrelationId(String);
 
 /// The W3C trace context that a request came with.
+///
+/// The events of the request carry it, and so do the events of the passes that follow it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceParent(String);
 
@@ -47,20 +49,21 @@ pub enum Scope {
 ///
 /// ```
 /// use broker_domain::ProjectId;
-/// use broker_ports::{Actor, CorrelationId, RequestContext, Scope};
+/// use broker_ports::{RequestContext, Scope};
 /// use uuid::Uuid;
 ///
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
-/// let context = RequestContext::new(
-///     Actor::new("user:7f3a")?, Scope::Project(project), CorrelationId::new("req-1")?);
-/// assert!(context.scope().covers(project));
+/// let context = RequestContext::user("user:7f3a", project, "req-1")?;
+/// assert_eq!(context.scope(), Scope::Project(project));
+///
+/// let context = RequestContext::operator("user:81c2", "req-2")?;
+/// assert_eq!(context.scope(), Scope::All);
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestContext {
     attribution: Attribution,
     scope: Scope,
-    traceparent: Option<TraceParent>,
 }
 
 /// To whom and to which request a change is attributed in the audit.
@@ -71,6 +74,8 @@ pub struct Attribution {
     pub actor: Actor,
     /// In which request, or in which pass.
     pub correlation_id: CorrelationId,
+    /// The trace of the request. Events carry it; the audit does not keep it.
+    pub traceparent: Option<TraceParent>,
 }
 
 const MAX_BYTES: usize = 128;
@@ -171,20 +176,62 @@ impl Scope {
 impl Attribution {
     /// Who, in which request or pass.
     pub const fn new(actor: Actor, correlation_id: CorrelationId) -> Self {
-        Self { actor, correlation_id }
+        Self { actor, correlation_id, traceparent: None }
+    }
+
+    /// As the audit keeps it.
+    #[must_use]
+    pub(crate) fn without_trace(self) -> Self {
+        Self { traceparent: None, ..self }
     }
 }
 
 impl RequestContext {
+    /// A user's request, who sees and touches one Project.
+    ///
+    /// # Errors
+    ///
+    /// As [`Actor::new`] and [`CorrelationId::new`].
+    pub fn user(
+        actor: impl Into<String>,
+        project: ProjectId,
+        correlation_id: impl Into<String>,
+    ) -> Result<Self, Error> {
+        let correlation_id = CorrelationId::new(correlation_id)?;
+        Ok(Self::new(Actor::new(actor)?, Scope::Project(project), correlation_id))
+    }
+
+    /// The request of an operator of the platform, who sees and touches every Project.
+    ///
+    /// # Errors
+    ///
+    /// As [`Actor::new`] and [`CorrelationId::new`].
+    pub fn operator(
+        actor: impl Into<String>,
+        correlation_id: impl Into<String>,
+    ) -> Result<Self, Error> {
+        let correlation_id = CorrelationId::new(correlation_id)?;
+        Ok(Self::new(Actor::new(actor)?, Scope::All, correlation_id))
+    }
+
+    /// What the embedding service does on its own account, in every Project.
+    ///
+    /// # Errors
+    ///
+    /// As [`CorrelationId::new`].
+    pub fn system(correlation_id: impl Into<String>) -> Result<Self, Error> {
+        Ok(Self::new(Actor::system(), Scope::All, CorrelationId::new(correlation_id)?))
+    }
+
     /// A context without a trace.
     pub fn new(actor: Actor, scope: Scope, correlation_id: CorrelationId) -> Self {
-        Self { attribution: Attribution::new(actor, correlation_id), scope, traceparent: None }
+        Self { attribution: Attribution::new(actor, correlation_id), scope }
     }
 
     /// With the trace that the request belongs to.
     #[must_use]
     pub fn with_traceparent(mut self, traceparent: TraceParent) -> Self {
-        self.traceparent = Some(traceparent);
+        self.attribution.traceparent = Some(traceparent);
         self
     }
 
@@ -200,7 +247,7 @@ impl RequestContext {
 
     /// The trace that the request belongs to.
     pub const fn traceparent(&self) -> Option<&TraceParent> {
-        self.traceparent.as_ref()
+        self.attribution.traceparent.as_ref()
     }
 }
 

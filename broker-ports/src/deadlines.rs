@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-/// The patience of the broker with each of its collaborators.
+/// How long each call of a port may take.
 ///
-/// There is no default: only the composition root knows how slow its store or its cloud may be. Whoever
-/// calls a port enforces these; a call that runs out is dropped and counts as [`Unknown`] if it could have
+/// The application enforces these: it drops a call that takes longer, and counts it as [`Unknown`] if it could have
 /// changed something, else as [`Transient`].
 ///
 /// [`Unknown`]: crate::FailureClass::Unknown
@@ -28,8 +27,26 @@ pub struct Deadlines {
     pub deliver: Duration,
 }
 
+/// [`Deadlines::DEFAULT`].
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 impl Deadlines {
-    /// The same patience with everybody.
+    /// 5 s for store, resolvers and token issuer, 15 s for the cluster, 10 s for the node deregistrar and a delivery.
+    pub const DEFAULT: Self = Self {
+        store: Duration::from_secs(5),
+        resolve: Duration::from_secs(5),
+        cluster_read: Duration::from_secs(15),
+        cluster_write: Duration::from_secs(15),
+        token: Duration::from_secs(5),
+        node: Duration::from_secs(10),
+        deliver: Duration::from_secs(10),
+    };
+
+    /// The same time for every call.
     pub const fn each(patience: Duration) -> Self {
         Self {
             store: patience,

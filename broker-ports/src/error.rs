@@ -33,6 +33,7 @@ pub enum FailureClass {
 pub struct PortError {
     class: FailureClass,
     message: String,
+    is_refusal: bool,
     retry_after: Option<Duration>,
     refusal: Option<Refusal>,
     #[source]
@@ -41,7 +42,14 @@ pub struct PortError {
 
 impl PortError {
     fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, refusal: None, source: None }
+        Self {
+            class,
+            message: message.into(),
+            is_refusal: false,
+            retry_after: None,
+            refusal: None,
+            source: None,
+        }
     }
 
     /// It did not happen and will not.
@@ -85,6 +93,11 @@ impl PortError {
         self.refusal
     }
 
+    /// Whether the domain refused what the caller asked for, as [`domain`](Self::domain) then says.
+    pub const fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
+
     /// What is known of the operation.
     pub const fn class(&self) -> FailureClass {
         self.class
@@ -110,10 +123,11 @@ impl PortError {
     }
 }
 
-/// A domain error that an adapter runs into is a rejection: the same call fails the same way.
+/// A refusal of what the caller asked for: the same call fails the same way. A stored row that breaks the domain's rules
+/// is a plain [`rejected`](PortError::rejected) with the domain error as its source.
 impl From<broker_domain::Error> for PortError {
     fn from(error: broker_domain::Error) -> Self {
-        Self::rejected("the domain refused it").with_source(error)
+        Self { is_refusal: true, ..Self::rejected("the domain refused it").with_source(error) }
     }
 }
 

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use broker_domain::{EventId, EventType, ProvisionedResourceId};
 
+use std::sync::Arc;
+
 use crate::error::PortError;
 
 /// Takes events out of the broker.
@@ -24,6 +26,13 @@ pub trait EventSink: Send + Sync {
     /// `Unknown` for everything else, such as an outage, a wrong address or a missing permission: the event
     /// waits and is delivered later, however long that takes.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError>;
+}
+
+#[async_trait]
+impl<S: EventSink + ?Sized> EventSink for Arc<S> {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), PortError> {
+        (**self).deliver(envelope).await
+    }
 }
 
 /// An event in its envelope: CloudEvents 1.0, structured JSON.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use broker_domain::{Error, ProvisionedResourceId};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 /// A replica's name for itself, new at every start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,18 +74,23 @@ impl WorkerId {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidInput`] when it is empty, longer than 128 bytes, or holds `@` or anything that is not visible
-    /// ASCII: the name is part of correlation ids.
+    /// [`Error::InvalidInput`] when it is empty, longer than 100 bytes, or holds `@` or anything that is not visible
+    /// ASCII: the name is part of correlation ids, which are at most 128 bytes.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         let allowed = |c: char| c.is_ascii_graphic() && c != '@';
-        if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
+        if name.is_empty() || name.len() > 100 || !name.chars().all(allowed) {
             return Err(Error::invalid(
                 "worker",
-                "use 1 to 128 visible ASCII characters without @",
+                "use 1 to 100 visible ASCII characters without @",
             ));
         }
         Ok(Self(name))
+    }
+
+    /// The name of a replica by a UUID that no other replica has.
+    pub fn of_replica(unique: Uuid) -> Self {
+        Self(format!("replica-{unique}"))
     }
 
     /// The name.

@@ -80,7 +80,8 @@ pub use schedule::{
 };
 pub use sets::Ports;
 pub use token_issuer::{
-    BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenState, TtlWindow,
+    BootstrapToken, Issue, IssueRequest, IssuedToken, TokenIssuer, TokenIssuerWrapper, TokenState,
+    TtlWindow,
 };
 
 /// Feature `mocks`: a mockall mock of each port and seam whose requests do not borrow. A mock knows nothing of a port's

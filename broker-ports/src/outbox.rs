@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use broker_domain::{EventId, EventType, ProjectId, ProvisionedResourceId};
 use time::OffsetDateTime;
 
-use crate::context::Attribution;
+use crate::context::{Attribution, TraceParent};
 use crate::error::PortError;
 use crate::lease::WorkerId;
 use crate::repository::PageSize;
@@ -188,10 +188,13 @@ pub struct ClaimedEvent {
     pub occurred_at: OffsetDateTime,
     /// The bytes that [`wire`](crate::wire) wrote when it was committed.
     pub payload: Vec<u8>,
+    /// The trace of the request that made the change. If a worker made it: the trace of the resource's event before it,
+    /// unless that event was purged.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl ClaimedEvent {
-    /// An event with the right to deliver it, after so many rejections.
+    /// An event in no trace, with the right to deliver it, after so many rejections.
     pub const fn new(
         claim: EventClaim,
         attempts: u32,
@@ -201,7 +204,22 @@ impl ClaimedEvent {
         occurred_at: OffsetDateTime,
         payload: Vec<u8>,
     ) -> Self {
-        Self { claim, attempts, resource, sequence, event_type, occurred_at, payload }
+        Self {
+            claim,
+            attempts,
+            resource,
+            sequence,
+            event_type,
+            occurred_at,
+            payload,
+            traceparent: None,
+        }
+    }
+
+    /// In a trace.
+    #[must_use]
+    pub fn in_trace(self, traceparent: Option<TraceParent>) -> Self {
+        Self { traceparent, ..self }
     }
 }
 

@@ -65,6 +65,78 @@ pub trait TokenIssuer: Send + Sync {
     async fn ttl_window(&self) -> Result<TtlWindow, PortError>;
 }
 
+/// A token issuer in front of another one. It writes the methods that it changes; the others go to
+/// [`inner`](Self::inner).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use broker_ports::{Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper};
+///
+/// /// Counts what it issues.
+/// struct Counted(Arc<dyn TokenIssuer>);
+///
+/// #[async_trait::async_trait]
+/// impl TokenIssuerWrapper for Counted {
+///     fn inner(&self) -> &dyn TokenIssuer {
+///         &*self.0
+///     }
+///
+///     async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+///         println!("a token for {}", request.resource);
+///         self.inner().issue(request).await
+///     }
+/// }
+///
+/// fn is_an_issuer(counted: Counted) -> Arc<dyn TokenIssuer> {
+///     Arc::new(counted)
+/// }
+/// ```
+#[async_trait]
+pub trait TokenIssuerWrapper: Send + Sync {
+    /// The issuer behind this one.
+    fn inner(&self) -> &dyn TokenIssuer;
+
+    /// See [`TokenIssuer::issue`].
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        self.inner().issue(request).await
+    }
+
+    /// See [`TokenIssuer::close`].
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        self.inner().close(resource).await
+    }
+
+    /// See [`TokenIssuer::state`].
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        self.inner().state(token).await
+    }
+
+    /// See [`TokenIssuer::ttl_window`].
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        self.inner().ttl_window().await
+    }
+}
+
+#[async_trait]
+impl<W: TokenIssuerWrapper> TokenIssuer for W {
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        TokenIssuerWrapper::issue(self, request).await
+    }
+
+    async fn close(&self, resource: ProvisionedResourceId) -> Result<(), PortError> {
+        TokenIssuerWrapper::close(self, resource).await
+    }
+
+    async fn state(&self, token: BootstrapTokenId) -> Result<Option<TokenState>, PortError> {
+        TokenIssuerWrapper::state(self, token).await
+    }
+
+    async fn ttl_window(&self) -> Result<TtlWindow, PortError> {
+        TokenIssuerWrapper::ttl_window(self).await
+    }
+}
+
 /// What a worker asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use broker_app::Sweeper;
 use broker_tests::TestCluster;
-use broker_tests::real::{Adapters, Machine, PATIENCE, RealWorld, reconciler_config};
+use broker_tests::real::{Machine, PATIENCE, RealWorld, config, wire};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -68,9 +68,8 @@ async fn kept(many: usize) -> (usize, usize) {
     let machines: Vec<Machine> = world.furnish_rows(many).await;
     let client = played::client(&world, machines, Arc::default()).await;
     let before = allocated();
-    let (adapters, cache) = Adapters::over(world.pool(), client, PATIENCE);
-    let ports = adapters.ports();
-    let sweeper = Sweeper::new(ports, reconciler_config("swept"));
+    let (ports, cache) = wire(world.pool(), client, PATIENCE);
+    let sweeper = Sweeper::new(ports, config("swept"));
     let running = Arc::clone(&cache);
     let look = async {
         sweeper.sweep().await.unwrap();

@@ -6,7 +6,6 @@
 
 mod agents;
 mod blueprint;
-mod collector;
 mod function;
 mod history;
 mod installation;
@@ -28,7 +27,6 @@ use kube::Client;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use blueprint::{Blueprint, Objects, pause, provider_configs};
-pub use collector::wait_until_collected;
 pub use history::{Lifetime, Version};
 pub use installation::{Installation, Life};
 pub use recording::{Change, History, Recording};
@@ -36,6 +34,7 @@ pub use replica::Replica;
 pub use requests::Requests;
 
 use crate::cluster::TestCluster;
+use crate::collector;
 use crate::control::Control;
 use crate::failure::OrFail;
 use crate::real::PATIENCE;

@@ -5,6 +5,7 @@
 //! | a database of your own | [`TestPostgres::shared`], [`TestPostgres::database`] |
 //! | a Postgres to kill, stop or flood | [`TestPostgres::dedicated`] |
 //! | a namespace of your own on a real API server | [`TestCluster::shared`], [`TestCluster::namespace`] |
+//! | an owner that waits for its dependents | [`collector::create_and_wait_until_collected`] |
 //! | an API server, etcd or garbage collector to kill | [`TestCluster::dedicated`] |
 //! | to be somebody else on the API server | [`TestCluster::identity`] |
 //! | to be the broker there, with its generated roles | [`rights::BrokerIdentity`] |
@@ -29,6 +30,7 @@
 
 pub mod canary;
 pub mod cluster;
+pub mod collector;
 pub mod crossplane;
 pub mod documents;
 pub mod postgres;

@@ -17,10 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use broker_app::decide::Mode;
 use broker_app::{
-    Error, Passed, Reconciler, ReconcilerConfig, Relay, Runner, RunnerConfig, Service,
-    ServiceConfig, SweepReport, Sweeper, Work,
+    BrokerConfig, Error, Passed, Reconciler, Relay, Runner, Service, SweepReport, Sweeper, Work,
 };
 use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId};
 use broker_kube::cache::Cache;
@@ -33,7 +31,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 
-pub use adapters::{Adapters, SystemClock, SystemIds};
+pub use adapters::wire;
 pub use bulk::Machine;
 pub(crate) use crossplane::written_token;
 pub use crossplane::{Behaviour, Crossplane};
@@ -46,7 +44,7 @@ use crate::cluster::{Mark, TestCluster, TestNamespace};
 use crate::failure::OrFail;
 use crate::postgres::{TestDatabase, TestPostgres};
 use crate::rights::BrokerIdentity;
-use crate::world::{operator, relay_config, runner_config};
+use crate::world::{operator, runner_over};
 
 /// How long a claimed resource belongs to a worker. Nothing waits for its end: see
 /// [`RealWorld::let_leases_end`].
@@ -127,14 +125,12 @@ impl RealWorld {
         let user = format!("broker-{project}");
         let broker = kinds.broker(cluster, &user, home.name()).await;
         let pool = database.trusting_pool();
-        let (adapters, cache) = Adapters::over(&pool, broker.client.clone(), PATIENCE);
-        let ports = adapters.ports();
-        let config = reconciler_config("replica-1");
+        let (parts, cache) = adapters::parts(&pool, broker.client.clone(), config("replica-1"));
         Self {
-            service: Service::new(ports.clone(), service_config()),
-            reconciler: Reconciler::new(ports.clone(), config.clone()),
-            sweeper: Sweeper::new(ports.clone(), config),
-            ports,
+            service: parts.service,
+            reconciler: parts.reconciler,
+            sweeper: parts.sweeper,
+            ports: parts.ports,
             cache,
             crossplane: Arc::new(Crossplane::new(&admin, home.name(), &kinds)),
             mesh: PgMesh::new(pool.clone()),
@@ -281,44 +277,38 @@ impl RealWorld {
         self.sweeper.sweep().await.or_fail("a sweep failed")
     }
 
-    /// A runner over this world, which nobody runs yet.
+    /// A runner over this world that does not run yet.
     ///
     /// # Panics
     ///
     /// Never.
     #[must_use]
     pub fn runner(&self) -> Runner {
-        let ports = self.ports.clone();
-        self.runner_over(Sweeper::new(ports, reconciler_config("runner")), &self.reconciler)
+        self.runner_with(&self.ports, config("runner"))
     }
 
-    /// The same, with other collaborators.
+    /// The same, over other ports and configured otherwise.
     ///
     /// # Panics
     ///
-    /// Never.
+    /// When the configuration cannot work.
     #[must_use]
-    pub fn runner_over(&self, sweeper: Sweeper, reconciler: &Reconciler) -> Runner {
-        Runner::new(reconciler.clone(), sweeper, self.relay(), runner_config()).or_fail("a runner")
+    pub fn runner_with(&self, ports: &Ports, config: BrokerConfig) -> Runner {
+        let relay = Relay::new(self.ports.clone(), config.clone()).or_fail("a relay");
+        runner_over(ports, relay, config).or_fail("a runner")
     }
 
-    /// A replica's runner that never sweeps again once it has started: what it does, it does because it was told to or
-    /// because it is due.
+    /// A replica's runner that never sweeps again once it has started: it works on what hints, wake-ups and the schedule
+    /// name.
     ///
     /// # Panics
     ///
     /// Never.
     #[must_use]
     pub fn runner_without_sweeps(&self, replica: &str) -> Runner {
-        let ports = self.ports.clone();
-        let reconciler = Reconciler::new(ports.clone(), reconciler_config(replica));
-        let sweeper = Sweeper::new(ports, reconciler_config(replica));
-        let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
-        Runner::new(reconciler, sweeper, self.relay(), config).or_fail("a runner")
-    }
-
-    fn relay(&self) -> Relay {
-        Relay::new(self.ports.clone(), relay_config()).expect("a claim that covers a delivery")
+        let mut config = config(replica);
+        config.sweep_interval = Duration::from_hours(24);
+        self.runner_with(&self.ports, config)
     }
 
     /// Runs the cache until the answer is dropped.
@@ -359,43 +349,15 @@ impl RealWorld {
     }
 }
 
-/// A reconciler with deadlines that nothing reaches.
+/// The configuration of a replica, with deadlines that nothing reaches.
 ///
 /// # Panics
 ///
 /// Never.
 #[must_use]
-pub fn reconciler_config(name: &str) -> ReconcilerConfig {
-    let config = crate::world::reconciler_config(name, Mode::Live);
-    ReconcilerConfig { deadlines: deadlines(), ..config }
-}
-
-/// A facade with deadlines that nothing reaches.
-///
-/// # Panics
-///
-/// Never.
-#[must_use]
-pub fn service_config() -> ServiceConfig {
-    ServiceConfig { deadlines: deadlines(), ..crate::world::service_config() }
-}
-
-/// A time for everybody that nothing reaches.
-#[must_use]
-pub const fn deadlines() -> Deadlines {
-    deadlines_of(PATIENCE)
-}
-
-/// The same time for everybody.
-#[must_use]
-pub const fn deadlines_of(patience: Duration) -> Deadlines {
-    Deadlines {
-        store: patience,
-        resolve: patience,
-        cluster_read: patience,
-        cluster_write: patience,
-        token: patience,
-        node: patience,
-        deliver: patience,
-    }
+pub fn config(replica: &str) -> BrokerConfig {
+    let mut config = crate::world::config(replica);
+    config.deadlines = Deadlines::each(PATIENCE);
+    config.event_claim = 3 * PATIENCE;
+    config
 }

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::{
-    ConfigError, Error, Passed, Reconciler, Relay, Runner, RunnerConfig, Service, SweepReport,
+    BrokerConfig, ConfigError, Error, Passed, Reconciler, Relay, Runner, Service, SweepReport,
     Sweeper, Work,
 };
 use broker_domain::{
     BlueprintVersionId, ClusterId, Declaration, MeshRole, ObjectReference, Phase, ProjectId,
     ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
+use broker_embed::Broker;
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
     MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink,
@@ -35,9 +36,8 @@ use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
 pub use explaining::decorated_service;
-pub use wiring::runner_config;
-pub(crate) use wiring::{reconciler_config, relay_config};
-pub use wiring::{service_config, xrd_document, xrd_of};
+pub(crate) use wiring::in_mode;
+pub use wiring::{config, config_with, xrd_document, xrd_of};
 
 use crate::K;
 
@@ -124,14 +124,18 @@ impl World {
         let ports = adapters.ports();
         let faults = Faults::new(plan);
         let decorated = decorated_service(&ports, &faults);
-        let config = reconciler_config("replica-1", mode);
+        let built = |ports: &Ports, config| {
+            let builder = Broker::configured(config).ports(ports.clone());
+            builder.parts().expect("a configuration that works")
+        };
+        let replica = built(&decorated, in_mode("replica-1", mode));
         let MemoryAdapters { clock, store, cluster, tokens, mesh, neighbours, sink, ids: _ } =
             adapters;
         let world = Self {
-            service: Service::new(ports.clone(), service_config()),
-            reconciler: Reconciler::new(decorated.clone(), config.clone()),
-            sweeper: Sweeper::new(decorated.clone(), config),
-            ports: decorated,
+            service: built(&ports, config("service")).service,
+            reconciler: replica.reconciler,
+            sweeper: replica.sweeper,
+            ports: replica.ports,
             honest: ports,
             faults,
             mode,
@@ -319,7 +323,7 @@ impl World {
     /// A runner over this world, with its relay; time has to be moved by the test.
     #[must_use]
     pub fn runner(&self) -> Runner {
-        self.runner_with(runner_config())
+        self.runner_with(in_mode("replica-1", self.mode))
     }
 
     /// The same, configured otherwise.
@@ -328,7 +332,7 @@ impl World {
     ///
     /// When the configuration is refused.
     #[must_use]
-    pub fn runner_with(&self, config: RunnerConfig) -> Runner {
+    pub fn runner_with(&self, config: BrokerConfig) -> Runner {
         self.try_runner(config).expect("a configuration that works")
     }
 
@@ -337,9 +341,8 @@ impl World {
     /// # Errors
     ///
     /// As the runner.
-    pub fn try_runner(&self, config: RunnerConfig) -> Result<Runner, ConfigError> {
-        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config("replica-1", self.mode));
-        Runner::new(self.reconciler.clone(), sweeper, self.relay(), config)
+    pub fn try_runner(&self, config: BrokerConfig) -> Result<Runner, ConfigError> {
+        runner_over(&self.ports, self.relay(), config)
     }
 
     /// Makes runners of one replica, each of which begins with nothing but what is stored. They share the
@@ -350,17 +353,12 @@ impl World {
     /// When the configuration is refused.
     pub fn runner_maker(
         &self,
-        name: String,
         relay: Relay,
-        config: RunnerConfig,
+        config: BrokerConfig,
     ) -> impl Fn() -> Runner + Send + use<> {
-        let (ports, mode) = (self.ports.clone(), self.mode);
+        let ports = self.ports.clone();
         move || {
-            let own = reconciler_config(&name, mode);
-            let reconciler = Reconciler::new(ports.clone(), own.clone());
-            let sweeper = Sweeper::new(ports.clone(), own);
-            Runner::new(reconciler, sweeper, relay.clone(), config.clone())
-                .expect("a configuration that works")
+            runner_over(&ports, relay.clone(), config.clone()).expect("a configuration that works")
         }
     }
 
@@ -384,7 +382,7 @@ impl World {
         let outbox = self.faults.around(Arc::clone(&self.honest.outbox));
         let sink = self.faults.around(sink);
         let ports = Ports { outbox, sink, ..self.honest.clone() };
-        Relay::new(ports, relay_config()).expect("a claim that covers a delivery")
+        Relay::new(ports, config("relay")).expect("a claim that covers a delivery")
     }
 
     /// The relay of another replica, which nothing goes wrong for.
@@ -394,7 +392,7 @@ impl World {
     /// Never.
     #[must_use]
     pub fn other_relay(&self) -> Relay {
-        Relay::new(self.honest.clone(), relay_config()).expect("a claim that covers a delivery")
+        Relay::new(self.honest.clone(), config("relay")).expect("a claim that covers a delivery")
     }
 
     /// Another facade over this world, for whose callers things go wrong.
@@ -406,7 +404,7 @@ impl World {
     /// Puts other collaborators in the place of the reconciler's.
     pub fn rewire(&mut self, rewire: impl FnOnce(&mut Ports)) {
         rewire(&mut self.ports);
-        let config = reconciler_config("replica-1", self.mode);
+        let config = Arc::new(in_mode("replica-1", self.mode));
         self.reconciler = Reconciler::new(self.ports.clone(), config.clone());
         self.sweeper = Sweeper::new(self.ports.clone(), config);
     }
@@ -422,13 +420,13 @@ impl World {
     pub fn replica_with(&self, name: &str, rewire: impl FnOnce(&mut Ports)) -> Reconciler {
         let mut ports = self.honest.clone();
         rewire(&mut ports);
-        Reconciler::new(ports, reconciler_config(name, self.mode))
+        Reconciler::new(ports, in_mode(name, self.mode))
     }
 
     /// The same, in another mode.
     #[must_use]
     pub fn replica_in_mode(&self, name: &str, mode: Mode) -> Reconciler {
-        Reconciler::new(self.honest.clone(), reconciler_config(name, mode))
+        Reconciler::new(self.honest.clone(), in_mode(name, mode))
     }
 
     /// One pass over each, then one round of Crossplane and of the machines that booted. Answers what failed.
@@ -483,6 +481,17 @@ impl World {
     pub fn standing(&self) -> Vec<ObjectReference> {
         self.cluster.objects().into_iter().collect()
     }
+}
+
+/// A runner whose parts share their ports and their configuration, with a relay of its own.
+pub(crate) fn runner_over(
+    ports: &Ports,
+    relay: Relay,
+    config: BrokerConfig,
+) -> Result<Runner, ConfigError> {
+    let config = Arc::new(config);
+    let reconciler = Reconciler::new(ports.clone(), Arc::clone(&config));
+    Runner::new(reconciler, Sweeper::new(ports.clone(), config), relay)
 }
 
 /// The world's one Project.

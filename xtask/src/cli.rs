@@ -48,6 +48,8 @@ enum Task {
     /// once, shared, and ended with the run; those on Crossplane have servers of their own, and run
     /// beside the others.
     ///
+    /// The binary is also built statically, for the test of the image; rustup adds the musl target of the toolchain.
+    ///
     /// Nothing is skipped: an ignored test, or a number of executed tests that differs from what
     /// the test binaries list, fails the run.
     Test(TestArguments),
@@ -87,12 +89,15 @@ enum Task {
     /// ways, and looks whether those tests notice. What was caught before such a run was interrupted is not tried
     /// again, as long as no file has changed; to try it all the same, remove target/sabotage/caught-*.
     Prove(ProveArguments),
-    /// Check formatting, lints, documentation, features, packages and tidiness, warnings as errors.
+    /// Check formatting, lints, documentation, features, packages, dependencies, workflows and tidiness, warnings as errors.
     ///
     /// Every published library is also checked by itself, without features and with each of them,
-    /// because in the workspace its neighbours' features would hide a missing one. All steps run,
-    /// whatever failed before.
-    Lint,
+    /// because in the workspace its neighbours' features would hide a missing one. Its public items are
+    /// compared with their listing in docs/api. All steps run, whatever failed before.
+    ///
+    /// cargo-deny checks dependencies by deny.toml, actionlint checks .github/workflows. Both are built into the
+    /// cache at their pinned versions, actionlint with Go.
+    Lint(LintArguments),
     /// Check what the compiler cannot: allowed dependencies, file headers, unfinished marks,
     /// generated files.
     ///
@@ -109,7 +114,8 @@ enum Task {
     Bench(BenchArguments),
     /// Write the generated files.
     ///
-    /// They are committed; `tidy` fails when one is not what the code would write now.
+    /// They are committed; `tidy` fails when one is not what the code would write now, and `lint` when a listing of public
+    /// items in docs/api is not.
     Docs,
 }
 
@@ -136,6 +142,13 @@ pub(crate) struct TestArguments {
     /// contract suites on adapters in memory, and the simulation. Nothing else is built, and no server is needed.
     #[arg(long, conflicts_with_all = ["nightly", "tier"])]
     pub(crate) quick: bool,
+}
+
+#[derive(Args, Debug)]
+struct LintArguments {
+    /// Also build each package from its own files, against the other packages.
+    #[arg(long)]
+    nightly: bool,
 }
 
 /// What the servers should be.
@@ -227,7 +240,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Keep(arguments) => keeper::run(arguments.crossplane),
         Task::Simulate(arguments) => simulate::run(arguments),
         Task::Prove(arguments) => prove::run(arguments),
-        Task::Lint => lint::run(),
+        Task::Lint(arguments) => lint::run(arguments.nightly),
         Task::Tidy => {
             let findings = tidy::run()?;
             ensure!(findings == 0, "tidy found problems: {findings}");

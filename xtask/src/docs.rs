@@ -12,6 +12,7 @@ use broker_test_servers::failure::cannot;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
+use crate::surface;
 use crate::workspace::Workspace;
 
 /// Wide enough for the longest sentence between two breaks, and the same on every terminal.
@@ -37,11 +38,12 @@ pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>> {
 /// Writes the files that are not as they should be.
 pub(crate) fn write() -> Result<()> {
     let workspace = Workspace::load()?;
-    for Generated { path, content } in generated(&workspace)? {
-        let file = workspace.root().join(path);
+    let pages = generated(&workspace)?.into_iter().map(|it| (it.path.to_owned(), it.content));
+    for (path, content) in pages.chain(surface::listings(&workspace)?) {
+        let file = workspace.root().join(&path);
         let is_current = fs::read_to_string(&file).is_ok_and(|text| text == content);
         if !is_current {
-            fs::write(&file, content).with_context(cannot("write", path))?;
+            fs::write(&file, content).with_context(cannot("write", &path))?;
         }
         println!("{path}: {}", if is_current { "unchanged" } else { "written" });
     }

@@ -14,6 +14,7 @@ mod docs;
 mod lint;
 mod prove;
 mod simulate;
+mod surface;
 mod test;
 mod tidy;
 

@@ -11,6 +11,7 @@ mod suite;
 use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -20,12 +21,15 @@ use broker_test_servers::tools::{CrossplaneTools, Tools, cloud_init_schema};
 use cargo_metadata::TargetKind;
 
 use crate::cli::TestArguments;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, run as run_command};
 use plan::Plan;
 pub(crate) use suite::{Outcome, Suite, watch};
 
 /// Tells tests that they have all night.
 pub(crate) const NIGHTLY: &str = "BROKER_NIGHTLY";
+
+/// Builds what the test of the image runs.
+const STATIC: &str = ".ci/static";
 
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let TestArguments { filters, tier, nightly, quick } = arguments;
@@ -48,6 +52,13 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     listed.retain(|(_, promised)| *promised > 0);
     if !filters.is_empty() && listed.is_empty() {
         bail!("no test's name contains {}", filters.join(" or "));
+    }
+
+    if tools.is_some() && filters.is_empty() {
+        say("building the static binary");
+        // Now, because builds that tests start would wait for it. Its own test reports a failure.
+        let _ =
+            run_command(workspace.command(&workspace.root().join(STATIC)).stdout(Stdio::null()));
     }
 
     let (waiting, busy): (Vec<_>, Vec<_>) =

@@ -63,7 +63,6 @@ pub(crate) fn run() -> Result<usize> {
     let workspace = Workspace::load()?;
     let tree = Tree::load(workspace.root())?;
     let mut findings = edges::check(&workspace);
-    findings.extend(edges::reach(&workspace)?);
     findings.extend(sources::check(&tree));
     findings.extend(semver::types_can_grow(&tree));
     findings.extend(pages::runbook_has_every_verdict(&tree));

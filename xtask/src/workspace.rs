@@ -38,13 +38,24 @@ impl Workspace {
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         cargo_in(self.root(), arguments)
     }
+
+    /// A command of another program at the root.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        command_in(self.root(), program.as_os_str())
+    }
 }
 
 /// The cargo that runs this task, so that a toolchain chosen on the command line stays chosen.
 pub(crate) fn cargo_in(directory: &Path, arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(cargo);
-    command.current_dir(directory).args(arguments);
+    let mut command = command_in(directory, &cargo);
+    command.args(arguments);
+    command
+}
+
+fn command_in(directory: &Path, program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(directory);
     // `cargo xtask` was itself run by cargo, which told us about our own package. A build script that looks at
     // these would run again, with all that depends on it, whenever somebody calls cargo without us.
     for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {

@@ -1,11 +1,10 @@
 //! What the commands need to have composed, so that a test can compose it of something else.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use broker_app::{Runner, Service};
+use broker_app::Service;
+use broker_embed::Broker;
 use broker_ports::EventSink;
 use time::OffsetDateTime;
 
@@ -26,7 +25,7 @@ pub(crate) trait Composition: Sync {
         replica: Replica<'_>,
         arguments: &RunArguments,
         sink: Arc<dyn EventSink>,
-    ) -> Result<Wired, Failure>;
+    ) -> Result<Broker, Failure>;
 
     /// Changes or reads the schema; answers every migration as it is then.
     async fn migrate(
@@ -44,13 +43,6 @@ pub(crate) trait Composition: Sync {
 
     /// The roles that a replica needs for a catalog, as YAML.
     fn rbac(&self, catalog: &Catalog) -> Result<String, Failure>;
-}
-
-/// A replica, and what has to run beside it.
-pub(crate) struct Wired {
-    pub(crate) runner: Runner,
-    /// Watches and the like. Ends when it is dropped, and not before.
-    pub(crate) beside: Pin<Box<dyn Future<Output = Infallible> + Send>>,
 }
 
 /// A migration, and when it was applied, if it was.

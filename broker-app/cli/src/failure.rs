@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use broker_app::BootError;
+use broker_app::{BootError, StartError};
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
+use broker_embed::BrokerError;
 
 use crate::demo::DemoError;
 use crate::parameters::ValuesError;
@@ -112,6 +113,22 @@ impl Exit {
             Self::Usage => 2,
             Self::NotFinished => 3,
             Self::FailedTerminally => 4,
+        }
+    }
+}
+
+impl From<BrokerError> for Failure {
+    fn from(error: BrokerError) -> Self {
+        match error {
+            BrokerError::Start(StartError::Port(error)) => Self::Broker(error),
+            BrokerError::Start(StartError::TokenTtl { ttl, window }) => {
+                Self::Settings(SettingsError::TokenTtl { ttl, min: window.min, max: window.max })
+            }
+            BrokerError::Store(source) => Self::Compose { what: "Postgres", source },
+            BrokerError::Boot(error) => Self::Boot(error),
+            other @ (BrokerError::Start(_) | _) => {
+                Self::Compose { what: "this configuration", source: other.into() }
+            }
         }
     }
 }

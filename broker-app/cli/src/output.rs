@@ -4,12 +4,13 @@ mod resource;
 
 use std::io::{self, Write};
 
+use broker_app::ToJson;
 use broker_domain::ProvisionedResource;
 use broker_ports::{Watermark, wire};
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
-pub(crate) use resource::{line, object};
+pub(crate) use resource::line;
 
 use crate::cli::Format;
 
@@ -29,7 +30,7 @@ impl<'a> Output<'a> {
     pub(crate) fn resource(&mut self, resource: &ProvisionedResource) -> io::Result<()> {
         match self.format {
             Format::Human => self.table(&resource::details(resource)),
-            Format::Json => self.json(&object(resource)),
+            Format::Json => self.json(&resource.to_json()),
         }
     }
 
@@ -43,7 +44,7 @@ impl<'a> Output<'a> {
             Format::Human if resources.is_empty() => self.text("no resources"),
             Format::Human => self.table(&resource::overview(resources)),
             Format::Json => self.json(&json!({
-                "resources": resources.iter().map(object).collect::<Vec<_>>(),
+                "resources": resources.iter().map(ToJson::to_json).collect::<Vec<_>>(),
                 "watermark": wire::rfc3339(watermark.at()),
             })),
         }
@@ -53,7 +54,7 @@ impl<'a> Output<'a> {
     pub(crate) fn change(&mut self, lead: &str, resource: &ProvisionedResource) -> io::Result<()> {
         match self.format {
             Format::Human => self.text(&format!("{lead}{}", line(resource))),
-            Format::Json => self.json(&object(resource)),
+            Format::Json => self.json(&resource.to_json()),
         }
     }
 

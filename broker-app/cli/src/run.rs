@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::LogEventSink;
-use broker_ports::EventSink;
+use broker_ports::{Deadlines, EventSink};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,14 +21,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::RunArguments;
-use crate::composition::{Composition, Wired};
+use crate::composition::Composition;
 use crate::event_sink::HttpEventSink;
 use crate::failure::Failure;
 use crate::serve::{Health, Standing, serve};
 use crate::settings::Settings;
-
-/// How long one delivery over HTTP may take.
-pub(crate) const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long requests that are under way at the end may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -106,18 +103,14 @@ async fn replicate(
         return Ok(());
     };
     let mut stop = pin!(stop);
-    let Wired { runner, beside } = tokio::select! {
+    let broker = tokio::select! {
         biased;
         // Nothing is under way yet, so there is nothing to finish.
         () = &mut stop => return Ok(()),
-        wired = composition.replica(replica, arguments, sink(settings)?) => wired?,
+        built = composition.replica(replica, arguments, sink(settings)?) => built?,
     };
-    health.set(Standing::Working(runner.probe()));
-    tokio::select! {
-        biased;
-        ran = runner.run(stop) => ran?,
-        never = beside => match never {},
-    }
+    health.set(Standing::Working(broker.probe()));
+    broker.run(stop).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -125,7 +118,7 @@ async fn replicate(
 fn sink(settings: &Settings) -> Result<Arc<dyn EventSink>, Failure> {
     let Some(url) = &settings.event_url else { return Ok(Arc::new(LogEventSink)) };
     tracing::info!(%url, "events are posted");
-    let sink = HttpEventSink::new(url.clone(), DELIVER_WITHIN);
+    let sink = HttpEventSink::new(url.clone(), Deadlines::DEFAULT.deliver);
     let sink = sink.map_err(|source| Failure::Process {
         doing: "find certificates to trust for the event URL",
         source: source.into(),

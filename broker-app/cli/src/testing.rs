@@ -1,7 +1,6 @@
 //! A world for tests: the real service and reconciler over in-memory adapters, and command lines on it.
 
 use std::collections::BTreeMap;
-use std::future::pending;
 use std::io::Cursor;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,19 +8,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use broker_app::{Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Service, Sweeper};
+use broker_app::{Reconciler, Service};
 use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, ProvisionedResourceId};
+use broker_embed::Broker;
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
     MemoryNeighbours, MemoryStore,
 };
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, PageSize,
-    Ports, RequestContext, Scope,
+    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Ports,
+    RequestContext, Scope,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
-use broker_testkit::builders::{id, project, second, worker};
+use broker_testkit::builders::{id, project, second};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
@@ -29,8 +29,8 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, Checked};
 use crate::cli::{Migrate, RunArguments};
-use crate::composition::{Composition, Migration, Publication, Wired};
-use crate::demo::world::{reconciler_config, service_config};
+use crate::composition::{Composition, Migration, Publication};
+use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
 use crate::program::{self, Surroundings};
 use crate::settings::{self, Replica, Settings};
@@ -49,7 +49,6 @@ pub(crate) const DECLARATION: [&str; 8] = [
 ];
 
 const BLUEPRINT: u128 = 0xb1;
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything, wired together.
 pub(crate) struct World {
@@ -76,15 +75,8 @@ impl World {
         let ports = adapters.ports();
         let MemoryAdapters { clock, store, cluster, neighbours, .. } = adapters;
         furnish(&cluster, &neighbours, behaviour);
-        let service = Service::new(ports.clone(), service_config().unwrap());
-        Self {
-            service,
-            reconciler: Reconciler::new(ports.clone(), reconciler_config().unwrap()),
-            ports,
-            clock,
-            store,
-            cluster,
-        }
+        let built = Broker::configured(config().unwrap()).ports(ports.clone()).parts().unwrap();
+        Self { service: built.service, reconciler: built.reconciler, ports, clock, store, cluster }
     }
 
     /// One pass over a resource, and one round of Crossplane.
@@ -173,20 +165,14 @@ impl Composition for World {
         replica: Replica<'_>,
         arguments: &RunArguments,
         sink: Arc<dyn EventSink>,
-    ) -> Result<Wired, Failure> {
+    ) -> Result<Broker, Failure> {
         let ports = Ports { sink, ..self.ports.clone() };
-        let sweeper = Sweeper::new(self.ports.clone(), reconciler_config().unwrap());
-        let relay = Relay::new(ports, relay_config()).unwrap();
-        let config = RunnerConfig {
-            sweep_interval: replica.settings.reconcile_interval,
-            poll_interval: Duration::from_millis(20),
-            workers_per_lane: 2,
-            strict: arguments.strict,
-            stop_within: PATIENCE,
-            retention: arguments.retention,
-        };
-        let runner = Runner::new(self.reconciler.clone(), sweeper, relay, config).unwrap();
-        Ok(Wired { runner, beside: Box::pin(pending()) })
+        let mut config = config().unwrap();
+        config.sweep_interval = replica.settings.reconcile_interval;
+        config.poll_interval = Duration::from_millis(20);
+        config.strict = arguments.strict;
+        config.retention = arguments.retention;
+        Ok(Broker::configured(config).ports(ports).build().await?)
     }
 
     async fn migrate(&self, _: &Settings, command: Migrate) -> Result<Vec<Migration>, Failure> {
@@ -294,15 +280,3 @@ spec:
                   size: {type: string}
                   disk: {type: object, properties: {gb: {type: integer}}}
 ";
-
-fn relay_config() -> RelayConfig {
-    RelayConfig {
-        worker: worker("relay"),
-        concurrency: PageSize::MAX,
-        claim_for: RelayConfig::shortest_claim(PATIENCE, PATIENCE),
-        store_deadline: PATIENCE,
-        deliver_deadline: PATIENCE,
-        most_attempts: 10,
-        source: "/provisioning-broker".to_owned(),
-    }
-}

@@ -73,7 +73,7 @@ impl Relay {
     /// How many events may be claimed beside those under way: never more than are delivered at once.
     fn room(&self, under_way: usize, outage: &ReceiverOutage) -> Option<PageSize> {
         let under_way = u16::try_from(under_way).unwrap_or(u16::MAX);
-        let free = self.config.concurrency.get().saturating_sub(under_way);
+        let free = self.config.deliveries_at_once.get().saturating_sub(under_way);
         PageSize::new(if outage.is_on() { free.min(1) } else { free }).ok()
     }
 }

@@ -81,7 +81,7 @@ pub struct BudgetUse {
 }
 
 impl BudgetUse {
-    pub(super) fn of(
+    pub(crate) fn of(
         budgets: &Budgets,
         phase: Phase,
         since: OffsetDateTime,

@@ -140,7 +140,7 @@ impl Service {
         Facts {
             now: self.ports().clock.now(),
             mode: self.config().mode,
-            budgets: self.config().budgets,
+            budgets: self.config().budgets(),
             schedule: asked.schedule().await,
             set_aside: asked.set_aside().await,
             transitions: asked.transitions().await,

@@ -232,14 +232,12 @@ impl Rehearsal<'_> {
             }
             // The shell is not there, so an arm is asked about as if it were the first apply.
             Effect::Arm(with, _) => {
-                let unset =
-                    || DomainError::invalid("api_url", "is not set; a plan needs the replicas'");
                 let token = SecretString::from(SAMPLE_TOKEN);
                 let enrolment = match with {
                     Armed::Standalone => None,
                     Armed::Token(_) => Some(Enrolment {
                         token: &token,
-                        api_url: config.api_url.as_ref().ok_or_else(unset)?,
+                        api_url: config.agents_enrol_at()?,
                         agent: &config.agent,
                     }),
                 };

@@ -43,7 +43,7 @@ impl<'a> AtWork<'a> {
     pub(super) fn new(runner: &'a Runner) -> Self {
         Self {
             runner,
-            lanes: Lanes::new(runner.config.workers_per_lane),
+            lanes: Lanes::new(runner.config().workers_per_lane),
             passes: JoinSet::new(),
             jobs: Vec::new(),
             sweeps: JoinSet::new(),
@@ -59,14 +59,13 @@ impl<'a> AtWork<'a> {
         self.start_passes();
     }
 
-    pub(super) async fn until(&mut self, stop: impl Future<Output = ()>) {
+    pub(super) async fn until(&mut self, stop: impl Future<Output = ()>, mut hints: Option<Hints>) {
         let mut stop = pin!(stop);
-        let mut sweep = interval(self.runner.config.sweep_interval);
+        let mut sweep = interval(self.runner.config().sweep_interval);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         sweep.reset(); // The boot sweep was just now.
-        let mut poll = interval(self.runner.config.poll_interval);
+        let mut poll = interval(self.runner.config().poll_interval);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut hints: Option<Hints> = None;
         let mut wakeups: Option<Wakeups> = None;
         loop {
             tokio::select! {
@@ -133,7 +132,7 @@ impl AtWork<'_> {
 
     /// Claims what is due for every free worker.
     async fn claim_due(&mut self) {
-        if self.runner.reconciler.config().mode == Mode::DryRun {
+        if self.runner.config().mode == Mode::DryRun {
             // A lease would keep a replica that may change something from its work; sweeps find what to look at.
             return;
         }
@@ -198,7 +197,7 @@ impl AtWork<'_> {
     fn start_sweep(&mut self) {
         if self.sweeps.is_empty() {
             let sweeper = Arc::clone(&self.runner.sweeper);
-            let within = self.runner.config.sweep_interval;
+            let within = self.runner.config().sweep_interval;
             self.sweeps.spawn(async move { sweeper.sweep_within(within).await });
         }
     }

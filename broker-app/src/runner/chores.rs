@@ -18,12 +18,12 @@ pub(super) struct Chores(JoinSet<()>);
 impl Chores {
     pub(super) fn start(runner: &Runner) -> Self {
         let mut tasks = JoinSet::new();
-        let (relay, poll) = (runner.relay.clone(), runner.config.poll_interval);
+        let (relay, poll) = (runner.relay.clone(), runner.config().poll_interval);
         let probe = runner.probe.clone();
         tasks.spawn(async move { relay.run(poll, |report| probe.relayed(report)).await });
         let clock = Arc::clone(&runner.reconciler.ports().clock);
         let (relay, purge) = (runner.relay.clone(), runner.purge.clone());
-        tasks.spawn(keep_house(relay, purge, clock, runner.config.sweep_interval));
+        tasks.spawn(keep_house(relay, purge, clock, runner.config().sweep_interval));
         Self(tasks)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use broker_domain::ProvisionedResourceId;
+use broker_domain::{ProvisionedResource, ProvisionedResourceId};
 use tokio::time::Instant;
 
 use crate::emit::RelayReport;
@@ -87,6 +87,27 @@ impl Probe {
             report.troubles.entry(*id).or_insert_with(|| trouble.clone());
         }
         report
+    }
+
+    /// A sweep went through lately: what the probe knows is of now.
+    pub(crate) fn is_current(&self) -> bool {
+        let finished = self.state().finished;
+        finished.is_some_and(|finished| finished.elapsed() <= self.interval * MOST_INTERVALS)
+    }
+
+    /// The reason of a resource's trouble, of its last pass here or of the last sweep.
+    pub(crate) fn trouble_of(&self, id: ProvisionedResourceId) -> Option<&'static str> {
+        let state = self.state();
+        // While a sweep fails as a whole, nothing is known of any resource but that.
+        let trouble = state.failed.get(&id).or_else(|| state.report.troubles.get(&id));
+        trouble.or(state.failure.as_ref()).map(|trouble| trouble.reason)
+    }
+
+    /// Whether a brake holds what was lost of a resource.
+    pub(crate) fn is_braked(&self, resource: &ProvisionedResource) -> bool {
+        let was_applied = resource.substrate().applied().is_some();
+        let state = self.state();
+        state.report.brakes.iter().any(|it| it.holds(resource.project_id(), was_applied))
     }
 
     /// Why events are not delivered, if the last attempt failed.

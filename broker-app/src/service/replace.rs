@@ -8,7 +8,7 @@ use broker_ports::{Created, Replaced, Replacement, RequestContext};
 use super::Service;
 use crate::declare::conflict;
 use crate::error::Error;
-use crate::telemetry;
+use crate::telemetry::{self, trace};
 
 impl Service {
     /// Accepts the deletion of a resource and declares a new one in its place, in one transaction. Answers the new one
@@ -25,6 +25,7 @@ impl Service {
     /// `provisioned_resource_not_found`; `invalid_input` for a resource that is Deleted, and for the request id that
     /// declared the old resource itself; `stale_write` if the old resource kept changing; as
     /// [`provision`](Self::provision). Nothing is stored then, and the old resource is left as it was.
+    #[tracing::instrument(name = "broker.replace", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn replace(
         &self,
         context: &RequestContext,

@@ -5,6 +5,7 @@ use broker_ports::{RequestContext, WriteKind};
 
 use super::Service;
 use crate::error::Error;
+use crate::telemetry::trace;
 
 impl Service {
     /// Sends a failed resource on its way again. The next pass decides from the facts: if the composite resource
@@ -14,6 +15,7 @@ impl Service {
     ///
     /// `provisioned_resource_not_found`; `illegal_transition` in any phase but Failed; `stale_write` if the
     /// resource kept changing; `repository_…`.
+    #[tracing::instrument(name = "broker.retry", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn retry(
         &self,
         context: &RequestContext,

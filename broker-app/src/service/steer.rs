@@ -8,10 +8,11 @@ use broker_ports::{
     Resume, Scope, SetAside, Write, WriteKind, Written,
 };
 
-use super::{Service, ServiceConfig};
+use super::Service;
+use crate::config::BrokerConfig;
 use crate::decide::Mode;
 use crate::error::{Error, for_schedule};
-use crate::telemetry;
+use crate::telemetry::{self, trace};
 
 impl Service {
     /// Lets a resource be: no pass looks at it until it is resumed. A pass under way goes on.
@@ -98,6 +99,7 @@ impl Service {
     /// `invalid_input` unless the scope is everybody's, and in a dry run; `provisioned_resource_not_found`;
     /// `illegal_transition` unless a teardown is under way; `stale_write` while a pass holds the resource;
     /// a port's own. The resource can be claimed again at once then.
+    #[tracing::instrument(name = "broker.abandon", skip_all, fields(resource = %id, traceparent = trace(context)))]
     pub async fn abandon(
         &self,
         context: &RequestContext,
@@ -164,7 +166,7 @@ impl Service {
 
     /// Claims it for a person: paused or not, and whichever cluster it is bound to.
     async fn claim(&self, id: ProvisionedResourceId) -> Result<Option<Lease>, Error> {
-        let ServiceConfig { worker, lease, .. } = &self.config;
+        let BrokerConfig { worker, lease, .. } = &*self.config;
         let request = ClaimRequest::new(worker.clone(), ClaimTarget::EvenPaused(id), *lease);
         Ok(self.ports.schedule.write(|it| it.claim(&request)).await?.into_iter().next())
     }

@@ -20,7 +20,7 @@ use broker_render::{ProviderProfiles, Xrd};
 use super::glance::Observations;
 use super::memory::Met;
 use super::report::SweepReport;
-use crate::config::ReconcilerConfig;
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 use crate::sweep::orphans::Orphans;
@@ -70,7 +70,7 @@ impl Kinds {
     pub(super) async fn look(
         &mut self,
         ports: &TimedPorts,
-        config: &ReconcilerConfig,
+        config: &BrokerConfig,
         cluster: &ClusterId,
         swept: &mut Swept,
         observations: &mut Observations<'_>,

@@ -18,7 +18,7 @@ use broker_ports::{
     XrReading,
 };
 
-use crate::config::ReconcilerConfig;
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
@@ -107,11 +107,11 @@ fn belongs(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -
 /// Looks after orphans.
 pub(crate) struct Orphans<'a> {
     ports: &'a TimedPorts,
-    config: &'a ReconcilerConfig,
+    config: &'a BrokerConfig,
 }
 
 impl<'a> Orphans<'a> {
-    pub(crate) const fn new(ports: &'a TimedPorts, config: &'a ReconcilerConfig) -> Self {
+    pub(crate) const fn new(ports: &'a TimedPorts, config: &'a BrokerConfig) -> Self {
         Self { ports, config }
     }
 

@@ -15,7 +15,7 @@ use super::losses::Losses;
 use super::memory::Memory;
 use super::report::SweepReport;
 use super::{Known, Work};
-use crate::config::ReconcilerConfig;
+use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
 use crate::decide::Mode;
 use crate::error::Error;
@@ -24,7 +24,7 @@ use crate::observe::read_applied;
 /// One sweep under way.
 pub(super) struct Round<'a> {
     ports: &'a TimedPorts,
-    config: &'a ReconcilerConfig,
+    config: &'a BrokerConfig,
     cluster: ClusterId,
     observations: Observations<'a>,
     /// What the sweep before saw.
@@ -45,7 +45,7 @@ pub(super) struct Round<'a> {
 impl<'a> Round<'a> {
     pub(super) fn new(
         ports: &'a TimedPorts,
-        config: &'a ReconcilerConfig,
+        config: &'a BrokerConfig,
         cluster: ClusterId,
         Known { rows: before, resume_after, kinds }: Known,
     ) -> Self {
@@ -160,7 +160,8 @@ impl<'a> Round<'a> {
         if self.config.mode == Mode::DryRun {
             return Ok(());
         }
-        let correlation = CorrelationId::new(format!("sweep:{}", self.config.worker))?;
+        let at = self.ports.clock.now().unix_timestamp();
+        let correlation = CorrelationId::new(format!("sweep:{}:{at}", self.config.worker))?;
         let by = Attribution::new(Actor::system(), correlation);
         self.ports.schedule.write(|it| it.set_brake(cluster, brake, &by)).await
     }

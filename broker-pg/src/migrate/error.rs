@@ -10,6 +10,15 @@ use crate::error::{Lost, classify};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
+    /// The tables of the platform that the broker's tables refer to are missing. Nothing was changed.
+    #[error(
+        "the database has no {tables}, which the broker's tables refer to: run the platform's own migrations first, or \
+         make minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
+    )]
+    NoReferences {
+        /// The names of the missing tables.
+        tables: String,
+    },
     /// The schema was never made.
     #[error(
         "the database holds no schema of the broker; this release needs version {needed}: migrate up"

@@ -24,6 +24,9 @@ pub(super) async fn run(
     direction: Direction,
 ) -> Result<Vec<u32>, MigrateError> {
     let mut session = Session::open(pool).await?;
+    if matches!(direction, Direction::Up) {
+        expect_references(&mut session, set).await?;
+    }
     prepare(&mut session, set).await?;
     let mut done = Vec::new();
     loop {
@@ -70,6 +73,20 @@ pub(super) async fn ensure_current(pool: &PgPool, set: &Set) -> Result<(), Migra
     }
 }
 
+/// Refuses a database without the tables that the set refers to. A step would fail on the first of them only.
+async fn expect_references(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
+    let missing: Vec<String> = sqlx::query_scalar(
+        "SELECT name FROM unnest($1::text[]) AS name WHERE to_regclass(name) IS NULL",
+    )
+    .bind(set.refers_to)
+    .fetch_all(&mut *session.connection)
+    .await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(MigrateError::NoReferences { tables: missing.join(", ") })
+}
+
 /// Makes the place for the record if there is none, and sets what every step relies on.
 async fn prepare(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
     let connection = &mut *session.connection;
@@ -87,7 +104,15 @@ async fn prepare(session: &mut Session, set: &Set) -> Result<(), MigrateError> {
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::raw_sql(AssertSqlSafe(script::record_table(set.table))).execute(&mut *connection).await?;
+    // With `IF NOT EXISTS` alone the server sends a notice at each start, which the driver logs.
+    let has_record: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(set.table)
+        .fetch_one(&mut *connection)
+        .await?;
+    if !has_record {
+        let record = AssertSqlSafe(script::record_table(set.table));
+        sqlx::raw_sql(record).execute(&mut *connection).await?;
+    }
     session.wait_within(LOCK_WITHIN).await?;
     Ok(())
 }

@@ -70,13 +70,26 @@ pub(super) struct Set {
     /// The table that records it, in the schema `plexsphere`.
     pub(super) table: &'static str,
     pub(super) migrations: &'static [Migration],
+    /// The tables of others that its migrations refer to.
+    pub(super) refers_to: &'static [&'static str],
 }
 
-pub(super) const BROKER_SET: Set =
-    Set { table: "plexsphere.provisioning_broker_migrations", migrations: MIGRATIONS };
+pub(super) const BROKER_SET: Set = Set {
+    table: "plexsphere.provisioning_broker_migrations",
+    migrations: MIGRATIONS,
+    refers_to: &[
+        "plexsphere.projects",
+        "plexsphere.resources",
+        "plexsphere.blueprint_versions",
+        "plexsphere.cloud_credentials",
+    ],
+};
 
-pub(super) const REFERENCE_SET: Set =
-    Set { table: "plexsphere.provisioning_broker_reference_migrations", migrations: REFERENCE };
+pub(super) const REFERENCE_SET: Set = Set {
+    table: "plexsphere.provisioning_broker_reference_migrations",
+    migrations: REFERENCE,
+    refers_to: &[],
+};
 
 impl Set {
     /// The last version of this release.

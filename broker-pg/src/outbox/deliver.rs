@@ -5,7 +5,7 @@ use std::time::Duration;
 use broker_domain::{Error, EventId, EventType, ProvisionedResourceId};
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure,
-    EventClaim, EventsOf, PageSize, PortError, Resume, SetAside, SetAsideOf, WorkerId,
+    EventClaim, EventsOf, PageSize, PortError, Resume, SetAside, SetAsideOf, TraceParent, WorkerId,
 };
 
 use super::statements::{
@@ -187,6 +187,7 @@ impl ClaimedRow {
             event_type,
             occurred_at,
             payload,
+            traceparent,
             claims,
             attempts,
         } = self;
@@ -199,7 +200,9 @@ impl ClaimedRow {
             EventType::try_from(event_type.as_str())?,
             occurred_at,
             payload.into_bytes(),
-        ))
+        )
+        // A trace is an aid: one that cannot be read keeps no event back.
+        .in_trace(traceparent.and_then(|trace| TraceParent::new(trace).ok())))
     }
 }
 

@@ -21,6 +21,7 @@ gives! {
         event_type: String,
         occurred_at: OffsetDateTime,
         payload: String,
+        traceparent: Option<String>,
         claims: i64,
         attempts: i32,
     }
@@ -152,9 +153,9 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
         claims = e.claims + 1
     WHERE e.event_id = ANY (ARRAY(SELECT event_id FROM picked))
     RETURNING e.event_id, e.provisioned_resource_id, e.sequence, e.event_type, e.occurred_at, e.payload,
-        e.claims, e.attempts, e.position
+        e.traceparent, e.claims, e.attempts, e.position
 )
-SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, claims, attempts
+SELECT event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, traceparent, claims, attempts
 FROM claimed ORDER BY position",
 );
 

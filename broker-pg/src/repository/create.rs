@@ -1,7 +1,7 @@
 //! Persist on Postgres: a new resource, stored by the broker itself or inside of the host's transaction.
 
 use broker_domain::{ClusterId, Error, Event, NotFound, Snapshot};
-use broker_ports::{Admitted, Created, PortError, wire};
+use broker_ports::{Admitted, Created, PortError, TraceParent, wire};
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{Executor, PgConnection};
@@ -45,6 +45,7 @@ takes! {
         correlation_id: &'a str,
         event_data: Option<&'a str>,
         cluster_id: Option<&'a str>,
+        traceparent: Option<&'a str>,
     }
 }
 
@@ -74,8 +75,8 @@ pub(crate) const CREATE: Statement<CreateValues<'_>, CreateRow> = Statement::new
     SELECT id, $20, version FROM stamped WHERE $19::uuid IS NOT NULL
 ), event AS (
     INSERT INTO plexsphere.provisioning_outbox
-        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
-    SELECT $19, id, $15, $20, $21::timestamptz, $22, at FROM stamped WHERE $19::uuid IS NOT NULL
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, traceparent, committed_at)
+    SELECT $19, id, $15, $20, $21::timestamptz, $22, $28, at FROM stamped WHERE $19::uuid IS NOT NULL
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, new_phase, version, event_data, at)
@@ -214,6 +215,7 @@ async fn insert(
         correlation_id: audit.attribution.correlation_id.as_str(),
         event_data: audit.event_data.as_deref(),
         cluster_id: resource.substrate().cluster().map(ClusterId::as_str),
+        traceparent: admitted.attribution().traceparent.as_ref().map(TraceParent::as_str),
     };
     match CREATE.optional(connection, values).await {
         Ok(stored) => Ok(stored.is_some_and(|CreateRow { id }| id == resource.id().as_uuid())),

@@ -1,7 +1,7 @@
 //! Persist on Postgres: every write of a stored resource is this one statement.
 
 use broker_domain::{Phase, Snapshot};
-use broker_ports::{PortError, Write, WriteKind, Written};
+use broker_ports::{PortError, TraceParent, Write, WriteKind, Written};
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -47,6 +47,7 @@ takes! {
         correlation_id: &'a str,
         failed_step: Option<&'a str>,
         event_data: Option<&'a str>,
+        traceparent: Option<&'a str>,
     }
 }
 
@@ -98,8 +99,12 @@ pub(crate) const WRITE: Statement<WriteValues<'_>, WriteRow> = Statement::new(
     SELECT id, $22, version FROM stamped WHERE $21::uuid IS NOT NULL
 ), event AS (
     INSERT INTO plexsphere.provisioning_outbox
-        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, committed_at)
-    SELECT $21, id, $19, $22, $23::timestamptz, $24, at FROM stamped WHERE $21::uuid IS NOT NULL
+        (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, traceparent, committed_at)
+    SELECT $21, id, $19, $22, $23::timestamptz, $24, coalesce($30, (
+        SELECT traceparent FROM plexsphere.provisioning_outbox
+        WHERE provisioned_resource_id = $1 AND $3 IS NOT NULL ORDER BY sequence DESC LIMIT 1
+    )), at
+    FROM stamped WHERE $21::uuid IS NOT NULL
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase,
@@ -193,6 +198,7 @@ pub(super) async fn write(
         correlation_id: audit.attribution.correlation_id.as_str(),
         failed_step: audit.failed_step.map(Phase::as_str),
         event_data: audit.event_data.as_deref(),
+        traceparent: write.by.traceparent.as_ref().map(TraceParent::as_str),
     };
     let answer = match WRITE.optional(connection, values).await {
         Ok(answer) => answer,

@@ -23,6 +23,7 @@ mod watch;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use broker_domain::ClusterId;
@@ -60,12 +61,19 @@ use state::{Caller, State};
 pub struct MemoryCluster {
     state: Arc<Mutex<State>>,
     caller: Caller,
+    life: Option<Life>,
 }
+
+/// What goes on by itself while the cluster is watched.
+type Life = Arc<dyn Fn() + Send + Sync>;
+
+/// How often it goes on.
+const HEARTBEAT: Duration = Duration::from_millis(20);
 
 impl MemoryCluster {
     /// An empty cluster.
     pub fn new(clock: Arc<dyn Clock>, identity: ClusterId) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(clock, identity))), caller: None }
+        Self { state: Arc::new(Mutex::new(State::new(clock, identity))), caller: None, life: None }
     }
 
     /// A handle on the same cluster for an identity with rights on some kinds only, given as apiVersion and
@@ -75,7 +83,12 @@ impl MemoryCluster {
         let owned =
             |(api_version, kind): &(&str, &str)| ((*api_version).to_owned(), (*kind).to_owned());
         let caller = Some(Arc::new(kinds.iter().map(owned).collect()));
-        Self { state: Arc::clone(&self.state), caller }
+        Self { state: Arc::clone(&self.state), caller, life: None }
+    }
+
+    /// A handle on the same cluster that does something every 20 ms for as long as it is watched.
+    pub(crate) fn with_life(&self, life: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { life: Some(Arc::new(life)), ..self.clone() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,5 +152,13 @@ impl Cluster for MemoryCluster {
             return Err(PortError::transient("watch: connection refused"));
         }
         Ok(Box::pin(state.watch.listeners.listen()))
+    }
+
+    async fn watch(&self) {
+        let Some(life) = &self.life else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            life();
+        }
     }
 }

@@ -28,13 +28,14 @@ const XRD: &str = include_str!("platform/machine.json");
 /// A platform in memory: a store, a simulated cluster with Crossplane, a mesh, and neighbours who know one Project
 /// with its namespace, one cloud with a credential, and one blueprint, of a machine that becomes a Node.
 ///
-/// Nothing happens by itself: [`turn`](Self::turn) lets everybody but the broker go on.
+/// With [`ports`](Self::ports) nothing happens by itself: [`turn`](Self::turn) lets everything but the broker go on. With
+/// [`living_ports`](Self::living_ports) the platform takes turns while a runner watches its cluster.
 ///
 /// ```
 /// use broker_memory::MemoryPlatform;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let platform = MemoryPlatform::new()?;
+/// let platform = MemoryPlatform::new();
 /// let wanted = platform.declaration();
 /// let blueprint = platform.ports().blueprints.resolve(wanted.blueprint_version_id).await?;
 /// assert_eq!(blueprint.unwrap().xrd.kind(), "Machine");
@@ -50,12 +51,16 @@ pub struct MemoryPlatform {
 }
 
 impl MemoryPlatform {
-    /// A platform on which nobody has declared anything.
+    /// A platform without resources.
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// None: everything that it is furnished with is sound.
-    pub fn new() -> Result<Self, Error> {
+    /// Never: everything that it is furnished with is valid.
+    pub fn new() -> Self {
+        Self::furnished().expect("valid furniture")
+    }
+
+    fn furnished() -> Result<Self, Error> {
         let number = |number: u128| Uuid::from_u128(number);
         let wanted = Declaration::new(
             number(1).try_into()?,
@@ -107,6 +112,13 @@ impl MemoryPlatform {
         self.adapters.ports()
     }
 
+    /// The same, over a cluster that lets the platform take a turn every 20 ms for as long as a runner watches it.
+    pub fn living_ports(&self) -> Ports {
+        let platform = self.clone();
+        let cluster = self.adapters.cluster.with_life(move || platform.turn());
+        Ports { cluster: Arc::new(cluster), ..self.ports() }
+    }
+
     /// What can be declared here: a machine of the one blueprint, for the one Project.
     pub fn declaration(&self) -> Declaration {
         self.wanted.clone()
@@ -123,5 +135,11 @@ impl MemoryPlatform {
                 let _ = mesh.join(node);
             }
         }
+    }
+}
+
+impl Default for MemoryPlatform {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -86,7 +86,8 @@ pub trait ClusterUnderTest: Send + Sync {
     /// Any ends the case as a violation.
     async fn remove_namespace(&self, name: &str) -> Result<(), PortError>;
 
-    /// Creates an object; finalizers and owners included.
+    /// Creates an object; finalizers and owners included. Returns when the garbage collector knows of an object that
+    /// has an owner: a foreground deletion of the owner waits for no other.
     ///
     /// # Errors
     ///

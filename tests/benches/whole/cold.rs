@@ -5,7 +5,7 @@
 
 use broker_app::Sweeper;
 use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL};
-use broker_tests::real::{Adapters, PATIENCE, reconciler_config};
+use broker_tests::real::{PATIENCE, config, wire};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 
@@ -38,9 +38,8 @@ async fn on_real_servers(lab: Lab, name: &str, many: usize) {
 
 /// A replica starts, and sweeps once.
 async fn start_and_sweep(stand: &Stand, client: Client, many: usize) {
-    let (adapters, cache) = Adapters::over(stand.world.pool(), client, PATIENCE);
-    let ports = adapters.ports();
-    let sweeper = Sweeper::new(ports, reconciler_config("started"));
+    let (ports, cache) = wire(stand.world.pool(), client, PATIENCE);
+    let sweeper = Sweeper::new(ports, config("started"));
     let _running = run_cache(&cache);
     // The cache has begun when it is first asked.
     tokio::task::yield_now().await;

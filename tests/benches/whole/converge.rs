@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker_app::Passed;
+use broker_app::SystemIds;
 use broker_domain::{MeshRole, ObjectReference, Parameters, ProvisionedResourceId};
 use broker_ports::{ApplyRequest, IdSource};
 use broker_render::{
     Agent, ApiUrl, Bootstrap, CloudTags, CompositionName, FIELD_MANAGER, InjectionStrategy,
     Precondition, Xr, XrInput, Xrd, inject_bootstrap, xr,
 };
-use broker_tests::real::{RealWorld, SystemIds};
+use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE};

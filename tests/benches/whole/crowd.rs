@@ -21,7 +21,7 @@ use broker_ports::{
 };
 use broker_render::{Armed, Digest};
 use broker_testkit::builders::id;
-use broker_tests::real::reconciler_config;
+use broker_tests::real::config;
 use broker_tests::world::{NODE, World, xrd_of};
 use sqlx::types::time::OffsetDateTime;
 use uuid::Uuid;
@@ -48,7 +48,7 @@ pub(super) async fn run(lab: Lab) {
         ports.repository = crowd.clone();
         ports.cluster = crowd.clone();
         ports.nodes = crowd.clone();
-        let sweeper = Sweeper::new(ports, reconciler_config("swept"));
+        let sweeper = Sweeper::new(ports, config("swept"));
         let case = lab.case(&stand, name, many);
         for round in case.rounds() {
             // There are no servers that could count.

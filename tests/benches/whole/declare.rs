@@ -167,7 +167,7 @@ async fn one_by_one(pool: &PgPool, declared: Vec<Declaration>) {
 
 fn fresh() -> Uuid {
     use broker_ports::IdSource as _;
-    broker_tests::real::SystemIds.provisioned_resource_id().as_uuid()
+    broker_app::SystemIds.provisioned_resource_id().as_uuid()
 }
 
 fn resource(statement: &'static str, id: Uuid, declared: &Declaration) -> Insert {

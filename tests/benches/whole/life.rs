@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::{Phase, ProvisionedResourceId};
-use broker_tests::real::{Adapters, Behaviour, PATIENCE};
+use broker_tests::real::{Behaviour, PATIENCE, wire};
 use broker_tests::until;
 use broker_tests::world::{NODE, operator};
 use tokio::task::JoinSet;
@@ -44,9 +44,8 @@ async fn run_replicas(stand: &Stand, replicas: usize) -> Vec<JoinSet<()>> {
     for number in 0..replicas {
         let client = world.cluster.identity(&world.user).await;
         let pool = world.database().trusting_pool();
-        let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
-        let ports = adapters.ports();
-        running.push(run_replica(&format!("replica-{number}"), &ports, &cache));
+        let (ports, _) = wire(&pool, client, PATIENCE);
+        running.push(run_replica(&format!("replica-{number}"), &ports));
     }
     running
 }

@@ -3,15 +3,14 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use broker_app::{LogEventSink, Reconciler, Relay, RelayConfig, Runner, RunnerConfig, Sweeper};
+use broker_app::{BrokerConfig, LogEventSink, Reconciler, Relay, Runner, Sweeper};
 use broker_kube::cache::Cache;
 use broker_ports::{EventSink, Ports};
-use broker_testkit::builders::{rows, worker};
+use broker_testkit::builders::rows;
 use broker_tests::TestCluster;
 use broker_tests::cluster::Mark;
-use broker_tests::real::{PATIENCE, RealWorld, reconciler_config};
+use broker_tests::real::{RealWorld, config};
 use futures::StreamExt as _;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -167,39 +166,28 @@ pub(super) async fn at_once<T, F>(
 /// The relay as an embedder gets it if nothing else is said, but for how many events it delivers at once.
 pub(super) fn relay(ports: &Ports, batch: u16, sink: Arc<dyn EventSink>) -> Relay {
     let ports = Ports { sink, ..ports.clone() };
-    let config = RelayConfig {
-        worker: worker("relay"),
-        concurrency: rows(batch),
-        claim_for: RelayConfig::shortest_claim(PATIENCE, PATIENCE),
-        store_deadline: PATIENCE,
-        deliver_deadline: PATIENCE,
-        most_attempts: 3,
-        source: "/provisioning-broker".to_owned(),
-    };
+    let mut config = config("relay");
+    config.deliveries_at_once = rows(batch);
     Relay::new(ports, config).unwrap()
 }
 
-/// The runner as it is shipped, and the cache that hints to it, until the answer is dropped.
+/// The runner as it is shipped, until the answer is dropped.
 pub(super) fn run_broker(world: &Arc<RealWorld>) -> JoinSet<()> {
-    run_replica("runner", &world.ports, &world.cache)
+    run_replica("runner", &world.ports)
 }
 
 /// The same over adapters of its own.
-pub(super) fn run_replica(name: &str, ports: &Ports, cache: &Arc<Cache>) -> JoinSet<()> {
-    let config = RunnerConfig {
-        sweep_interval: Duration::from_secs(30),
-        poll_interval: Duration::from_secs(1),
-        workers_per_lane: 8,
-        strict: false,
-        stop_within: Duration::from_secs(10),
-        retention: None,
-    };
-    let of_reconciler = ports.clone();
-    let sweeper = Sweeper::new(of_reconciler.clone(), reconciler_config(name));
-    let reconciler = Reconciler::new(of_reconciler, reconciler_config(name));
+pub(super) fn run_replica(name: &str, ports: &Ports) -> JoinSet<()> {
+    let defaults = BrokerConfig::default();
+    let mut config = config(name);
+    config.poll_interval = defaults.poll_interval;
+    config.workers_per_lane = defaults.workers_per_lane;
+    let config = Arc::new(config);
+    let sweeper = Sweeper::new(ports.clone(), Arc::clone(&config));
+    let reconciler = Reconciler::new(ports.clone(), config);
     let relay = relay(ports, BATCH, Arc::new(LogEventSink));
-    let runner = Runner::new(reconciler, sweeper, relay, config).unwrap();
-    let mut running = run_cache(cache);
+    let runner = Runner::new(reconciler, sweeper, relay).unwrap();
+    let mut running = JoinSet::new();
     running.spawn(async move { runner.run(std::future::pending()).await.unwrap() });
     running
 }

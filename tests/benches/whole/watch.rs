@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_app::SystemClock;
 use broker_domain::{Phase, ProvisionedResourceId, XrName};
 use broker_ports::Clock;
-use broker_tests::real::{Behaviour, Crossplane, Machine, RealWorld, SystemClock};
+use broker_tests::real::{Behaviour, Crossplane, Machine, RealWorld};
 use broker_tests::until;
 use broker_tests::world::{NODE, STANDALONE};
 use futures::{StreamExt as _, stream};

@@ -7,6 +7,7 @@ mod apt;
 mod cloud_init;
 mod crossplane;
 mod go;
+mod linters;
 mod postgres;
 mod valgrind;
 
@@ -21,6 +22,7 @@ use go::{Binary, Module};
 
 pub use cloud_init::cloud_init_schema;
 pub use crossplane::CrossplaneTools;
+pub use linters::{actionlint, cargo_deny};
 pub use valgrind::Valgrind;
 
 const CONTROL_PLANE: Module = Module {

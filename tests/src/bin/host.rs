@@ -11,11 +11,8 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use broker_app::{Broker, BrokerConfig};
-use broker_kube::client_config;
-use broker_ports::WorkerId;
-use broker_render::ApiUrl;
-use broker_tests::real::{Adapters, deadlines};
+use broker_embed::{ApiUrl, Broker, client_config};
+use broker_ports::{Deadlines, WorkerId};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use sqlx::postgres::PgPoolOptions;
@@ -65,23 +62,26 @@ async fn run(arguments: Arguments) -> Outcome<()> {
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(client_config(config, &name)?)?;
-    let (adapters, cache) = Adapters::over(&pool, client, PATIENCE);
-
-    let api_url = ApiUrl::new("https://mesh.example.org")?;
-    let mut config = BrokerConfig::new(WorkerId::new(name)?, api_url, deadlines());
-    config.lease = lease;
-    config.lease_margin = lease / 10;
-    config.runner.sweep_interval = sweep;
-    config.runner.poll_interval = poll;
-    // Replicas that are killed on purpose meet one loss after the other.
-    config.allowance.least = 1_000;
-    config.allowance.most = 1_000;
-    let broker = Broker::new(adapters.ports(), config)?;
+    let worker = WorkerId::new(name)?;
+    let broker = Broker::builder(ApiUrl::new("https://mesh.example.org")?)
+        .postgres(pool)
+        .kubernetes(client)
+        .configure(|config| {
+            config.worker = worker;
+            config.lease = lease;
+            config.lease_margin = lease / 10;
+            config.deadlines = Deadlines::each(lease.saturating_sub(lease / 10).min(PATIENCE));
+            config.event_claim = 3 * PATIENCE;
+            config.sweep_interval = sweep;
+            config.poll_interval = poll;
+            // Replicas that are killed on purpose meet one loss after the other.
+            config.allowance.least = 1_000;
+            config.allowance.most = 1_000;
+        })
+        .build()
+        .await?;
     println!("running");
-    tokio::select! {
-        ran = broker.runner.run(end_of_input()) => ran?,
-        () = cache.run(std::future::pending()) => {}
-    }
+    broker.run(end_of_input()).await?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sqlx::Executor;
 use uuid::Uuid;
 
-use super::adapters::minted;
+use super::furniture::minted;
 use super::{Crossplane, RealWorld};
 use crate::failure::OrFail;
 use crate::world::NODE;

@@ -22,8 +22,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::adapters::SystemClock;
 use super::furniture::Kinds;
+use broker_app::SystemClock;
 pub(crate) use status::written_token;
 use status::{condition, say, says_ready, stands, token};
 

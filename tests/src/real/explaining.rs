@@ -1,14 +1,14 @@
 //! A facade over the same real world that sees it otherwise, and what a test does to single objects.
 
 use broker_app::explain::Explanation;
-use broker_app::{Service, ServiceConfig};
+use broker_app::{BrokerConfig, Service};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::Ports;
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 
-use super::{RealWorld, service_config};
+use super::{RealWorld, config};
 use crate::failure::OrFail;
 use crate::world::operator;
 
@@ -18,11 +18,11 @@ impl RealWorld {
     pub fn service_with(
         &self,
         rewire: impl FnOnce(&mut Ports),
-        reconfigure: impl FnOnce(&mut ServiceConfig),
+        reconfigure: impl FnOnce(&mut BrokerConfig),
     ) -> Service {
         let mut ports = self.ports.clone();
         rewire(&mut ports);
-        let mut config = service_config();
+        let mut config = config("service");
         reconfigure(&mut config);
         Service::new(ports, config)
     }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use super::adapters::minted;
 use crate::cluster::TestCluster;
 use crate::crd;
 use crate::failure::OrFail;
@@ -31,6 +30,15 @@ pub fn migrated() -> Template {
         pool.close().await;
         Ok(())
     })
+}
+
+/// A new id of any kind; only the nil UUID is none, and that is never minted.
+pub(super) fn minted<T: TryFrom<Uuid>>() -> T {
+    loop {
+        if let Ok(id) = T::try_from(Uuid::now_v7()) {
+            return id;
+        }
+    }
 }
 
 /// A Project that nobody else has, and so a namespace that nobody else has.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use broker_app::decide::Mode;
 use broker_app::explain::{Budgets, Explanation};
-use broker_app::{Service, ServiceConfig};
+use broker_app::{BrokerConfig, Service};
 use broker_domain::ProvisionedResourceId;
 use broker_memory::SequentialIds;
 use broker_ports::Ports;
 use broker_testkit::faults::{FaultPlan, Faults};
 
-use super::wiring::service_config;
-use super::{World, operator};
+use super::{World, config, operator};
 
 impl World {
     /// Every port of the service, honest.
@@ -26,11 +25,11 @@ impl World {
     pub fn service_rewired(
         &self,
         rewire: impl FnOnce(&mut Ports),
-        reconfigure: impl FnOnce(&mut ServiceConfig),
+        reconfigure: impl FnOnce(&mut BrokerConfig),
     ) -> Service {
         let mut ports = self.service_ports();
         rewire(&mut ports);
-        let mut config = service_config();
+        let mut config = config("service");
         reconfigure(&mut config);
         Service::new(ports, config)
     }
@@ -51,7 +50,7 @@ impl World {
             |_| {},
             |config| {
                 config.mode = mode;
-                config.budgets = budgets;
+                config.budgets = Some(budgets);
             },
         )
     }

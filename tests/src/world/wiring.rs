@@ -2,79 +2,48 @@
 
 use std::time::Duration;
 
+use broker_app::BrokerConfig;
 use broker_app::decide::Mode;
-use broker_app::explain::Budgets;
-use broker_app::{ReconcilerConfig, RelayConfig, RunnerConfig, ServiceConfig};
 use broker_ports::Deadlines;
-use broker_render::{Agent, ApiUrl, ProviderProfiles, Xrd};
+use broker_render::{ApiUrl, Xrd};
 use broker_testkit::builders::{rows, worker};
 use serde_json::{Value, json};
 
 use super::LEASE;
 use crate::documents::xrd;
 
-/// A runner that looks at everything every half minute and removes nothing.
-#[must_use]
-pub fn runner_config() -> RunnerConfig {
-    RunnerConfig {
-        sweep_interval: Duration::from_secs(30),
-        poll_interval: Duration::from_millis(200),
-        workers_per_lane: 4,
-        strict: false,
-        stop_within: Duration::from_secs(5),
-        retention: None,
-    }
-}
-
-pub(crate) fn relay_config() -> RelayConfig {
-    RelayConfig {
-        worker: worker("relay"),
-        concurrency: rows(10),
-        claim_for: Duration::from_secs(30),
-        store_deadline: Duration::from_secs(5),
-        deliver_deadline: Duration::from_secs(5),
-        most_attempts: 3,
-        source: "/provisioning-broker".to_owned(),
-    }
-}
-
-/// A facade with the usual budgets.
+/// The configuration of a replica. It looks at everything every half minute and removes nothing.
 ///
 /// # Panics
 ///
 /// Never.
 #[must_use]
-pub fn service_config() -> ServiceConfig {
-    ServiceConfig {
-        deadlines: deadlines(),
-        profiles: ProviderProfiles::default(),
-        api_url: Some(ApiUrl::new("https://mesh.example.org").expect("a URL")),
-        agent: Agent::default(),
-        worker: worker("service"),
-        lease: LEASE,
-        poll: Duration::from_millis(50),
-        mode: Mode::Live,
-        budgets: Budgets::default(),
-    }
+pub fn config(replica: &str) -> BrokerConfig {
+    let mut config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org").expect("a URL"));
+    config.worker = worker(replica);
+    config.deadlines = Deadlines::each(Duration::from_secs(5));
+    config.lease = LEASE;
+    config.poll_interval = Duration::from_millis(200);
+    config.wait_interval = Duration::from_millis(50);
+    config.workers_per_lane = 4;
+    config.stop_within = Duration::from_secs(5);
+    config.event_attempts = 3;
+    config.deliveries_at_once = rows(10);
+    config
 }
 
-pub(crate) fn reconciler_config(name: &str, mode: Mode) -> ReconcilerConfig {
-    ReconcilerConfig {
-        worker: worker(name),
-        lease: LEASE,
-        lease_margin: Duration::from_secs(5),
-        deadlines: deadlines(),
-        token_ttl: Duration::from_hours(1),
-        api_url: ApiUrl::new("https://mesh.example.org").expect("a URL"),
-        agent: Agent::default(),
-        profiles: ProviderProfiles::default(),
-        allowance: broker_ports::Allowance::default(),
-        mode,
-    }
+/// The same with changes.
+#[must_use]
+pub fn config_with(change: impl FnOnce(&mut BrokerConfig)) -> BrokerConfig {
+    let mut config = config("replica-1");
+    change(&mut config);
+    config
 }
 
-fn deadlines() -> Deadlines {
-    crate::real::deadlines_of(Duration::from_secs(5))
+pub(crate) fn in_mode(replica: &str, mode: Mode) -> BrokerConfig {
+    let mut config = config(replica);
+    config.mode = mode;
+    config
 }
 
 /// The XRD of a kind of this world, with the fields of every blueprint.

@@ -2,7 +2,8 @@
 
 use broker_domain::Phase;
 use broker_tests::TestCluster;
-use broker_tests::crossplane::{Installation, wait_until_collected};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::Installation;
 use kube::ResourceExt;
 use serde_json::Value;
 

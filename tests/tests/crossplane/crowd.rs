@@ -5,7 +5,8 @@ use std::fs;
 
 use broker_domain::Phase;
 use broker_tests::TestCluster;
-use broker_tests::crossplane::{Change, Installation, Life, Recording, wait_until_collected};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::{Change, Installation, Life, Recording};
 use kube::ResourceExt;
 use time::{Duration, OffsetDateTime};
 

@@ -1,7 +1,8 @@
 //! A composite resource within another: Deleted is written when what the inner one composed is gone, too.
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Blueprint, Installation, Life, Objects, wait_until_collected};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::{Blueprint, Installation, Life, Objects};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use broker_render::namespace;
 use broker_tests::TestCluster;
-use broker_tests::crossplane::{
-    Change, Lifetime, Recording, Requests, port, provider_configs, wait_until_collected,
-};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::{Change, Lifetime, Recording, Requests, port, provider_configs};
 use kube::ResourceExt;
 use serde_json::Value;
 use uuid::Uuid;

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Installation, Life, pause, wait_until_collected};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::{Installation, Life, pause};
 use broker_tests::{TestCluster, until};
 use kube::api::{DeleteParams, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};

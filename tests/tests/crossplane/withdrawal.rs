@@ -3,7 +3,8 @@
 //! See decision 16.
 
 use broker_domain::Phase;
-use broker_tests::crossplane::{Blueprint, Installation, Life, wait_until_collected};
+use broker_tests::collector::wait_until_collected;
+use broker_tests::crossplane::{Blueprint, Installation, Life};
 use broker_tests::{TestCluster, until};
 use kube::ResourceExt;
 

@@ -9,4 +9,5 @@ mod host;
 mod kills;
 mod late;
 mod noticed;
+mod outside;
 mod replicas;

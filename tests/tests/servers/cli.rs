@@ -4,6 +4,7 @@ mod boot;
 mod canary;
 mod deploy;
 mod ending;
+mod image;
 mod process;
 mod readiness;
 mod readme;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{BrakeLosses, Passed, RunnerConfig};
+use broker_app::{BrakeLosses, Passed};
 use broker_domain::{
     Declaration, OnFailure, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
@@ -13,7 +13,7 @@ use broker_ports::{AuditAction, Brake, Cluster, NamespaceObservation, PortName, 
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
+use broker_tests::world::{NODE, STANDALONE, World, beside, config, declaration, operator};
 use serde_json::json;
 
 /// What a fleet of fewer than 600 may lose in ten minutes.
@@ -102,12 +102,12 @@ async fn running_replicas_stay_within_the_allowance_at_every_moment() {
     for (size, losses) in [(12, 1), (12, 5), (12, 6), (12, 12)] {
         let world = World::new();
         let resources = fleet(&world, size, &declaration(NODE)).await;
-        let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut replicas = tokio::task::JoinSet::new();
         for name in ["a", "b", "c"] {
-            let runner =
-                world.runner_maker(format!("replica-{name}"), world.relay(), config.clone())();
+            let mut config = config(&format!("replica-{name}"));
+            config.sweep_interval = Duration::from_hours(24);
+            let runner = world.runner_maker(world.relay(), config)();
             let mut stopped = stopped.clone();
             replicas.spawn(async move {
                 runner.run(async move { drop(stopped.wait_for(|stop| *stop).await) }).await

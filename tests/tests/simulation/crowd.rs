@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_app::RunnerConfig;
 use broker_app::explain::Verdict;
 use broker_domain::{BlueprintVersionId, MeshRole, Phase};
 use broker_memory::{Behaviour, Verb};
@@ -13,7 +12,7 @@ use broker_ports::{
     BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
 };
 use broker_testkit::faults::FaultPlan;
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
+use broker_tests::world::{NODE, STANDALONE, World, beside, config_with, declaration, operator};
 
 const CROWD: usize = 1_000;
 
@@ -75,8 +74,7 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
         world.cluster.behave_for(resource, Behaviour::ready_after(0).composing(0));
     }
     // The one that hangs can hold up one of two workers; through the other all get by.
-    let config = RunnerConfig { workers_per_lane: 2, ..runner_config() };
-    let runner = world.runner_with(config);
+    let runner = world.runner_with(config_with(|it| it.workers_per_lane = 2));
     let probe = runner.probe();
     beside(runner, async {
         for _ in 0..40 {

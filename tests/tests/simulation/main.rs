@@ -27,6 +27,7 @@ mod replay;
 mod running;
 mod service;
 mod silence;
+mod status;
 mod tags;
 mod tenancy;
 mod walking;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use broker_app::RunnerConfig;
+use broker_app::BrokerConfig;
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{PortName, Schedule};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, runner_config};
+use broker_tests::world::{NODE, STANDALONE, World, beside, config, config_with, declaration};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -23,8 +23,7 @@ async fn declare(world: &World, count: u128) -> Vec<ProvisionedResourceId> {
 /// The whole story of a few resources on whatever runtime this is, in real time.
 async fn a_story() {
     let world = World::new();
-    let config = RunnerConfig { poll_interval: Duration::from_millis(5), ..runner_config() };
-    let runner = world.runner_with(config);
+    let runner = world.runner_with(config_with(|it| it.poll_interval = Duration::from_millis(5)));
     let alive = Handle::current().metrics().num_alive_tasks();
     beside(runner, async {
         let ids = declare(&world, 8).await;
@@ -64,7 +63,7 @@ async fn the_host_can_still_install_its_own_subscriber_and_recorder() {
 }
 
 /// Runs over resources that nobody worked on yet, until so much time has passed.
-async fn run_for(world: &World, config: RunnerConfig, time: Duration) {
+async fn run_for(world: &World, config: BrokerConfig, time: Duration) {
     let runner = world.runner_with(config);
     let alive = Handle::current().metrics().num_alive_tasks();
     let stop = tokio::time::sleep(time);
@@ -80,7 +79,7 @@ async fn stopping_under_load_lets_every_act_finish() {
         World::with_faults(FaultPlan::none().from_call(PortName::Cluster, "apply", 1, slow));
     let ids = declare(&world, 100).await;
     // Each act is three slow applies: it is stopped in the middle of some of them.
-    run_for(&world, runner_config(), Duration::from_millis(700)).await;
+    run_for(&world, config("replica-1"), Duration::from_millis(700)).await;
     assert_eq!(world.faults.adrift(), 0, "nothing is still under way");
     let mut begun = 0;
     for id in ids {
@@ -103,7 +102,7 @@ async fn stopping_does_not_wait_for_a_collaborator_that_hangs() {
     let world =
         World::with_faults(FaultPlan::none().from_call(PortName::Cluster, "apply", 1, hangs));
     let ids = declare(&world, 8).await;
-    let config = RunnerConfig { stop_within: Duration::from_secs(1), ..runner_config() };
+    let config = config_with(|it| it.stop_within = Duration::from_secs(1));
     run_for(&world, config, Duration::from_secs(1)).await;
     // What was cut off still holds its leases, and another replica takes over when they end.
     world.let_leases_end();

@@ -11,7 +11,7 @@ use broker_memory::{Behaviour, Verb};
 use broker_ports::{FailureClass, PortName};
 use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
 use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, beside, declaration, operator, runner_config,
+    LEASE, NODE, STANDALONE, World, beside, config_with, declaration, operator,
 };
 use tokio::time::timeout;
 
@@ -20,11 +20,10 @@ use crate::log_lines::Panics;
 
 /// Runs a world for so many bits of time.
 async fn run(world: &World, bits: usize) {
-    let config = broker_app::RunnerConfig {
-        sweep_interval: Duration::from_secs(2),
-        retention: Some(2 * LEASE),
-        ..runner_config()
-    };
+    let config = config_with(|config| {
+        config.sweep_interval = Duration::from_secs(2);
+        config.retention = Some(2 * LEASE);
+    });
     beside(world.runner_with(config), async {
         for _ in 0..bits {
             world.let_time_pass().await;

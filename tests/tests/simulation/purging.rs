@@ -2,23 +2,22 @@
 
 use std::time::Duration;
 
-use broker_app::{ConfigError, RunnerConfig};
+use broker_app::BrokerConfig;
 use broker_domain::{Phase, RequestId};
 use broker_ports::{AuditAction, Outbox, Repository};
 use broker_testkit::builders::{id, rows};
 use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, beside, caller_of, declaration, operator, project,
-    runner_config,
+    NODE, STANDALONE, World, beside, caller_of, config, config_with, declaration, operator, project,
 };
 
 const DAY: Duration = Duration::from_hours(24);
 
-fn kept_for(retention: Duration) -> RunnerConfig {
-    RunnerConfig { retention: Some(retention), ..runner_config() }
+fn kept_for(retention: Duration) -> BrokerConfig {
+    config_with(|it| it.retention = Some(retention))
 }
 
 /// Runs for so many sweeps.
-async fn run(world: &World, config: RunnerConfig, sweeps: u32) {
+async fn run(world: &World, config: BrokerConfig, sweeps: u32) {
     let every = config.sweep_interval;
     beside(world.runner_with(config), async {
         for _ in 0..sweeps {
@@ -67,22 +66,6 @@ async fn without_a_retention_nothing_goes() {
     world.service.deprovision(&operator(), ready.id()).await.unwrap();
     let gone = world.until(ready.id(), Phase::Deleted).await;
     world.clock.advance(1_000 * DAY);
-    run(&world, runner_config(), 4).await;
+    run(&world, config("replica-1"), 4).await;
     assert_eq!(world.get(gone.id()).await, gone);
-}
-
-#[tokio::test]
-async fn a_configuration_that_cannot_work_is_refused() {
-    let world = World::new();
-    let (zero, usual) = (Duration::ZERO, runner_config);
-    let rows = [
-        (kept_for(LEASE), "retention is 60s; give more than 60s, the time that an act can take"),
-        (RunnerConfig { sweep_interval: zero, ..usual() }, "sweep_interval is zero; give a time"),
-        (RunnerConfig { poll_interval: zero, ..usual() }, "poll_interval is zero; give a time"),
-    ];
-    for (config, expected) in rows {
-        let refused: Option<ConfigError> = world.try_runner(config).err();
-        assert_eq!(refused.unwrap().to_string(), expected);
-    }
-    assert!(world.try_runner(kept_for(LEASE + Duration::from_secs(1))).is_ok());
 }

@@ -5,13 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker_app::{Relay, RelayConfig};
 use broker_domain::ProvisionedResourceId;
 use broker_memory::RecordingEventSink;
 use broker_ports::{Envelope, EventSink, FailureClass, Outbox, PortError, PortName, Resume};
-use broker_testkit::builders::{rows, worker};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, World, declaration, operator, runner_config};
+use broker_tests::world::{NODE, World, config, declaration, operator};
 use tokio::task::JoinSet;
 
 /// A receiver that needs 200 ms for each event. It can ask every sender to wait.
@@ -60,7 +58,7 @@ impl Scene {
         let mut replicas = JoinSet::new();
         for number in 0..2 {
             let relay = world.relay_to(Arc::new(receiver.clone()));
-            let make = world.runner_maker(format!("replica-{number}"), relay, runner_config());
+            let make = world.runner_maker(relay, config(&format!("replica-{number}")));
             replicas.spawn(async move { make().run(std::future::pending()).await.unwrap() });
         }
         Self { world, receiver, resources, _replicas: replicas }
@@ -209,26 +207,4 @@ async fn relay_that_stood_still_sends_nothing_under_an_old_claim() {
     let report = batch.await.unwrap();
     assert_eq!((report.delivered, report.lost_claims), (0, 1));
     assert!(world.sink.deliveries().is_empty(), "another replica may have claimed it since");
-}
-
-#[test]
-fn claim_shorter_than_a_delivery_is_refused() {
-    let world = World::new();
-    let second = Duration::from_secs(1);
-    for (seconds, told) in [
-        (19, "an event is claimed for 19s; give at least 20s, the time that its delivery can take"),
-        (20, ""),
-    ] {
-        let config = RelayConfig {
-            worker: worker("relay"),
-            concurrency: rows(10),
-            claim_for: seconds * second,
-            store_deadline: 5 * second,
-            deliver_deadline: 10 * second,
-            most_attempts: 3,
-            source: "/provisioning-broker".to_owned(),
-        };
-        let refused = Relay::new(world.service_ports(), config).err();
-        assert_eq!(refused.map(|error| error.to_string()).unwrap_or_default(), told);
-    }
 }

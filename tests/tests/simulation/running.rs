@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use broker_app::RunnerConfig;
 use broker_domain::EventType::{Deleted, Deleting, Ready, Requested};
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_memory::HintDelivery;
 use broker_ports::{Due, PortName, Schedule};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, runner_config};
+use broker_tests::world::{
+    NODE, STANDALONE, World, beside, config, config_with, declaration, operator,
+};
 use serde_json::Value;
 
 /// Lets time pass until every resource is in a phase.
@@ -103,7 +104,7 @@ async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
     let dead = FaultPlan::none().from_call(issue.0, issue.1, 1, Fault::BeforeEffect);
     let world = World::with_faults(dead);
     let id = world.declare(&declaration(NODE)).await.unwrap().id();
-    let config = RunnerConfig { sweep_interval: Duration::from_hours(24), ..runner_config() };
+    let config = config_with(|it| it.sweep_interval = Duration::from_hours(24));
     beside(world.runner_with(config), async {
         // Not at once; after 1, 2, 4 … 256 seconds; and then every five minutes.
         for (millis, attempts) in [(900, 1), (511_000, 10), (3_600_000, 22)] {
@@ -131,7 +132,7 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
     let quiet = world.brought_to(Phase::Ready, &declaration(STANDALONE)).await;
     // Only a sweep can find the loss: the store's clock stands still, and no hint arrives.
     world.cluster.deliver_hints(HintDelivery::Lost);
-    let config = runner_config();
+    let config = config("replica-1");
     let interval = config.sweep_interval;
     beside(world.runner_with(config), async {
         tokio::time::sleep(Duration::from_secs(1)).await;

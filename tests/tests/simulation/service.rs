@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_app::{BootError, Passed, RunnerConfig, Waited};
+use broker_app::{BootError, Passed, Waited};
 use broker_domain::{Action, Declaration, Phase, ProvisionedResource};
 use broker_memory::Verb;
 use broker_ports::{AuditAction, ListQuery, PageSize, Schedule};
 use broker_testkit::builders::id;
 use broker_tests::world::{
-    NODE, SIZED, STANDALONE, World, beside, declaration, operator, project, runner_config,
+    NODE, SIZED, STANDALONE, World, beside, config_with, declaration, operator, project,
 };
 
 fn trail(world: &World) -> usize {
@@ -72,7 +72,10 @@ async fn a_wait_ends_when_the_phase_is_there_when_it_cannot_come_and_when_time_i
 async fn a_declaration_does_not_wait_for_the_ticker() {
     let world = World::new();
     let never = Duration::from_hours(24);
-    let config = RunnerConfig { sweep_interval: never, poll_interval: never, ..runner_config() };
+    let config = config_with(|config| {
+        config.sweep_interval = never;
+        config.poll_interval = never;
+    });
     beside(world.runner_with(config), async {
         // The first look for due work, with which it begins to listen, is at once.
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -89,7 +92,7 @@ async fn a_strict_runner_does_not_start_with_a_resource_in_trouble() {
     let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
     world.neighbours.withdraw(project(), id(4));
     world.cluster.forbid(Verb::List, "Bucket");
-    let strict = world.runner_with(RunnerConfig { strict: true, ..runner_config() });
+    let strict = world.runner_with(config_with(|it| it.strict = true));
     let Err(BootError::Trouble { resource: named, .. }) = strict.boot().await else {
         panic!("it started");
     };

@@ -74,6 +74,7 @@ async fn answers(
         get(resource),
         list(&theirs),
         wait_for(resource, Phase::Ready, second),
+        status(resource),
         history(resource),
         explain(resource),
         explain_all(None, PageSize::new(1).unwrap()),

@@ -1,4 +1,5 @@
-//! Rules about the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `repeatable`.
+//! Rules about the texts themselves: `header`, `mod-rs`, `lints`, `unfinished`, `private-path`, `copied-out`,
+//! `repeatable`.
 
 use super::Finding;
 use super::tree::{Tree, extension, numbered};
@@ -21,15 +22,23 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             let remedy = "call it after its directory, beside that directory";
             object(1, ("mod-rs", "a module's file is named after the module".to_owned(), remedy));
         }
-        if path.ends_with("/Cargo.toml") && !file.text.contains("[lints]\nworkspace = true\n") {
+        let is_example = path.starts_with("examples/");
+        if path.ends_with("/Cargo.toml")
+            && !is_example
+            && !file.text.contains("[lints]\nworkspace = true\n")
+        {
             let problem = "it does not take the workspace's lints".to_owned();
             object(1, ("lints", problem, "add `[lints]` with `workspace = true`"));
         }
         let mut next = file.text.lines().skip(1);
         for (line, text) in numbered(&file.text) {
             let next = next.next().unwrap_or_default();
-            let objections =
-                [unfinished(path, text), private_path(text), unrepeatable(path, text, next)];
+            let objections = [
+                unfinished(path, text),
+                private_path(text),
+                unrepeatable(path, text, next),
+                inherited(path, text),
+            ];
             objections.into_iter().flatten().for_each(|objection| object(line, objection));
         }
     }
@@ -72,6 +81,15 @@ fn private_path(text: &str) -> Option<Objection> {
     Some(("private-path", format!("{path}… exists on one machine only"), remedy))
 }
 
+/// Rule `copied-out`: the manifest of an example says everything itself. A reader copies it to where this workspace is not.
+fn inherited(path: &str, text: &str) -> Option<Objection> {
+    let is_inherited = path.starts_with("examples/")
+        && path.ends_with("/Cargo.toml")
+        && text.contains("workspace = true");
+    let problem = || "an example inherits this from the workspace".to_owned();
+    is_inherited.then(|| ("copied-out", problem(), "write the value here"))
+}
+
 /// Rule `repeatable`: a run of the application with the same seed takes the same course. What would break that cannot be
 /// seen by the compiler: a hash map that is iterated in another order each time, a `select!` that polls its branches by
 /// chance, a task that somebody else than the runner starts.
@@ -108,11 +126,13 @@ mod tests {
         let (word, home) = (MARKS[2], concat!("/ho", "me/"));
         let marks = format!("//! {}\n", MARKS.join("\n//! "));
         let app = "broker-app/src/a.rs";
-        let rows: [(&str, &str, &str, &[usize]); 17] = [
+        let rows: [(&str, &str, &str, &[usize]); 19] = [
             ("header", "a.rs", "\n//! Too late.\n", &[1]),
             ("mod-rs", "a/mod.rs", "//! Why.\n", &[1]),
             ("lints", "a/Cargo.toml", "[lints]\nworkspace = false\n", &[1]),
             ("", "a/Cargo.toml", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", &[]),
+            ("copied-out", "examples/a/Cargo.toml", "[package]\na.workspace = true\n", &[2]),
+            ("", "examples/a/Cargo.toml", "[package]\nname = \"a\"\n", &[]),
             ("unfinished", "a.rs", &marks, &[1, 2, 3, 4, 5]),
             ("unfinished", "a.rs", &format!("//! Fine.\n{SKIPPED} = \"slow\"]"), &[2]),
             ("unfinished", "a.md", &format!("No `{word}` is left.\n\n{word}: this"), &[3]),

@@ -9,7 +9,8 @@ use broker_test_servers::failure::cannot;
 use crate::workspace::files;
 
 /// What is text and written by people. Anything in `.ci` is as well.
-const EXTENSIONS: [&str; 9] = ["md", "patch", "rs", "sh", "sql", "svg", "toml", "yaml", "yml"];
+const EXTENSIONS: [&str; 10] =
+    ["md", "patch", "rs", "sh", "sql", "svg", "toml", "txt", "yaml", "yml"];
 
 /// A checkout, read once.
 pub(super) struct Tree {

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use broker_pg::catalog::{self, BlueprintVersion, ImportError, Source};
 use broker_pg::{migrate, resilient};
+use broker_ports::Deadlines;
 use broker_render::catalog::Files;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use super::DEADLINES;
 use crate::catalog::{Catalog, Checked};
 use crate::composition::Publication;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ use crate::settings::{Dsn, SettingsError};
 const MOST_CONNECTIONS: u32 = 20;
 
 /// A server that is not there is waited for no longer than this.
-const CONNECT_WITHIN: Duration = DEADLINES.store;
+const CONNECT_WITHIN: Duration = Deadlines::DEFAULT.store;
 
 /// A pool on a schema that this release can use.
 pub(super) async fn current(dsn: &Dsn) -> Result<PgPool, Failure> {

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::decide::Mode;
-use broker_app::explain::{Budgets, Explanation};
-use broker_app::{Error, Reconciler, ReconcilerConfig, Service, ServiceConfig, Sweeper};
+use broker_app::explain::Explanation;
+use broker_app::{BrokerConfig, Error, Reconciler, Service, Sweeper};
 use broker_domain::{
     BlueprintVersionId, CloudCredentialId, CloudId, ClusterId, Declaration, Error as DomainError,
     ProjectId, ProvisionedResource, ProvisionedResourceId, ResourceId,
 };
+use broker_embed::{Broker, Parts};
 use broker_memory::{
     KindScope, ManualClock, MemoryAdapters, MemoryCluster, MemoryMesh, MemoryNeighbours,
     MemoryStore, SequentialIds,
@@ -21,7 +21,7 @@ use broker_ports::{
     Actor, Clock, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation,
     RequestContext, Scope, WorkerId,
 };
-use broker_render::{Agent, ApiUrl, Provider, ProviderProfiles, Xrd, namespace};
+use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
 
 use super::catalog::{Blueprint, COMPOSED};
@@ -68,14 +68,15 @@ impl World {
     pub(super) fn new(seed: u32) -> Result<Self, DomainError> {
         let started = OffsetDateTime::UNIX_EPOCH + START;
         let adapters = MemoryAdapters::new(seed, started, ClusterId::new("demo")?);
-        let ports = adapters.ports();
+        let parts = Broker::configured(config()?).ports(adapters.ports()).parts();
         let MemoryAdapters { clock, store, cluster, mesh, neighbours, ids, .. } = adapters;
         let store = store.with_seed(seed.into());
-        let config = reconciler_config()?;
+        let Parts { service, reconciler, sweeper, .. } =
+            parts.map_err(|error| DomainError::invalid(error.field, error.allowed))?;
         let world = Self {
-            service: Service::new(ports.clone(), service_config()?),
-            reconciler: Reconciler::new(ports.clone(), config.clone()),
-            sweeper: Sweeper::new(ports, config),
+            service,
+            reconciler,
+            sweeper,
             operator: operator()?,
             known: Known::minted(&ids)?,
             store,
@@ -228,43 +229,12 @@ fn operator() -> Result<RequestContext, DomainError> {
     Ok(RequestContext::new(actor, Scope::All, CorrelationId::new("demo")?))
 }
 
-pub(crate) fn service_config() -> Result<ServiceConfig, DomainError> {
-    Ok(ServiceConfig {
-        deadlines: deadlines(),
-        profiles: ProviderProfiles::default(),
-        api_url: Some(ApiUrl::new("https://mesh.example.org")?),
-        agent: Agent::default(),
-        worker: WorkerId::new("demo-service")?,
-        lease: LEASE,
-        poll: Duration::from_millis(50),
-        mode: Mode::Live,
-        budgets: Budgets::default(),
-    })
-}
-
-pub(crate) fn reconciler_config() -> Result<ReconcilerConfig, DomainError> {
-    Ok(ReconcilerConfig {
-        worker: WorkerId::new("demo-replica")?,
-        lease: LEASE,
-        lease_margin: Duration::from_secs(5),
-        deadlines: deadlines(),
-        token_ttl: Duration::from_hours(1),
-        api_url: ApiUrl::new("https://mesh.example.org")?,
-        agent: Agent::default(),
-        profiles: ProviderProfiles::default(),
-        allowance: broker_ports::Allowance::default(),
-        mode: Mode::Live,
-    })
-}
-
-const fn deadlines() -> Deadlines {
-    Deadlines {
-        store: PATIENCE,
-        resolve: PATIENCE,
-        cluster_read: PATIENCE,
-        cluster_write: PATIENCE,
-        token: PATIENCE,
-        node: PATIENCE,
-        deliver: PATIENCE,
-    }
+pub(crate) fn config() -> Result<BrokerConfig, DomainError> {
+    let mut config = BrokerConfig::new(ApiUrl::new("https://mesh.example.org")?);
+    config.worker = WorkerId::new("demo-replica")?;
+    config.deadlines = Deadlines::each(PATIENCE);
+    config.lease = LEASE;
+    config.event_claim = 3 * PATIENCE;
+    config.wait_interval = Duration::from_millis(50);
+    Ok(config)
 }

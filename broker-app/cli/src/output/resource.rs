@@ -1,57 +1,11 @@
 //! A resource for people and for programs.
 
-use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
+use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::wire;
 use comfy_table::Table;
-use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::plain_table;
-
-/// A resource as JSON. Keys are added, never changed or removed; docs/cli.md lists them.
-pub(crate) fn object(resource: &ProvisionedResource) -> Value {
-    let failure = resource.failure().map(
-        |failure| json!({"step": failure.step().as_str(), "reason": failure.reason().as_str()}),
-    );
-    let substrate = resource.substrate();
-    // Stored as canonical JSON; what is not would have been refused when the row was read.
-    let parameters: Value =
-        serde_json::from_str(resource.parameters().as_json()).unwrap_or_default();
-    json!({
-        "id": resource.id().to_string(),
-        "project_id": resource.project_id().to_string(),
-        "resource_id": resource.resource_id().to_string(),
-        "blueprint_version_id": resource.blueprint_version_id().to_string(),
-        "cloud_credential_id": resource.cloud_credential_id().to_string(),
-        "phase": resource.phase().as_str(),
-        "phase_entered_at": wire::rfc3339(resource.phase_entered_at()),
-        "at_rest": resource.at_rest(),
-        "failure": failure,
-        "mesh_role": resource.mesh_role().as_str(),
-        "on_failure": resource.on_failure().as_str(),
-        "parameters": parameters,
-        "bootstrap_token_id": resource.bootstrap_token_id().map(|token| token.to_string()),
-        "xr_name": resource.xr_name().as_str(),
-        "cluster_id": substrate.cluster().map(ClusterId::as_str),
-        "provider_config": substrate.provider_config().map(reference),
-        "composed": substrate.composed().iter().map(reference).collect::<Vec<_>>(),
-        "created_at": wire::rfc3339(resource.created_at()),
-        "updated_at": wire::rfc3339(resource.updated_at()),
-        "first_ready_at": resource.first_ready_at().map(wire::rfc3339),
-        "deletion_requested_at": resource.deletion_requested_at().map(wire::rfc3339),
-        "abandoned": resource.abandoned(),
-        "version": resource.version().get(),
-    })
-}
-
-fn reference(reference: &ObjectReference) -> Value {
-    json!({
-        "api_version": reference.api_version(),
-        "kind": reference.kind(),
-        "name": reference.name(),
-        "namespace": reference.namespace(),
-    })
-}
 
 /// Everything that a person wants to know of one resource; what is not there is left out.
 pub(super) fn details(resource: &ProvisionedResource) -> Table {

@@ -82,7 +82,7 @@ async fn a_store_that_does_not_answer_refuses_the_start() {
     let failure = worked.unwrap_err();
     assert_eq!(failure.exit(), crate::failure::Exit::Error);
     let line = failure.line();
-    assert!(line.starts_with("error[repository_transient]: the boot sweep failed: "), "{line}");
+    assert!(line.starts_with("error[repository_transient]: the repository failed: "), "{line}");
 }
 
 #[tokio::test]

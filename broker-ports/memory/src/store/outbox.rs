@@ -114,7 +114,11 @@ impl State {
             && self.now - at > retention
         {
             self.delivered.pop_front();
-            self.event_keys.remove(&event_id);
+            if let Some((resource, sequence)) = self.event_keys.remove(&event_id)
+                && self.traces.get(&resource).is_some_and(|(latest, _)| *latest == sequence)
+            {
+                self.traces.remove(&resource);
+            }
             purged += 1;
         }
         purged
@@ -157,6 +161,7 @@ impl Waiting {
             self.occurred_at,
             self.payload.clone(),
         )
+        .in_trace(self.traceparent.clone())
     }
 }
 

@@ -91,7 +91,7 @@ impl State {
         self.append_audit(admitted.audit(), Some(resource.version()), None);
         self.rows.insert(id, Row { resource, request, slot: Slot::due(self.now), spoilt: false });
         if let Some(event) = admitted.change().event() {
-            self.append_event(event);
+            self.append_event(event, admitted.attribution(), None);
         }
         self.listeners.tell(id);
     }
@@ -134,7 +134,7 @@ impl State {
         let (now, id) = (self.now, resource.id());
         self.append_audit(kind.audit(stored, write), Some(resource.version()), write.epoch);
         if let Some(event) = write.change.event() {
-            self.append_event(event);
+            self.append_event(event, write.by, write.epoch);
         }
         if let Some(row) = self.rows.get_mut(&id) {
             if resource.phase() != stored {

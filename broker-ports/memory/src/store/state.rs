@@ -17,8 +17,8 @@ use super::brake::Taken;
 use crate::Answer;
 use crate::hints::Listeners;
 use broker_ports::{
-    AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError, RequestHash,
-    WorkerId, wire,
+    Attribution, AuditEntry, AuditRecord, Backoff, Brake, Lane, LeaseEpoch, Loss, PortError,
+    RequestHash, TraceParent, WorkerId, wire,
 };
 
 pub(super) struct State {
@@ -37,6 +37,8 @@ pub(super) struct State {
     /// When the others were, oldest first.
     pub(super) delivered: VecDeque<(OffsetDateTime, EventId)>,
     pub(super) event_keys: BTreeMap<EventId, EventKey>,
+    /// Of each resource the latest event that was not purged: its number and its trace.
+    pub(super) traces: BTreeMap<ProvisionedResourceId, (u64, Option<TraceParent>)>,
     pub(super) audit: Vec<AuditRecord>,
     /// When a Project was last served in a lane, as a number that grows.
     pub(super) turns: BTreeMap<(Lane, ProjectId), u64>,
@@ -80,6 +82,7 @@ pub(super) struct Waiting {
     /// Its place among all events ever committed.
     pub(super) position: u64,
     pub(super) payload: Vec<u8>,
+    pub(super) traceparent: Option<TraceParent>,
     /// How often it was claimed, ever.
     pub(super) claims: u64,
     /// How often it was rejected since it was committed or resumed.
@@ -112,6 +115,7 @@ impl State {
             waiting: BTreeMap::new(),
             delivered: VecDeque::new(),
             event_keys: BTreeMap::new(),
+            traces: BTreeMap::new(),
             audit: Vec::new(),
             turns: BTreeMap::new(),
             last_turn: 0,
@@ -158,9 +162,18 @@ impl State {
         }
     }
 
-    pub(super) fn append_event(&mut self, event: &Event) {
+    /// A worker's event belongs to the trace of the resource's event before it.
+    pub(super) fn append_event(
+        &mut self,
+        event: &Event,
+        by: &Attribution,
+        epoch: Option<LeaseEpoch>,
+    ) {
         self.events_ever += 1;
         let key = (event.provisioned_resource_id(), event.sequence());
+        let before = || epoch.and(self.traces.get(&key.0)?.1.clone());
+        let traceparent = by.traceparent.clone().or_else(before);
+        self.traces.insert(key.0, (key.1, traceparent.clone()));
         let waiting = Waiting {
             event_id: event.id(),
             event_type: event.event_type(),
@@ -168,6 +181,7 @@ impl State {
             committed_at: self.now,
             position: self.events_ever,
             payload: wire::encode(event),
+            traceparent,
             claims: 0,
             attempts: 0,
             claimed_by: None,

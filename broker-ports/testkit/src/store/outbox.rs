@@ -1,6 +1,10 @@
 //! Promises of `claim_events`, `acknowledge_event`, `purge_events` and `backlog`.
 
+use broker_domain::MeshRole;
+use broker_ports::{Admitted, TraceParent};
+
 use super::prelude::*;
+use crate::builders::valid_parameters;
 
 pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
     suite_of![
@@ -12,6 +16,8 @@ pub(super) fn cases<W: StoreUnderTest + 'static>() -> Vec<Case<W>> {
         no_more_events_are_claimed_than_were_asked_for,
         only_events_that_were_settled_for_long_are_purged,
         the_backlog_counts_what_waits,
+        a_workers_event_is_in_the_trace_of_the_request_before_it,
+        a_purged_event_passes_no_trace_on,
     ]
 }
 
@@ -148,4 +154,61 @@ async fn the_backlog_counts_what_waits(world: &World) -> Outcome {
     same("in the end there is", &world.backlog().await?, &(1, 0))?;
     let oldest = world.outbox().backlog().await?.oldest;
     require(oldest > created, "the oldest is one that was acknowledged")
+}
+
+/// The trace of a request.
+fn trace() -> Checked<TraceParent> {
+    Ok(TraceParent::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")?)
+}
+
+/// Stores a resource that was declared in a trace.
+async fn declared_in_a_trace(world: &World) -> Checked<ProvisionedResource> {
+    let builder = resource().standalone();
+    let mut by = attribution();
+    by.traceparent = Some(trace()?);
+    world.know(&builder.declaration()).await?;
+    let admitted = Admitted::new(
+        builder.id(),
+        &builder.declaration(),
+        MeshRole::Standalone,
+        valid_parameters("{}"),
+        fresh_stamp(1),
+        by,
+    )?;
+    let created = world.repository().create(&admitted).await?;
+    same("the answer is", &created, &Created::Stored)?;
+    world.get(builder.id()).await
+}
+
+/// A worker brings a Pending resource to Ready.
+async fn made_ready(world: &World, pending: &ProvisionedResource) -> Checked<ProvisionedResource> {
+    let lease = world.hold("worker", pending.id()).await?;
+    world.commit_as(&lease, &to(pending, Phase::Provisioning, 2)?).await?;
+    let provisioning = world.get(pending.id()).await?;
+    world.commit_as(&lease, &to(&provisioning, Phase::Ready, 3)?).await?;
+    world.get(pending.id()).await
+}
+
+async fn a_workers_event_is_in_the_trace_of_the_request_before_it(world: &World) -> Outcome {
+    let pending = declared_in_a_trace(world).await?;
+    let ready = made_ready(world, &pending).await?;
+    // This request is in no trace.
+    world.commit(WriteKind::DeletionIntent, &deletion(&ready, 4)?).await?;
+    let delivered = world.deliver_all().await?;
+    let traces: Vec<_> = delivered.into_iter().map(|event| event.traceparent).collect();
+    same("the traces are", &traces, &vec![Some(trace()?), Some(trace()?), None])?;
+    let trail = world.repository().history(ready.id()).await?;
+    let kept = trail.iter().any(|line| line.entry.attribution.traceparent.is_some());
+    require(!kept, "the audit keeps a trace")
+}
+
+async fn a_purged_event_passes_no_trace_on(world: &World) -> Outcome {
+    let pending = declared_in_a_trace(world).await?;
+    world.deliver_all().await?;
+    world.advance(LONG).await?;
+    world.outbox().purge_events(HOUR, rows(10)).await?;
+    made_ready(world, &pending).await?;
+    let delivered = world.deliver_all().await?;
+    let traces: Vec<_> = delivered.into_iter().map(|event| event.traceparent).collect();
+    same("the traces are", &traces, &vec![None])
 }

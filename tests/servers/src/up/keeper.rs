@@ -97,6 +97,8 @@ fn relay(stderr: impl Read) -> String {
 ///
 /// The servers cannot be found, built or started.
 pub fn run(crossplane: bool) -> Result<()> {
+    // From the start: `up` can be gone before the servers are ready, while this process waits for another run.
+    std::thread::spawn(end_without_word);
     let tools = Tools::find_or_build()?;
     let servers = start_shared(&tools)?;
     // Lives as long as this process.
@@ -110,14 +112,17 @@ pub fn run(crossplane: bool) -> Result<()> {
         None
     };
     println!("{}", servers.directory().display());
-    let mut word = String::new();
-    // However the input ends: without the word, nobody wants the servers.
-    let _ = std::io::stdin().read_line(&mut word);
-    if word.trim() == KEEP {
-        loop {
-            // Until a signal ends this process, and the reaper the servers.
-            std::thread::park();
-        }
+    loop {
+        // Until a signal ends this process, and the reaper the servers.
+        std::thread::park();
     }
-    Ok(())
+}
+
+/// Ends this process if `up` ends without the word. The reaper ends the servers.
+fn end_without_word() {
+    let mut word = String::new();
+    let _ = std::io::stdin().read_line(&mut word);
+    if word.trim() != KEEP {
+        std::process::exit(1);
+    }
 }

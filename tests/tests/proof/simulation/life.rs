@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use broker_app::RunnerConfig;
+use broker_app::BrokerConfig;
 use broker_ports::{Cluster, Schedule};
+use broker_testkit::builders::worker;
 use broker_testkit::faults::{Answered, Fault, Late};
-use broker_tests::world::{World, operator, runner_config};
+use broker_tests::world::{World, config_with, operator};
 use tokio::runtime::Builder;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -142,8 +143,9 @@ impl Stage {
 
     /// A replica, as a process under a supervisor: one that refuses to start is started again.
     fn start(&mut self, number: usize) -> AbortHandle {
-        let runner =
-            self.world.runner_maker(format!("replica-{number}"), self.world.relay(), config());
+        let mut config = config();
+        config.worker = worker(&format!("replica-{number}"));
+        let runner = self.world.runner_maker(self.world.relay(), config);
         self.replicas.spawn(async move {
             while runner().run(std::future::pending()).await.is_err() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -298,10 +300,9 @@ impl Stage {
 /// One for what was lost during the faults, one for what was lost and not yet counted.
 const MOST_RELEASES: usize = 2;
 
-fn config() -> RunnerConfig {
-    RunnerConfig {
-        sweep_interval: Duration::from_secs(20),
-        poll_interval: Duration::from_secs(4),
-        ..runner_config()
-    }
+fn config() -> BrokerConfig {
+    config_with(|config| {
+        config.sweep_interval = Duration::from_secs(20);
+        config.poll_interval = Duration::from_secs(4);
+    })
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use broker_app::Reconciler;
-use broker_tests::real::{Adapters, LEASE, RealWorld, deadlines_of, reconciler_config};
+use broker_ports::Deadlines;
+use broker_tests::real::{LEASE, RealWorld, config, wire};
 use broker_tests::{HttpProxy, PgProxy};
 use sqlx::postgres::PgPoolOptions;
 
@@ -41,11 +42,11 @@ impl Between {
 
     /// What makes single passes, in this process.
     pub(crate) async fn reconciler(&self, patience: Duration) -> Reconciler {
-        let mut config = reconciler_config("in-between");
-        config.deadlines = deadlines_of(patience);
+        let mut config = config("in-between");
+        config.deadlines = Deadlines::each(patience);
         let options = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
         let pool = options.connect_lazy_with(self.postgres.options());
-        let (adapters, _) = Adapters::over(&pool, self.kubernetes.client().await, patience);
-        Reconciler::new(adapters.ports(), config)
+        let (ports, _) = wire(&pool, self.kubernetes.client().await, patience);
+        Reconciler::new(ports, config)
     }
 }

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use broker_app::{Passed, Reconciler, Runner, Sweeper};
+use broker_app::{Passed, Reconciler, Runner};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::Brake;
 use broker_render::MANAGED_BY_LABEL;
 use broker_tests::cluster::AuditedRequest;
-use broker_tests::real::{Adapters, PATIENCE, RealWorld, reconciler_config};
+use broker_tests::real::{PATIENCE, RealWorld, config, wire};
 use broker_tests::world::{NODE, operator};
 use broker_tests::{TestCluster, until};
 use serde_json::json;
@@ -107,10 +107,9 @@ async fn a_client_for_another_cluster_makes_nothing_there() {
     let _namespace = other.namespace_named(home.as_str()).await;
 
     let client = world.kinds.broker(&other, &world.user, home.as_str()).await.client;
-    let (adapters, _) = Adapters::over(world.pool(), client, PATIENCE);
-    let ports = adapters.ports();
-    let astray = Reconciler::new(ports.clone(), reconciler_config("astray"));
-    let runner = world.runner_over(Sweeper::new(ports, reconciler_config("astray")), &astray);
+    let (ports, _) = wire(world.pool(), client, PATIENCE);
+    let astray = Reconciler::new(ports.clone(), config("astray"));
+    let runner = world.runner_with(&ports, config("astray"));
     let mark = other.audit_log().start();
     assert_eq!(brakes(&runner, &astray, &rows).await, [], "nothing is lost on this cluster");
     assert_left_alone(&astray, &rows[0]).await;
@@ -172,7 +171,6 @@ async fn lost_fleet_under_shipped_runners_stays_within_the_allowance() {
         let world = Arc::new(RealWorld::alone(&TestCluster::shared().await).await);
         let mut rows = enrolled(&world).await;
         rows.extend(enrolled(&world).await);
-        let _cache = world.run_cache();
         let (stop, stopped) = watch::channel(());
         let run = |replica: &str| {
             let (runner, mut stopped) = (world.runner_without_sweeps(replica), stopped.clone());

@@ -1,28 +1,129 @@
-//! The broker in a host that has a transaction of its own, and the example of an axum service that is one.
+//! The examples of a host on real servers: the axum service, and the program of docs/embedding.md.
 
-#[expect(dead_code, reason = "its main serves until it is told to stop")]
-#[path = "../../../examples/embed_axum.rs"]
-mod embed_axum;
-
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{Request, StatusCode};
-use broker_app::Service;
-use broker_domain::Phase;
+use broker_domain::{Error as DomainError, Phase, ProvisionedResourceId};
+use broker_ports::{Envelope, EventSink};
 use broker_tests::real::RealWorld;
-use broker_tests::world::NODE;
-use embed_axum::{Shop, routes};
-use http_body_util::BodyExt;
+use broker_tests::until;
+use broker_tests::world::{NODE, operator};
+use embed_axum::OrderStatus;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::Executor;
-use tower::ServiceExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
-async fn shop_world() -> RealWorld {
-    let world = RealWorld::new().await;
-    world.pool().execute("CREATE TABLE public.orders (customer text NOT NULL)").await.unwrap();
-    world
+use crate::servers::log::Log;
+use crate::servers::processes::Killed;
+
+/// The axum example, serving.
+struct Shop {
+    address: SocketAddr,
+    serving: JoinSet<std::io::Result<()>>,
+    shutdown: Option<oneshot::Sender<()>>,
+}
+
+impl Shop {
+    async fn open(world: &RealWorld) -> Self {
+        embed_axum::migrate(world.pool()).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (shutdown, told) = oneshot::channel();
+        let mut serving = JoinSet::new();
+        let (pool, client) = (world.pool().clone(), world.broker.client.clone());
+        serving.spawn(embed_axum::serve(pool, client, listener, async { drop(told.await) }));
+        Self { address, serving, shutdown: Some(shutdown) }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Asks as `ann`, with more headers, on a connection of its own.
+    async fn ask(&self, what: &str, headers: &str, body: &str) -> (u16, String) {
+        let mut connection = self.connect().await;
+        connection.write_all(head(what, headers, body).as_bytes()).await.unwrap();
+        connection.write_all(body.as_bytes()).await.unwrap();
+        answer(connection).await
+    }
+
+    async fn place(&self, world: &RealWorld, request_id: &str) -> Value {
+        let headers = format!("x-request-id: {request_id}\r\n");
+        let (status, body) = self.ask("POST /orders", &headers, &order(world, NODE)).await;
+        assert_eq!(status, 202, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Waits until an order has a status.
+    async fn status(&self, order: &Value, status: &str) {
+        let what = format!("GET /orders/{}", text(order, "id"));
+        until(format_args!("{order} to be {status}"), || async {
+            let (code, body) = self.ask(&what, "", "").await;
+            assert_eq!(code, 200, "{body}");
+            let now: Value = serde_json::from_str(&body).unwrap();
+            (text(&now, "status") == status).then_some(())
+        })
+        .await;
+    }
+
+    /// Tells it to end, and waits until it accepts no connection.
+    async fn begin_to_end(&mut self) {
+        self.shutdown.take().unwrap().send(()).unwrap();
+        until("the listener to close", || async {
+            TcpStream::connect(self.address).await.is_err().then_some(())
+        })
+        .await;
+    }
+
+    async fn has_ended(mut self) {
+        until("the example to end", || {
+            let ended = self.serving.try_join_next();
+            async move { ended }
+        })
+        .await
+        .unwrap()
+        .unwrap();
+    }
+}
+
+fn head(what: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{what} HTTP/1.1\r\nhost: shop\r\nx-customer: ann\r\ncontent-type: application/json\r\n\
+         connection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+    )
+}
+
+async fn answer(mut connection: TcpStream) -> (u16, String) {
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+fn order(world: &RealWorld, blueprint: u128) -> String {
+    json!({
+        "project": world.project.as_uuid().to_string(),
+        "resource": Uuid::from_u128(2).to_string(),
+        "blueprint_version": Uuid::from_u128(blueprint).to_string(),
+        "cloud_credential": Uuid::from_u128(4).to_string(),
+    })
+    .to_string()
+}
+
+fn text<'a>(order: &'a Value, field: &str) -> &'a str {
+    order[field].as_str().unwrap()
+}
+
+fn machine(order: &Value) -> ProvisionedResourceId {
+    text(order, "machine").parse().unwrap()
 }
 
 /// Orders, resources, events.
@@ -37,41 +138,154 @@ async fn stored(world: &RealWorld) -> (i64, i64, i64) {
     .unwrap()
 }
 
-async fn ask(shop: &Shop, request: Request<Body>) -> (StatusCode, String) {
-    let answer = routes(shop.clone()).oneshot(request).await.unwrap();
-    let status = answer.status();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (status, String::from_utf8(body.to_vec()).unwrap())
-}
+#[tokio::test]
+async fn axum_example_takes_an_order_to_ready_and_to_deleted() {
+    let world = Arc::new(RealWorld::new().await);
+    let shop = Shop::open(&world).await;
+    let _playing = world.keep_turning();
 
-fn order(world: &RealWorld, blueprint: u128) -> Request<Body> {
-    let order: Value = json!({
-        "customer": "ann", "project": world.project.as_uuid().to_string(),
-        "resource": Uuid::from_u128(2).to_string(),
-        "blueprint_version": Uuid::from_u128(blueprint).to_string(),
-        "cloud_credential": Uuid::from_u128(4).to_string(),
-    });
-    Request::post("/orders")
-        .header("content-type", "application/json")
-        .body(Body::from(order.to_string()))
-        .unwrap()
+    let (status, refusal) = shop.ask("POST /orders", "", &order(&world, 0xff)).await;
+    let unknown = DomainError::BlueprintNotFound(Uuid::from_u128(0xff).try_into().unwrap());
+    let message = broker_app::Error::from(unknown).public_message();
+    assert_eq!((status, refusal), (422, message));
+    assert_eq!(stored(&world).await, (0, 0, 0));
+
+    let headers = "x-request-id: order-1\r\ntraceparent: malformed\r\n";
+    let (status, body) = shop.ask("POST /orders", headers, &order(&world, NODE)).await;
+    assert_eq!(status, 202, "{body}");
+    let placed: Value = serde_json::from_str(&body).unwrap();
+    let (status, again) = shop.ask("POST /orders", headers, &order(&world, NODE)).await;
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!((status, text(&again, "id")), (200, text(&placed, "id")));
+    let (orders, resources, _) = stored(&world).await;
+    assert_eq!((orders, resources), (1, 1));
+
+    shop.status(&placed, "Ready").await;
+    assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Ready);
+    let cancel = format!("DELETE /orders/{}", text(&placed, "id"));
+    assert_eq!(shop.ask(&cancel, "x-request-id: cancel-1\r\n", "").await.0, 202);
+    shop.status(&placed, "Deleted").await;
+    assert_eq!(world.get(machine(&placed)).await.phase(), Phase::Deleted);
+
+    let audit = "SELECT correlation_id FROM plexsphere.provisioned_resource_audit
+        WHERE actor = 'customer:ann' AND provisioned_resource_id = $1 ORDER BY correlation_id";
+    let machine = Uuid::parse_str(text(&placed, "machine")).unwrap();
+    let by_ann = sqlx::query_scalar(audit).bind(machine).fetch_all(world.pool()).await;
+    let by_ann: Vec<String> = by_ann.unwrap();
+    assert_eq!(by_ann, ["cancel-1", "order-1"]);
 }
 
 #[tokio::test]
-async fn the_axum_example_takes_an_order_and_its_node_together() {
-    let world = shop_world().await;
-    let broker = Arc::new(Service::new(world.ports.clone(), broker_tests::real::service_config()));
-    let shop = Shop { pool: world.pool().clone(), broker };
+async fn axum_example_ignores_an_event_that_comes_again() {
+    let world = RealWorld::new().await;
+    embed_axum::migrate(world.pool()).await.unwrap();
+    let resource = broker_testkit::builders::id(7);
+    let insert = "INSERT INTO public.orders (customer, project, machine, status)
+        VALUES ('ann', gen_random_uuid(), $1, 'Pending')";
+    sqlx::query(insert).bind(Uuid::from_u128(7)).execute(world.pool()).await.unwrap();
 
-    let (status, refusal) = ask(&shop, order(&world, 0xff)).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{refusal}");
-    assert!(refusal.starts_with("blueprint_not_found"), "{refusal}");
-    assert_eq!(stored(&world).await, (0, 0, 0));
+    let sink = OrderStatus::new(world.pool().clone());
+    let event = |event_type, sequence| {
+        let id = broker_testkit::builders::id(u128::from(sequence));
+        Envelope::new(id, event_type, resource, sequence, Vec::new())
+    };
+    let ready = event(broker_domain::EventType::Ready, 2);
+    let deleting = event(broker_domain::EventType::Deleting, 3);
+    for (event, status) in [(&ready, "Ready"), (&deleting, "Deleting"), (&ready, "Deleting")] {
+        sink.deliver(event).await.unwrap();
+        let select = "SELECT status FROM public.orders";
+        let now: String = sqlx::query_scalar(select).fetch_one(world.pool()).await.unwrap();
+        assert_eq!(now, status);
+    }
+}
 
-    let (status, id) = ask(&shop, order(&world, NODE)).await;
-    assert_eq!(status, StatusCode::ACCEPTED, "{id}");
-    assert_eq!(stored(&world).await, (1, 1, 1));
-    world.until(id.parse().unwrap(), Phase::Ready).await;
-    let look = Request::get(format!("/nodes/{id}")).body(Body::empty()).unwrap();
-    assert_eq!(ask(&shop, look).await, (StatusCode::OK, "Ready".to_owned()));
+#[tokio::test]
+async fn axum_example_serves_while_the_broker_cannot_start() {
+    let (log, _guard) = Log::start();
+    let world = Arc::new(RealWorld::new().await);
+    let rename = "ALTER TABLE plexsphere.provisioned_resources RENAME TO mislaid";
+    world.pool().execute(rename).await.unwrap();
+    let shop = Shop::open(&world).await;
+    until("the broker not to start", || async {
+        log.text().contains("the broker does not run").then_some(())
+    })
+    .await;
+    let look = format!("GET /orders/{}", Uuid::from_u128(1));
+    assert_eq!(shop.ask(&look, "", "").await, (404, "there is no such order".to_owned()));
+
+    let rename = "ALTER TABLE plexsphere.mislaid RENAME TO provisioned_resources";
+    world.pool().execute(rename).await.unwrap();
+    let _playing = world.keep_turning();
+    let placed = shop.place(&world, "order-1").await;
+    shop.status(&placed, "Ready").await;
+}
+
+#[tokio::test]
+async fn axum_example_ends_http_before_the_broker() {
+    let world = Arc::new(RealWorld::new().await);
+    let mut shop = Shop::open(&world).await;
+    let _playing = world.keep_turning();
+    let first = shop.place(&world, "order-1").await;
+
+    // The server says so once the handler waits for the body.
+    let (mut connection, body) = (shop.connect().await, order(&world, NODE));
+    let headers = "x-request-id: order-2\r\nexpect: 100-continue\r\n";
+    connection.write_all(head("POST /orders", headers, &body).as_bytes()).await.unwrap();
+    let mut go_on = [0; 25];
+    connection.read_exact(&mut go_on).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    shop.begin_to_end().await;
+
+    // Broker and sink still work: the request under way may need them.
+    until("the first order to be Ready", || async {
+        let select = "SELECT status FROM public.orders";
+        let status: String = sqlx::query_scalar(select).fetch_one(world.pool()).await.unwrap();
+        (status == "Ready").then_some(())
+    })
+    .await;
+    assert_eq!(world.get(machine(&first)).await.phase(), Phase::Ready);
+    connection.write_all(body.as_bytes()).await.unwrap();
+    let (status, body) = answer(connection).await;
+    assert_eq!(status, 202, "{body}");
+    let second: Value = serde_json::from_str(&body).unwrap();
+    shop.has_ended().await;
+    // Its declaration is stored. How far it got depends on when the runner stopped.
+    world.get(machine(&second)).await;
+}
+
+/// Waits for what a broker in another process does.
+async fn reached(world: &RealWorld, id: ProvisionedResourceId, phase: Phase) {
+    until(format_args!("{id} to be {phase}"), || async {
+        (world.get(id).await.phase() == phase).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn program_of_the_page_brings_a_machine_to_ready_and_to_deleted() {
+    let world = Arc::new(RealWorld::new().await);
+    let place = tempfile::tempdir().unwrap();
+    let kubeconfig = place.path().join("kubeconfig");
+    fs::write(&kubeconfig, world.kubeconfig()).unwrap();
+    // A shell may have started the tests with Ctrl-C ignored, which would be inherited.
+    let program = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_embedded")])
+        .arg(world.database().url())
+        .env("KUBECONFIG", &kubeconfig)
+        .spawn();
+    let mut program = Killed(program.unwrap());
+    let _playing = world.keep_turning();
+
+    let machine = world.declare(&world.declaration(NODE)).await.unwrap().id();
+    reached(&world, machine, Phase::Ready).await;
+    world.service.deprovision(&operator(), machine).await.unwrap();
+    reached(&world, machine, Phase::Deleted).await;
+
+    kill_process(Pid::from_child(&program.0), Signal::INT).unwrap();
+    let status = until("the program to end", || {
+        let ended = program.0.try_wait().unwrap();
+        async move { ended }
+    });
+    let status = status.await;
+    assert!(status.success(), "the program ended with {status}");
 }

@@ -7,7 +7,7 @@ use broker_app::explain::{Explanation, Party, Verdict};
 use broker_domain::Phase;
 use broker_render::namespace;
 use broker_tests::TestCluster;
-use broker_tests::real::{Adapters, PATIENCE, RealWorld};
+use broker_tests::real::{PATIENCE, RealWorld, wire};
 use broker_tests::until;
 use broker_tests::world::{NODE, SIZED, operator};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -34,8 +34,7 @@ async fn a_server_that_is_away_or_does_not_know_us_is_told() {
     let ready = world.brought_to(Phase::Ready, &world.declaration(NODE)).await;
     let told = async |config: kube::Config| {
         let client = Client::try_from(config).unwrap();
-        let (adapters, _cache) = Adapters::over(world.pool(), client, PATIENCE);
-        let ports = adapters.ports();
+        let (ports, _cache) = wire(world.pool(), client, PATIENCE);
         let service = world.service_with(|mine| *mine = ports, |_| {});
         service.explain(&operator(), ready.id()).await.unwrap()
     };

@@ -9,7 +9,6 @@ use broker_tests::world::NODE;
 async fn a_node_that_enrols_is_noticed_without_a_sweep() {
     let world = RealWorld::new().await;
     let id = world.brought_to(Phase::Enrolling, &world.declaration(NODE)).await.id();
-    let _cache = world.run_cache();
     let runner = world.runner_without_sweeps("replica");
     let story = async {
         until("the runner to leave it alone", || async {

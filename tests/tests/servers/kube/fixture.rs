@@ -15,11 +15,12 @@ use broker_render::{
     inject_bootstrap, namespace, provider_config, xr,
 };
 use broker_testkit::cluster::PlainKind;
+use broker_tests::collector::create_and_wait_until_collected;
 use broker_tests::documents::xrd;
 use broker_tests::rights::blueprint;
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd};
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -196,7 +197,7 @@ impl Fixture {
     pub(crate) async fn compose(&self, subject: &Subject, owner_uid: &str) -> ObjectReference {
         let (part, object) = subject.composed(owner_uid);
         let object = serde_json::from_value(object).unwrap();
-        api(&self.admin, &part).create(&PostParams::default(), &object).await.unwrap();
+        create_and_wait_until_collected(&api(&self.admin, &part), object).await;
         part
     }
 }

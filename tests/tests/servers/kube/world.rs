@@ -11,6 +11,7 @@ use broker_kube::cache::{Cache, CacheOptions};
 use broker_ports::{Cluster, PortError};
 use broker_render::Xrd;
 use broker_testkit::cluster::{ClusterUnderTest, PlainKind, ServedKind};
+use broker_tests::collector::create_and_wait_until_collected;
 use broker_tests::proxy::Request;
 use broker_tests::rights::{BrokerIdentity, blueprint};
 use broker_tests::{HttpProxy, TestCluster, TestNamespace, crd, until};
@@ -21,7 +22,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -233,8 +234,12 @@ impl ClusterUnderTest for World {
     }
 
     async fn create(&self, target: &ObjectReference, object: &Value) -> Result<(), PortError> {
-        let object = serde_json::from_value(object.clone()).unwrap();
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let api = api(&self.admin, target);
+        if !object.owner_references().is_empty() {
+            create_and_wait_until_collected(&api, object).await;
+            return Ok(());
+        }
         api.create(&PostParams::default(), &object).await.map(drop).map_err(refused)
     }
 

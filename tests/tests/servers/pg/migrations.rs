@@ -119,6 +119,21 @@ async fn a_migration_that_is_refused_leaves_nothing_of_itself() {
 }
 
 #[tokio::test]
+async fn database_without_the_tables_that_are_referred_to_is_refused_unchanged() {
+    let database = TestPostgres::shared().await.database().await;
+    let error = migrate::up(database.pool()).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the database has no plexsphere.projects, plexsphere.resources, plexsphere.blueprint_versions, \
+         plexsphere.cloud_credentials, which the broker's tables refer to: run the platform's own migrations first, or \
+         make minimal ones (`migrate up --reference`, in Rust `migrate::reference_up`)"
+    );
+    let made = "SELECT to_regnamespace('plexsphere') IS NOT NULL";
+    let made: bool = sqlx::query_scalar(made).fetch_one(database.pool()).await.unwrap();
+    assert!(!made, "the schema was made");
+}
+
+#[tokio::test]
 async fn missing_older_and_newer_schemas_are_told_apart_in_one_line() {
     let database = with_neighbours().await;
     let pool = database.pool();

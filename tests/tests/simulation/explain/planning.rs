@@ -149,7 +149,7 @@ async fn plan_of_an_arm_has_the_agent_and_url_of_the_replicas() {
 
     let unset = world.service_rewired(|_| {}, |config| config.api_url = None);
     let error = unset.plan_declaration(&operator(), &declaration(NODE)).await.unwrap_err();
-    assert_eq!(error.to_string(), "api_url: is not set; a plan needs the replicas'");
+    assert_eq!(error.to_string(), "api_url: is not set; give the URL where agents enrol");
 }
 
 #[tokio::test]

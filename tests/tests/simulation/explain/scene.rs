@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_app::explain::Explanation;
-use broker_app::{Reconciler, Service, ServiceConfig};
+use broker_app::{BrokerConfig, Reconciler, Service};
 use broker_domain::{ObjectReference, ProvisionedResource, ProvisionedResourceId};
 use broker_ports::Ports;
 use broker_testkit::faults::{FaultPlan, Faults};
 use broker_tests::world::{World, operator};
 
 /// How a service of the scene differs from the usual one.
-type Tweak = Arc<dyn Fn(&mut Ports, &mut ServiceConfig) + Send + Sync>;
+type Tweak = Arc<dyn Fn(&mut Ports, &mut BrokerConfig) + Send + Sync>;
 
 /// A world in which something is the matter with one resource.
 pub(super) struct Scene {
@@ -32,7 +32,7 @@ impl Scene {
     /// Looked at otherwise.
     pub(super) fn seen_by(
         &mut self,
-        tweak: impl Fn(&mut Ports, &mut ServiceConfig) + Send + Sync + 'static,
+        tweak: impl Fn(&mut Ports, &mut BrokerConfig) + Send + Sync + 'static,
     ) {
         self.tweak = Arc::new(tweak);
     }
@@ -49,7 +49,7 @@ impl Scene {
         let tweak = Arc::clone(&self.tweak);
         self.world.service_rewired(
             |ports| {
-                tweak(ports, &mut broker_tests::world::service_config());
+                tweak(ports, &mut broker_tests::world::config("service"));
                 *ports = broker_tests::world::decorated_service(ports, &faults);
             },
             |config| tweak(&mut self.world.service_ports(), config),

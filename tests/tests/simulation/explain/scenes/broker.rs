@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_app::explain::Verdict;
+use broker_app::explain::{Budgets, Verdict};
 use broker_domain::{ClusterId, MeshRole};
 use broker_memory::BlueprintDocuments;
 use broker_ports::{
@@ -87,7 +87,11 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
         Verdict::NodeNeverCalled => {
             world.agents_boot.store(false, Ordering::Relaxed);
             world.clock.advance(Duration::from_mins(2));
-            scene.seen_by(|_, config| config.budgets.enrolling = Duration::from_mins(1));
+            scene.seen_by(|_, config| {
+                let mut budgets = Budgets::default();
+                budgets.enrolling = Duration::from_mins(1);
+                config.budgets = Some(budgets);
+            });
         }
         Verdict::TokenExpired => {
             world.agents_boot.store(false, Ordering::Relaxed);

@@ -1,15 +1,17 @@
-//! The machine's own clock and ids, which everything else gets through ports.
+//! The machine's own clock and ids, for the ports [`Clock`] and [`IdSource`].
 
 use broker_domain::{EventId, ProvisionedResourceId};
-use broker_ports::{Clock, IdSource};
+use broker_ports::{Clock, IdSource, WorkerId};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// The machine's clock.
-pub(super) struct SystemClock;
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
 
 /// Version 7 UUIDs, which grow with the machine's clock.
-pub(super) struct SystemIds;
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemIds;
 
 impl Clock for SystemClock {
     #[expect(
@@ -23,27 +25,31 @@ impl Clock for SystemClock {
 
 impl IdSource for SystemIds {
     fn provisioned_resource_id(&self) -> ProvisionedResourceId {
-        minted()
+        new_id()
     }
 
     fn event_id(&self) -> EventId {
-        minted()
+        new_id()
     }
 }
 
-/// A new id.
+/// A name for this replica that no other replica and no other start has.
+pub(crate) fn new_worker() -> WorkerId {
+    WorkerId::of_replica(new_uuid())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the source that the IdSource port stands for"
 )]
-pub(super) fn new_id() -> Uuid {
+fn new_uuid() -> Uuid {
     Uuid::now_v7()
 }
 
-/// A new id of any kind; only the nil UUID is none, and that is never minted.
-fn minted<T: TryFrom<Uuid>>() -> T {
+/// A new id of any kind. Only the nil UUID is refused, and that is never minted.
+fn new_id<T: TryFrom<Uuid>>() -> T {
     loop {
-        if let Ok(id) = T::try_from(new_id()) {
+        if let Ok(id) = T::try_from(new_uuid()) {
             return id;
         }
     }
@@ -79,12 +85,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn they_keep_the_contract_of_an_id_source() {
+    async fn the_ids_keep_the_contract_of_an_id_source() {
         id_source_suite().run(async || Replicas).await.assert_passed();
     }
 
     #[tokio::test]
-    async fn it_keeps_the_contract_of_a_clock() {
+    async fn the_clock_keeps_the_contract_of_a_clock() {
         clock_suite().run(async || SystemClock).await.assert_passed();
     }
 }

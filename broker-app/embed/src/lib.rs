@@ -1,0 +1,68 @@
+//! The front door: what a service takes that embeds the broker.
+//!
+//! [`Broker::builder`] wires the ports and checks them, [`Broker::run`] works until it is told to stop, and
+//! [`Broker::service`] has the methods that callers and operators use. [`Broker::in_memory`] needs nothing.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `postgres` | [`BrokerBuilder::postgres`], and the adapter crate as [`postgres`] |
+//! | `kubernetes` | [`BrokerBuilder::kubernetes`], and the adapter crate as [`kubernetes`] |
+//! | `memory` | [`Broker::in_memory`], and the adapter crate as [`memory`] |
+//! | `serde` | serde for resources, ids, phases, actions, roles and policies |
+//!
+//! # On Postgres and Kubernetes
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "postgres", feature = "kubernetes"))]
+//! # async fn embed(pool: sqlx::PgPool, client: kube::Client, shutdown: impl Future<Output = ()> + Send)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! use broker_embed::{ApiUrl, Broker};
+//!
+//! let broker = Broker::builder(ApiUrl::new("https://mesh.example.org")?)
+//!     .postgres(pool)
+//!     .kubernetes(client)
+//!     .build()
+//!     .await?;
+//! let service = broker.service().clone(); // for the callers
+//! broker.run(shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod broker;
+mod builder;
+#[cfg(feature = "postgres")]
+mod stored;
+
+pub use broker::{Broker, BrokerError};
+pub use builder::{BrokerBuilder, ClusterPort, Missing, Parts, StorePorts};
+
+pub use broker_app::domain::{
+    BlueprintVersionId, CloudCredentialId, Declaration, Phase, ProjectId, ProvisionedResource,
+    ProvisionedResourceId, RequestId, ResourceId,
+};
+pub use broker_app::ports::{
+    Actor, CorrelationId, EventSink, ListQuery, Ports, RequestContext, Scope, TokenIssuer,
+    TraceParent,
+};
+pub use broker_app::render::ApiUrl;
+pub use broker_app::{
+    BootError, BrokerConfig, ConfigError, Error, ErrorKind, LogEventSink, Probe, Service,
+    StartError, SystemClock, SystemIds, Waited, domain, explain, one_line, plan, ports, render,
+};
+
+#[cfg(feature = "kubernetes")]
+pub use broker_kube as kubernetes;
+#[cfg(feature = "kubernetes")]
+pub use broker_kube::client_config;
+#[cfg(feature = "memory")]
+pub use broker_memory as memory;
+#[cfg(feature = "postgres")]
+pub use broker_pg as postgres;
+
+/// The examples of the README compile and run.
+#[cfg(all(doctest, feature = "memory"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

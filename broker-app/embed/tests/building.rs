@@ -1,0 +1,168 @@
+//! What `build` checks, what it lets through, and what can be replaced.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use broker_embed::memory::MemoryPlatform;
+use broker_embed::ports::{
+    Envelope, Issue, IssueRequest, PortError, TokenIssuer, TokenIssuerWrapper, TtlWindow,
+};
+use broker_embed::{
+    ApiUrl, BootError, Broker, BrokerConfig, BrokerError, EventSink, Phase, RequestContext, Waited,
+    one_line,
+};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn url() -> ApiUrl {
+    ApiUrl::new("https://mesh.example.org").expect("a URL")
+}
+
+fn operator() -> RequestContext {
+    RequestContext::operator("user:test", "test").expect("a context")
+}
+
+/// Why a broker over this platform is not built.
+async fn refusal(platform: &MemoryPlatform, change: impl FnOnce(&mut BrokerConfig)) -> String {
+    let built = Broker::builder(url()).ports(platform.ports()).configure(change).build().await;
+    one_line(&built.err().expect("a refusal"))
+}
+
+#[tokio::test]
+async fn configuration_that_cannot_work_is_refused_in_one_line() {
+    type Change = fn(&mut BrokerConfig);
+    let rows: [(Change, &str); 5] = [
+        (|it| it.api_url = None, "api_url is missing; give the URL where agents enrol"),
+        (
+            |it| it.deadlines.store = MINUTE,
+            "deadlines.store is 60s; give at most 55s, the lease without its lease_margin",
+        ),
+        (
+            |it| it.event_claim = Duration::from_secs(1),
+            "event_claim is 1s; give at least 20s, one delivery and two calls of the store",
+        ),
+        (
+            |it| it.retention = Some(MINUTE),
+            "retention is 60s; give more than the lease, which is 60s",
+        ),
+        (
+            |it| it.token_ttl = Duration::from_hours(48),
+            "token_ttl is 172800s; the token issuer allows 60s to 86400s",
+        ),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(refusal(&MemoryPlatform::new(), change).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn store_or_cluster_that_does_not_answer_is_refused_and_can_be_tried_again() {
+    let platform = MemoryPlatform::new();
+    platform.adapters.cluster.take_down();
+    let away = refusal(&platform, |_| {}).await;
+    assert!(away.starts_with("the cluster failed: "), "{away}");
+    platform.adapters.cluster.bring_back();
+    platform.adapters.store.set_reachable(false);
+    let away = refusal(&platform, |_| {}).await;
+    assert!(away.starts_with("the repository failed: "), "{away}");
+    platform.adapters.store.set_reachable(true);
+    assert!(Broker::builder(url()).ports(platform.ports()).build().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn boot_that_failed_is_repeated_on_the_same_broker() {
+    let platform = MemoryPlatform::new();
+    let broker = Broker::builder(url()).ports(platform.living_ports()).build().await.unwrap();
+    broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
+    platform.adapters.store.set_reachable(false);
+    let refused = broker.run(std::future::pending()).await.unwrap_err();
+    let failed = matches!(refused, BrokerError::Boot(BootError::Infrastructure(_)));
+    assert!(failed, "{refused}");
+    platform.adapters.store.set_reachable(true);
+    broker.run(tokio::time::sleep(MINUTE)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn broker_built_unchecked_serves_at_once_and_makes_its_checks_when_it_runs() {
+    let platform = MemoryPlatform::new();
+    platform.adapters.cluster.take_down();
+    let built = Broker::builder(url()).ports(platform.living_ports()).build_unchecked();
+    let broker = built.unwrap();
+    let machine = broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
+    let refused = broker.run(std::future::pending()).await.unwrap_err();
+    assert!(matches!(refused, BrokerError::Start(_)), "{refused}");
+    platform.adapters.cluster.bring_back();
+    let context = operator();
+    let story = broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE);
+    broker.run(async { assert!(matches!(story.await, Ok(Waited::Reached(_)))) }).await.unwrap();
+}
+
+/// Counts what it issues, and leaves the rest to the issuer behind it.
+struct Counted(Arc<dyn TokenIssuer>, Arc<AtomicUsize>);
+
+#[async_trait::async_trait]
+impl TokenIssuerWrapper for Counted {
+    fn inner(&self) -> &dyn TokenIssuer {
+        &*self.0
+    }
+
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.inner().issue(request).await
+    }
+}
+
+/// Counts what is delivered.
+struct Counting(Arc<AtomicUsize>);
+
+#[async_trait::async_trait]
+impl EventSink for Counting {
+    async fn deliver(&self, _: &Envelope) -> Result<(), PortError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replaced_ports_are_the_ones_that_a_machine_is_made_with() {
+    let platform = MemoryPlatform::new();
+    let (issued, delivered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let broker = Broker::builder(url())
+        .ports(platform.living_ports())
+        .token_issuer(|inner| Counted(inner, Arc::clone(&issued)))
+        .event_sink(Counting(Arc::clone(&delivered)))
+        .build()
+        .await
+        .unwrap();
+    let machine = broker.service().provision(&operator(), &platform.declaration()).await.unwrap();
+    let context = operator();
+    let story = async {
+        let waited =
+            broker.service().wait_for(&context, machine.id(), Phase::Ready, 10 * MINUTE).await;
+        assert!(matches!(waited, Ok(Waited::Reached(_))), "{waited:?}");
+        // Its event follows the phase.
+        tokio::time::sleep(MINUTE).await;
+    };
+    broker.run(story).await.unwrap();
+    assert_eq!(issued.load(Ordering::Relaxed), 1);
+    assert_eq!(delivered.load(Ordering::Relaxed), 2, "it was declared, and it is Ready");
+}
+
+/// A wrapper passes on what it does not change.
+#[tokio::test]
+async fn wrapper_passes_on_the_methods_that_it_leaves_out() {
+    let platform = MemoryPlatform::new();
+    let counted = Counted(platform.ports().tokens, Arc::default());
+    let window: TtlWindow = TokenIssuer::ttl_window(&counted).await.unwrap();
+    assert_eq!(window, platform.ports().tokens.ttl_window().await.unwrap());
+}
+
+#[tokio::test]
+async fn service_alone_needs_neither_an_api_url_nor_a_cluster_that_answers() {
+    let platform = MemoryPlatform::new();
+    platform.adapters.cluster.take_down();
+    let service = Broker::configured(BrokerConfig::default()).ports(platform.ports()).service();
+    let declared = service.provision(&operator(), &platform.declaration()).await.unwrap();
+    assert_eq!(service.status(&operator(), declared.id()).await.unwrap().phase, Phase::Pending);
+}

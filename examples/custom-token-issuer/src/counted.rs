@@ -1,0 +1,29 @@
+//! A wrapper that changes one method: it counts the tokens that the issuer behind it hands out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use broker_embed::TokenIssuer;
+use broker_embed::ports::{Issue, IssueRequest, PortError, TokenIssuerWrapper};
+
+/// Counts issued tokens. The count is shared, so that its owner can read it.
+pub struct Counted {
+    pub inner: Arc<dyn TokenIssuer>,
+    pub count: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl TokenIssuerWrapper for Counted {
+    fn inner(&self) -> &dyn TokenIssuer {
+        &*self.inner
+    }
+
+    async fn issue(&self, request: &IssueRequest) -> Result<Issue, PortError> {
+        let issue = self.inner.issue(request).await?;
+        if matches!(issue, Issue::Issued(_)) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(issue)
+    }
+}

@@ -1,0 +1,31 @@
+//! Brings a machine to Ready in memory, and counts the bootstrap tokens that this took.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use broker_embed::memory::MemoryPlatform;
+use broker_embed::{ApiUrl, Broker, Phase, RequestContext, Waited};
+use custom_token_issuer::counted::Counted;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let platform = MemoryPlatform::new();
+    let count = Arc::new(AtomicUsize::new(0));
+    let broker = Broker::builder(ApiUrl::new("https://mesh.example.org")?)
+        .ports(platform.living_ports())
+        .token_issuer(|inner| Counted { inner, count: Arc::clone(&count) })
+        .build()
+        .await?;
+
+    let (service, patience) = (broker.service(), Duration::from_secs(60));
+    let ann = RequestContext::operator("user:ann", "req-1")?;
+    let machine = service.provision(&ann, &platform.declaration()).await?;
+    let until_ready = async {
+        let waited = service.wait_for(&ann, machine.id(), Phase::Ready, patience).await;
+        assert!(matches!(waited, Ok(Waited::Reached(_))), "{waited:?}");
+    };
+    broker.run(until_ready).await?;
+    println!("Ready with {} token", count.load(Ordering::Relaxed));
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Why a request was not served: an HTTP status, and a line that is for the customer's eyes.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use broker_embed::ports::{PortError, PortName};
+use broker_embed::{Error, ErrorKind, domain, one_line};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("say who you are in the header x-customer")]
+    Unauthenticated,
+    #[error("there is no such order")]
+    NoSuchOrder,
+    #[error(transparent)]
+    Broker(#[from] Error),
+    #[error("the database failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl From<domain::Error> for Problem {
+    fn from(refusal: domain::Error) -> Self {
+        Self::Broker(refusal.into())
+    }
+}
+
+/// What [`create_in`](broker_embed::postgres::create_in) answers, as the service would.
+impl From<PortError> for Problem {
+    fn from(source: PortError) -> Self {
+        Self::Broker(Error::Port { port: PortName::Repository, source })
+    }
+}
+
+impl Problem {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::NoSuchOrder => StatusCode::NOT_FOUND,
+            Self::Database(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broker(error) => match error.kind() {
+                ErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorKind::NotFound => StatusCode::NOT_FOUND,
+                ErrorKind::Conflict => StatusCode::CONFLICT,
+                ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        if status.is_server_error() {
+            tracing::error!(error = one_line(&self), "a request failed");
+        }
+        let message = match self {
+            Self::Broker(error) => error.public_message(),
+            Self::Database(_) => "try again with the same x-request-id".to_owned(),
+            Self::Unauthenticated | Self::NoSuchOrder => self.to_string(),
+        };
+        (status, message).into_response()
+    }
+}

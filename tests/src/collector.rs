@@ -1,0 +1,62 @@
+//! The garbage collector of a real control plane.
+//!
+//! It deletes by the graph that it builds from its watches, one for each kind, and looks for new kinds every half
+//! minute. An owner that is deleted in the foreground before the collector has seen its dependents is removed at once,
+//! and the dependents stay until the collector learns of them.
+
+use broker_test_servers::servers::crd;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::failure::OrFail;
+use crate::wait::until;
+
+/// A kind that is installed after all others: when the collector knows it, it knows them too.
+const GROUP: &str = "collector.tests.plexsphere.io";
+
+/// The last kind.
+pub(super) fn last_kind() -> Value {
+    crd::plain(GROUP, "v1", "Probe", "probes")
+}
+
+/// Waits until the collector knows every kind that was installed for all tests.
+///
+/// # Panics
+///
+/// When it does not learn of them.
+pub async fn wait_until_collected(admin: &Client, namespace: &str) {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", "Probe"));
+    let probes = Api::namespaced_with(admin.clone(), namespace, &kind);
+    let probe = DynamicObject::new(&format!("probe-{}", Uuid::now_v7()), &kind);
+    create_and_wait_until_collected(&probes, probe).await;
+}
+
+/// Creates an object and waits until it is in the collector's graph.
+///
+/// The object is created with one more owner, which does not exist. The collector removes that owner reference when it
+/// processes the object; it deletes an object without another owner.
+///
+/// # Panics
+///
+/// When the API server refuses the object, or the collector does not process it.
+pub async fn create_and_wait_until_collected(api: &Api<DynamicObject>, mut object: DynamicObject) {
+    let absent = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: "absent".to_owned(),
+        uid: Uuid::now_v7().to_string(),
+        ..OwnerReference::default()
+    };
+    object.owner_references_mut().push(absent.clone());
+    let created = api.create(&PostParams::default(), &object).await.or_fail("an owned object");
+    until(format!("the garbage collector to see {}", created.name_any()), || async {
+        let live = api.get_opt(&created.name_any()).await.or_fail("an owned object");
+        let waits = live.is_some_and(|live| live.owner_references().contains(&absent));
+        (!waits).then_some(())
+    })
+    .await;
+}
