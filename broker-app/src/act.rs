@@ -14,46 +14,46 @@ use broker_ports::{
 use broker_render::{Armed, Precondition};
 
 use crate::act::requests::{Enrolment, Requests};
-use crate::decide::{Answer, Effect, PassState, Verdict, step};
+use crate::decide::{Effect, EffectResult, NextStep, PassState, step};
 use crate::error::Error;
-use crate::observe::Observed;
-use crate::reconcile::{Pass, Stop};
+use crate::observe::ResolvedObservation;
+use crate::reconcile::{Abort, Pass};
 
 /// Holds the conversation of one stage: asks the pure step what to do, does it, and tells it the answer.
-pub(crate) async fn converse(
+pub(crate) async fn drive(
     pass: &Pass<'_>,
     state: PassState,
-    observed: Option<&Observed>,
-) -> Result<ProvisionedResource, Stop> {
+    observed: Option<&ResolvedObservation>,
+) -> Result<ProvisionedResource, Abort> {
     // The plaintext lives here, between issue and arm, and nowhere else.
     let mut token = None;
-    let (mut state, mut verdict) = step(&state, Answer::Begin);
+    let (mut state, mut next_step) = step(&state, EffectResult::Begin);
     loop {
-        match verdict {
-            Verdict::Continue => return Ok(state.into_resource()),
-            Verdict::End(ending) => return Err(Stop::Ended(ending)),
-            Verdict::Perform(effect) => {
-                let hand = Hand { pass, resource: state.resource(), observed };
+        match next_step {
+            NextStep::Continue => return Ok(state.into_resource()),
+            NextStep::End(ending) => return Err(Abort::Ended(ending)),
+            NextStep::Perform(effect) => {
+                let hand = EffectExecutor { pass, resource: state.resource(), observed };
                 let answer = hand.perform(effect, &mut token).await?;
-                (state, verdict) = step(&state, answer);
+                (state, next_step) = step(&state, answer);
             }
         }
     }
 }
 
 /// What performs effects on one resource.
-pub(crate) struct Hand<'a> {
+pub(crate) struct EffectExecutor<'a> {
     pub(crate) pass: &'a Pass<'a>,
     pub(crate) resource: &'a ProvisionedResource,
-    observed: Option<&'a Observed>,
+    observed: Option<&'a ResolvedObservation>,
 }
 
-impl Hand<'_> {
+impl EffectExecutor<'_> {
     async fn perform(
         &self,
         effect: Effect,
         token: &mut Option<IssuedToken>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<EffectResult, Error> {
         let stamp = self.stamp();
         let at = stamp.at;
         match effect {
@@ -96,7 +96,7 @@ impl Hand<'_> {
 }
 
 /// What goes outside: audited first, then sent once.
-impl Hand<'_> {
+impl EffectExecutor<'_> {
     async fn audit(&self, action: AuditAction) -> Result<(), Error> {
         let entry = AuditEntry::new(action, self.pass.by.clone())
             .in_project(self.resource.project_id())
@@ -105,18 +105,18 @@ impl Hand<'_> {
         self.pass.ports.audit.within(self.pass.left()?).write(|it| it.record(&entry)).await
     }
 
-    async fn close_tokens(&self) -> Result<Answer, Error> {
+    async fn close_tokens(&self) -> Result<EffectResult, Error> {
         self.audit(AuditAction::TokensClose).await?;
         let tokens = self.pass.ports.tokens.within(self.pass.left()?);
         tokens.write(|it| it.close(self.resource.id())).await?;
-        Ok(Answer::Done)
+        Ok(EffectResult::Done)
     }
 
     async fn issue(
         &self,
         ordinal: TokenOrdinal,
         token: &mut Option<IssuedToken>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<EffectResult, Error> {
         self.audit(AuditAction::TokenIssue).await?;
         let Pass { lease, config, .. } = self.pass;
         let request = IssueRequest::new(self.resource.id(), ordinal, lease.epoch, config.token_ttl);
@@ -126,9 +126,9 @@ impl Hand<'_> {
                 let id = issued.id;
                 self.expect_live(id).await?;
                 *token = Some(issued);
-                Ok(Answer::Issued(id))
+                Ok(EffectResult::Issued(id))
             }
-            Issue::Consumed { id } => Ok(Answer::Consumed(id)),
+            Issue::Consumed { id } => Ok(EffectResult::Consumed(id)),
         }
     }
 
@@ -144,11 +144,11 @@ impl Hand<'_> {
         Err(Error::Port { port: PortName::TokenIssuer, source: PortError::unknown(message) })
     }
 
-    async fn deregister(&self, token: BootstrapTokenId) -> Result<Answer, Error> {
+    async fn deregister(&self, token: BootstrapTokenId) -> Result<EffectResult, Error> {
         self.audit(AuditAction::NodeDeregister).await?;
         let nodes = self.pass.ports.nodes.within(self.pass.left()?);
         match nodes.write(|it| it.deregister(token)).await {
-            Ok(()) => Ok(Answer::Done),
+            Ok(()) => Ok(EffectResult::Done),
             Err(Error::LeaseRanOut) => Err(Error::LeaseRanOut),
             Err(error) => Err(DomainError::NodeDeregistrationFailed {
                 resource: self.resource.id(),
@@ -160,18 +160,18 @@ impl Hand<'_> {
 
     /// A ProviderConfig that is put back and cannot be keeps the pass from nothing else: the pass fails with that at its
     /// end.
-    async fn apply_config(&self, precondition: Precondition) -> Result<Answer, Error> {
+    async fn apply_config(&self, precondition: Precondition) -> Result<EffectResult, Error> {
         let request = self.requests()?.provider_config(precondition)?;
         match self.apply(request).await {
             Err(error) if self.observed()?.restores => {
                 self.pass.fail_at_the_end(error);
-                Ok(Answer::Done)
+                Ok(EffectResult::Done)
             }
             answered => answered,
         }
     }
 
-    async fn apply_shell(&self, precondition: Precondition) -> Result<Answer, Error> {
+    async fn apply_shell(&self, precondition: Precondition) -> Result<EffectResult, Error> {
         let epoch = self.pass.lease.epoch.get();
         self.apply(self.requests()?.shell(epoch, precondition)?).await
     }
@@ -181,7 +181,7 @@ impl Hand<'_> {
         with: Armed,
         shell: &ObjectVersion,
         token: Option<IssuedToken>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<EffectResult, Error> {
         let token = token.filter(|issued| with == Armed::Token(issued.id));
         let config = self.pass.config;
         let enrolment = match &token {
@@ -196,16 +196,16 @@ impl Hand<'_> {
         self.apply_with_tags(request).await
     }
 
-    async fn reapply(&self, with: Armed, at: &ObjectVersion) -> Result<Answer, Error> {
+    async fn reapply(&self, with: Armed, at: &ObjectVersion) -> Result<EffectResult, Error> {
         let request = self.requests()?.reapply(with, self.observed()?.live()?, at)?;
         self.apply_with_tags(request).await
     }
 
     /// Applies an armed XR and logs each label that became no tag, once it stands. A pass that failed before
     /// logs nothing, so that every change logs them once.
-    async fn apply_with_tags(&self, request: ApplyRequest) -> Result<Answer, Error> {
+    async fn apply_with_tags(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
         let answer = self.apply(request).await?;
-        if matches!(answer, Answer::Applied(_)) {
+        if matches!(answer, EffectResult::Applied(_)) {
             for skipped in self.requests()?.views.xr(self.resource)?.skipped_tags() {
                 tracing::warn!(
                     resource = %self.resource.id(),
@@ -218,23 +218,23 @@ impl Hand<'_> {
         Ok(answer)
     }
 
-    async fn apply(&self, request: ApplyRequest) -> Result<Answer, Error> {
+    async fn apply(&self, request: ApplyRequest) -> Result<EffectResult, Error> {
         self.audit(AuditAction::SubstrateApply).await?;
         let cluster = self.pass.ports.cluster.within(self.pass.left()?);
         Ok(match cluster.write(|it| it.apply(&request)).await? {
-            Applied::Done(version) => Answer::Applied(version),
-            Applied::Conflict | Applied::NameTaken => Answer::LostRace,
+            Applied::Done(version) => EffectResult::Applied(version),
+            Applied::Conflict | Applied::NameTaken => EffectResult::LostRace,
         })
     }
 
-    async fn delete(&self, target: ObjectReference, uid: &str) -> Result<Answer, Error> {
+    async fn delete(&self, target: ObjectReference, uid: &str) -> Result<EffectResult, Error> {
         self.audit(AuditAction::SubstrateDelete).await?;
         let request = DeleteRequest::new(self.resource.project_id(), &target, uid);
         let cluster = self.pass.ports.cluster.within(self.pass.left()?);
         match cluster.write(|it| it.delete(&request)).await? {
-            Deleted::Accepted => Ok(Answer::Deleting),
-            Deleted::Gone => Ok(Answer::Done),
-            Deleted::Replaced => Ok(Answer::LostRace),
+            Deleted::Accepted => Ok(EffectResult::Deleting),
+            Deleted::Gone => Ok(EffectResult::Done),
+            Deleted::Replaced => Ok(EffectResult::LostRace),
             Deleted::Vetoed { message } => {
                 let source =
                     PortError::rejected(format!("the deletion of {target} was vetoed: {message}"))
@@ -246,8 +246,8 @@ impl Hand<'_> {
 }
 
 /// What the observation brought along.
-impl Hand<'_> {
-    fn observed(&self) -> Result<&Observed, Error> {
+impl EffectExecutor<'_> {
+    fn observed(&self) -> Result<&ResolvedObservation, Error> {
         // Only the prepare stage has none, and it asks for nothing on the cluster.
         self.observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
     }

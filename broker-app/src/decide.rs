@@ -18,7 +18,7 @@ use broker_domain::{
 use broker_ports::{Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
-use crate::observe::{Seen, XrSeen};
+use crate::observe::{Observation, XrObservation};
 
 /// Whether a pass may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,8 +40,8 @@ pub struct PassState {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
     Prepare { closed: bool, permitted: bool },
-    Act { seen: Box<Seen>, action: Action, progress: Progress },
-    Persist { seen: Box<Seen>, to: Phase, permitted: bool },
+    Act { seen: Box<Observation>, action: Action, progress: Progress },
+    Persist { seen: Box<Observation>, to: Phase, permitted: bool },
 }
 
 /// What has been done in the act stage of this pass.
@@ -110,7 +110,7 @@ pub enum Effect {
 
 /// What became of an effect. A port that failed ends the pass and is not told here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum EffectResult {
     /// Nothing was asked yet: the stage begins.
     Begin,
     /// The write was committed; this is the resource now.
@@ -139,20 +139,20 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a verdict is moved once per effect; a box would be one more allocation each time"
+    reason = "a next_step is moved once per effect; a box would be one more allocation each time"
 )]
-pub enum Verdict {
+pub enum NextStep {
     /// Do this, and come back with the answer.
     Perform(Effect),
     /// The stage is over; the pass goes on with the resource as it is.
     Continue,
     /// The pass is over, quietly.
-    End(Ending),
+    End(EarlyExit),
 }
 
 /// Why a pass is over before its end. None of these is an error: the next pass sees what changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum EarlyExit {
     /// Somebody else changed the row or an object first.
     LostRace,
     /// The composite resource is armed with another token than the row's: the row in hand is old.
@@ -167,7 +167,7 @@ pub enum Ending {
     OverBudget,
 }
 
-impl Ending {
+impl EarlyExit {
     /// Every ending.
     pub const ALL: &[Self] = &[
         Self::LostRace,
@@ -216,13 +216,23 @@ impl PassState {
     }
 
     /// Begins the stage that acts on a decision.
-    pub fn act(resource: ProvisionedResource, mode: Mode, seen: Seen, action: Action) -> Self {
+    pub fn act(
+        resource: ProvisionedResource,
+        mode: Mode,
+        seen: Observation,
+        action: Action,
+    ) -> Self {
         let stage = Stage::Act { seen: Box::new(seen), action, progress: Progress::default() };
         Self { resource, mode, stage }
     }
 
     /// Begins the stage that stores the phase which was decided.
-    pub fn persist(resource: ProvisionedResource, mode: Mode, seen: Seen, to: Phase) -> Self {
+    pub fn persist(
+        resource: ProvisionedResource,
+        mode: Mode,
+        seen: Observation,
+        to: Phase,
+    ) -> Self {
         Self {
             resource,
             mode,
@@ -242,41 +252,41 @@ impl PassState {
 }
 
 /// Takes in an answer and says what follows.
-pub fn step(state: &PassState, answer: Answer) -> (PassState, Verdict) {
+pub fn step(state: &PassState, answer: EffectResult) -> (PassState, NextStep) {
     let mut state = state.clone();
     if state.mode == Mode::DryRun {
-        return (state, Verdict::Continue);
+        return (state, NextStep::Continue);
     }
-    let verdict = match take_in(&mut state, answer) {
-        Err(ending) => Verdict::End(ending),
+    let next_step = match record_result(&mut state, answer) {
+        Err(ending) => NextStep::End(ending),
         Ok(()) => state.decide(),
     };
-    (state, verdict)
+    (state, next_step)
 }
 
 /// Notes what an answer changed.
-fn take_in(state: &mut PassState, answer: Answer) -> Result<(), Ending> {
+fn record_result(state: &mut PassState, answer: EffectResult) -> Result<(), EarlyExit> {
     match answer {
-        Answer::Begin => {}
-        Answer::LostRace => return Err(Ending::LostRace),
-        Answer::Braked => return Err(Ending::Braked),
-        Answer::OverBudget => return Err(Ending::OverBudget),
-        Answer::Permitted => state.stage.permitted(),
-        Answer::Committed(resource) => {
+        EffectResult::Begin => {}
+        EffectResult::LostRace => return Err(EarlyExit::LostRace),
+        EffectResult::Braked => return Err(EarlyExit::Braked),
+        EffectResult::OverBudget => return Err(EarlyExit::OverBudget),
+        EffectResult::Permitted => state.stage.permitted(),
+        EffectResult::Committed(resource) => {
             state.resource = *resource;
             state.stage.committed(&state.resource);
         }
-        Answer::Done => state.stage.done(),
-        Answer::Deleting => state.stage.deleting(),
-        Answer::Applied(version) => state.stage.applied(version),
-        Answer::Issued(token) => state.stage.issued(token, &state.resource),
-        Answer::Consumed(token) => state.stage.consumed(token)?,
+        EffectResult::Done => state.stage.done(),
+        EffectResult::Deleting => state.stage.deleting(),
+        EffectResult::Applied(version) => state.stage.applied(version),
+        EffectResult::Issued(token) => state.stage.issued(token, &state.resource),
+        EffectResult::Consumed(token) => state.stage.consumed(token)?,
     }
     Ok(())
 }
 
 impl PassState {
-    fn decide(&self) -> Verdict {
+    fn decide(&self) -> NextStep {
         match &self.stage {
             Stage::Prepare { closed, permitted } => prepare(&self.resource, *closed, *permitted),
             Stage::Act { seen, action, progress } => act(&self.resource, seen, *action, progress),
@@ -291,9 +301,9 @@ impl PassState {
 /// teardown closes the tokens, so that whatever is observed from then on no new Node can appear.
 ///
 /// A rollback of a resource that was Ready destroys something that worked, so it needs a permit.
-fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> Verdict {
+fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> NextStep {
     if resource.phase() == Phase::Failed && resource.on_failure() == OnFailure::Rollback {
-        return Verdict::Perform(match (permitted, resource.first_ready_at()) {
+        return NextStep::Perform(match (permitted, resource.first_ready_at()) {
             (true, _) => Effect::RequestDeletion,
             (false, Some(_)) => permit(resource),
             (false, None) => Effect::CheckBrake,
@@ -301,18 +311,18 @@ fn prepare(resource: &ProvisionedResource, closed: bool, permitted: bool) -> Ver
     }
     let tearing_down = matches!(resource.phase(), Phase::Deregistering | Phase::Deprovisioning);
     match (tearing_down && !resource.token_closed(), closed) {
-        (true, false) => Verdict::Perform(Effect::CloseTokens),
-        (true, true) => Verdict::Perform(Effect::RecordClosed),
-        (false, _) => Verdict::Continue,
+        (true, false) => NextStep::Perform(Effect::CloseTokens),
+        (true, true) => NextStep::Perform(Effect::RecordClosed),
+        (false, _) => NextStep::Continue,
     }
 }
 
 fn act(
     resource: &ProvisionedResource,
-    seen: &Seen,
+    seen: &Observation,
     action: Action,
     progress: &Progress,
-) -> Verdict {
+) -> NextStep {
     // What an observation showed is on record before anything is done about it.
     let mut due = match action {
         Action::Apply if apply::goes_ahead(resource, seen) => seen.about_to_apply(),
@@ -324,7 +334,7 @@ fn act(
         due = due.armed(uid);
     }
     if due != *resource.substrate() {
-        return Verdict::Perform(Effect::RecordSubstrate(due));
+        return NextStep::Perform(Effect::RecordSubstrate(due));
     }
     match action {
         Action::Noop => apply::restore_config(resource, seen, progress),
@@ -335,26 +345,31 @@ fn act(
 }
 
 /// Without a token there is no Node, and nothing to drain.
-fn deregister(resource: &ProvisionedResource, progress: &Progress) -> Verdict {
+fn deregister(resource: &ProvisionedResource, progress: &Progress) -> NextStep {
     match resource.bootstrap_token_id() {
-        Some(token) if !progress.finished => Verdict::Perform(Effect::DeregisterNode(token)),
-        Some(_) | None => Verdict::Continue,
+        Some(token) if !progress.finished => NextStep::Perform(Effect::DeregisterNode(token)),
+        Some(_) | None => NextStep::Continue,
     }
 }
 
 /// Storing that a resource which was Ready has failed can be a fleet's end, so it needs a permit, whatever phase it fell
 /// back to since.
-fn persist(resource: &ProvisionedResource, seen: &Seen, to: Phase, permitted: bool) -> Verdict {
+fn persist(
+    resource: &ProvisionedResource,
+    seen: &Observation,
+    to: Phase,
+    permitted: bool,
+) -> NextStep {
     if to == resource.phase() || seen.is_not_believed(resource) {
-        return Verdict::Continue;
+        return NextStep::Continue;
     }
     if to == Phase::Failed && seen.is_held(resource.project_id()) {
-        return Verdict::End(Ending::Braked);
+        return NextStep::End(EarlyExit::Braked);
     }
     if to == Phase::Failed && resource.first_ready_at().is_some() && !permitted {
-        return Verdict::Perform(permit(resource));
+        return NextStep::Perform(permit(resource));
     }
-    Verdict::Perform(match (to, &seen.failure) {
+    NextStep::Perform(match (to, &seen.failure) {
         (Phase::Failed, Some(reason)) => Effect::Fail(reason.clone()),
         (Phase::Failed, None) => Effect::Fail(FailureReason::from_message("")),
         (phase, _) => Effect::UpdatePhase(phase),
@@ -405,7 +420,7 @@ impl Stage {
     /// The composite resource goes after the plain data that it owns, so that is proven gone with it.
     fn deleting(&mut self) {
         if let Self::Act { seen, .. } = self
-            && seen.xr != XrSeen::Absent
+            && seen.xr != XrObservation::Absent
         {
             seen.substrate = std::mem::take(&mut seen.substrate).without(&seen.plain_data);
         }
@@ -435,7 +450,7 @@ impl Stage {
         progress.token = TokenProgress::Issued(token, ordinal);
     }
 
-    fn consumed(&mut self, token: BootstrapTokenId) -> Result<(), Ending> {
+    fn consumed(&mut self, token: BootstrapTokenId) -> Result<(), EarlyExit> {
         let Self::Act { progress, .. } = self else { return Ok(()) };
         match progress.token {
             TokenProgress::NotAsked => {
@@ -449,7 +464,7 @@ impl Stage {
             TokenProgress::Consumed(_)
             | TokenProgress::Deregistered
             | TokenProgress::Issued(..)
-            | TokenProgress::Recorded(_) => return Err(Ending::TokenConsumedAgain),
+            | TokenProgress::Recorded(_) => return Err(EarlyExit::TokenConsumedAgain),
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub use log_sink::LogEventSink;
 use crate::config::{BrokerConfig, ConfigError};
 use crate::deadline::Timed;
 use crate::error::{Error, in_words};
-use crate::sweep::Trouble;
+use crate::sweep::ResourceError;
 use crate::telemetry;
 use backoff::event_wait;
 use envelope::envelope;
@@ -61,18 +61,18 @@ pub struct RelayReport {
     /// Rejected by the receiver: one more attempt, and the event waits.
     pub rejected: usize,
     /// Rejected too often.
-    pub set_aside: usize,
+    pub dead_letter: usize,
     /// Why the last one that was not delivered was not.
-    pub last_failure: Option<Trouble>,
+    pub last_failure: Option<ResourceError>,
 }
 
 /// What became of one claimed event.
 enum Settled {
     Delivered,
     ClaimLost,
-    Delayed { trouble: Trouble, asked_for: Option<Duration> },
-    Rejected(Trouble),
-    SetAside(Trouble),
+    Delayed { trouble: ResourceError, asked_for: Option<Duration> },
+    Rejected(ResourceError),
+    DeadLetter(ResourceError),
 }
 
 /// Events under a claim.
@@ -87,7 +87,7 @@ struct Claimed {
 impl RelayReport {
     /// There was something to do.
     pub const fn was_busy(&self) -> bool {
-        self.delivered + self.lost_claims + self.delayed + self.rejected + self.set_aside > 0
+        self.delivered + self.lost_claims + self.delayed + self.rejected + self.dead_letter > 0
     }
 
     fn add(&mut self, settled: Settled) {
@@ -102,8 +102,8 @@ impl RelayReport {
                 self.rejected += 1;
                 self.last_failure = Some(trouble);
             }
-            Settled::SetAside(trouble) => {
-                self.set_aside += 1;
+            Settled::DeadLetter(trouble) => {
+                self.dead_letter += 1;
                 self.last_failure = Some(trouble);
             }
         }
@@ -189,7 +189,7 @@ impl Relay {
 
     async fn failed(&self, event: &ClaimedEvent, error: &Error) -> Result<Settled, Error> {
         let (outbox, claim) = (&self.outbox, &event.claim);
-        let (trouble, asked_for) = (Trouble::of(error), error.retry_after());
+        let (trouble, asked_for) = (ResourceError::of(error), error.retry_after());
         let wait = event_wait(claim.number, asked_for);
         let attempts = event.attempts.saturating_add(u32::from(is_rejection(error)));
         tracing::warn!(
@@ -210,8 +210,8 @@ impl Relay {
             return stored(delayed, Settled::Rejected(trouble));
         }
         let reason = in_words(error);
-        let aside = outbox.write(|it| it.set_aside_event(claim, &reason)).await;
-        stored(aside, Settled::SetAside(trouble))
+        let aside = outbox.write(|it| it.dead_letter_event(claim, &reason)).await;
+        stored(aside, Settled::DeadLetter(trouble))
     }
 }
 

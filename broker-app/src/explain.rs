@@ -21,7 +21,7 @@ use broker_render::scrub;
 use time::OffsetDateTime;
 
 pub use budgets::{BudgetUse, Budgets};
-pub use chain::{FactLine, Standing};
+pub use chain::{FactLine, FactStatus};
 pub use facts::{ClusterFacts, Fact, Facts, Outage, Reference, ReferenceKind, Transition};
 pub(crate) use json::reference;
 pub use many::ExplainedPage;

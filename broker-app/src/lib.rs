@@ -55,12 +55,12 @@ pub use broker_render as render;
 pub use config::{BrokerConfig, ConfigError};
 pub use emit::{LogEventSink, Relay, RelayReport};
 pub use error::{Error, ErrorKind, one_line};
-pub use reconcile::{Passed, Reconciler};
+pub use reconcile::{PassResult, Reconciler};
 pub use resource::ToJson;
 pub use runner::{BootError, Probe, ProbeFailure, Runner, StartError};
 pub use service::{
     Absence, Basis, BrakeLosses, BrakeStatus, HoldUp, Service, Status, Unread, Waited,
 };
-pub use sweep::{Fate, Orphan, SweepReport, Sweeper, Trouble, Work};
+pub use sweep::{Orphan, OrphanState, ResourceError, SweepReport, Sweeper, Work};
 pub use system::{SystemClock, SystemIds};
 pub use telemetry::{Label, METRICS, Metric, MetricKind, describe_metrics};

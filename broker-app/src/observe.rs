@@ -1,11 +1,11 @@
-//! Observe: reads cluster and mesh. What they say is reduced to facts by the pure [`Sight`].
+//! Observe: reads cluster and mesh. What they say is reduced to facts by the pure [`RawObservation`].
 //!
 //! Read only. What could not be learnt is an error, and the pass is over: no information never decides
 //! anything.
 
 mod resolve;
-mod seen;
-mod sight;
+mod observation;
+mod raw;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use broker_domain::{
     ProvisionedResourceId,
 };
 use broker_ports::{
-    BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Reading, Standing, Target,
+    BlueprintVersionView, LiveObject, LiveXr, PortError, PortName, Presence, Reading, Target,
     XrReading, XrTarget,
 };
 use broker_render::catalog::ComposedKind;
@@ -23,22 +23,22 @@ use broker_render::catalog::ComposedKind;
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
-pub use seen::{ConfigSeen, Gate, Seen, XrSeen};
-pub use sight::{Around, Sight, XrSight};
+pub use observation::{ConfigObservation, Gate, Observation, XrObservation};
+pub use raw::{ActContext, RawObservation, RawXr};
 
-pub(crate) use resolve::Observed;
-pub(crate) use sight::{facts, needs_config};
+pub(crate) use raw::{facts, needs_config};
+pub(crate) use resolve::ResolvedObservation;
 
 /// What one look at cluster and mesh brought, before anything is decided.
-pub(crate) struct Look {
-    sight: Sight,
+pub(crate) struct PassReading {
+    sight: RawObservation,
     blueprint: Arc<BlueprintVersionView>,
     xr: XrTarget,
     live: Option<Box<LiveXr>>,
     provider_config: Option<LiveObject>,
 }
 
-impl Look {
+impl PassReading {
     /// The facts that [`next`](broker_domain::next()) decides on.
     pub(crate) fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
         self.sight.facts(resource)
@@ -50,10 +50,10 @@ impl Look {
 pub(crate) async fn observe(
     ports: &TimedPorts,
     resource: &ProvisionedResource,
-) -> Result<Look, Error> {
+) -> Result<PassReading, Error> {
     let blueprint = ports.blueprint(resource.blueprint_version_id()).await?;
     let mut target = target(resource, &blueprint);
-    if !Sight::needs_composed(resource.phase()) {
+    if !RawObservation::needs_composed(resource.phase()) {
         target = target.composing([]).with_recorded(BTreeSet::new());
     }
     let reading = ports.cluster.read(|it| it.read(&target)).await?;
@@ -62,12 +62,13 @@ pub(crate) async fn observe(
 
     let Reading { cluster, xr, provider_config, mut recorded, labelled, .. } = reading;
     let live = live_xr(resource, xr)?;
-    if let Some(xr) = live.as_deref().filter(|_| !Sight::needs_composed(resource.phase())) {
+    if let Some(xr) = live.as_deref().filter(|_| !RawObservation::needs_composed(resource.phase()))
+    {
         recorded = dropped(ports, resource, &blueprint, xr).await;
     }
-    let sight = Sight {
+    let sight = RawObservation {
         cluster,
-        xr: live.as_deref().map(|xr| XrSight {
+        xr: live.as_deref().map(|xr| RawXr {
             status: xr.status.clone(),
             references: xr.references.clone(),
             references_digest: xr.references_digest,
@@ -77,7 +78,7 @@ pub(crate) async fn observe(
         labelled,
         node,
     };
-    Ok(Look { sight, blueprint, xr: target.xr, live, provider_config })
+    Ok(PassReading { sight, blueprint, xr: target.xr, live, provider_config })
 }
 
 /// Everything of a resource that may stand. The name of a ProviderConfig is recorded before its first apply, so a
@@ -106,7 +107,7 @@ async fn dropped(
     resource: &ProvisionedResource,
     blueprint: &BlueprintVersionView,
     xr: &LiveXr,
-) -> BTreeMap<ObjectReference, Standing> {
+) -> BTreeMap<ObjectReference, Presence> {
     if resource.substrate().references_digest() == Some(&xr.references_digest) {
         return BTreeMap::new();
     }

@@ -3,14 +3,14 @@
 use broker_domain::{Change, Error as DomainError, Stamp};
 use broker_ports::{Brake, Lost, Permit, PermitRequest, Write, WriteKind, Written};
 
-use crate::act::Hand;
-use crate::decide::Answer;
+use crate::act::EffectExecutor;
+use crate::decide::EffectResult;
 use crate::error::Error;
 use crate::reconcile::Pass;
 use crate::telemetry;
 
 /// Writes of the row: one transaction each, guarded by version and epoch.
-impl Hand<'_> {
+impl EffectExecutor<'_> {
     pub(crate) fn stamp(&self) -> Stamp {
         let ports = self.pass.ports;
         Stamp::new(ports.ids.event_id(), ports.clock.now())
@@ -21,9 +21,9 @@ impl Hand<'_> {
         &self,
         kind: WriteKind,
         change: Option<Change>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<EffectResult, Error> {
         let Some(change) = change else {
-            return Ok(Answer::Committed(Box::new(self.resource.clone())));
+            return Ok(EffectResult::Committed(Box::new(self.resource.clone())));
         };
         let write = Write::by_worker(&change, self.pass.lease.epoch, &self.pass.by);
         let repository = self.pass.ports.repository.within(self.pass.left()?);
@@ -31,26 +31,26 @@ impl Hand<'_> {
         Ok(match written {
             Written::Committed => {
                 self.pass.committed(self.resource, &change);
-                Answer::Committed(Box::new(change.into_resource()))
+                EffectResult::Committed(Box::new(change.into_resource()))
             }
-            Written::Stale | Written::LeaseLost => Answer::LostRace,
+            Written::Stale | Written::LeaseLost => EffectResult::LostRace,
         })
     }
 
     /// Under a brake nothing is rolled back. A resource that stands on no cluster yet is held by none.
-    pub(crate) async fn check_brake(&self) -> Result<Answer, Error> {
+    pub(crate) async fn check_brake(&self) -> Result<EffectResult, Error> {
         let Some(cluster) = self.resource.substrate().cluster() else {
-            return Ok(Answer::Permitted);
+            return Ok(EffectResult::Permitted);
         };
         let schedule = self.pass.ports.schedule.within(self.pass.left()?);
         let brakes = schedule.read(|it| it.brakes(cluster)).await?;
         let was_applied = self.resource.substrate().applied().is_some();
         let holds = |brake: &Brake| brake.holds(self.resource.project_id(), was_applied);
-        Ok(if brakes.iter().any(holds) { Answer::Braked } else { Answer::Permitted })
+        Ok(if brakes.iter().any(holds) { EffectResult::Braked } else { EffectResult::Permitted })
     }
 
     /// Charges the budget for automatic destruction, guarded by version and epoch like any write.
-    pub(crate) async fn take_permit(&self, lost: Lost) -> Result<Answer, Error> {
+    pub(crate) async fn take_permit(&self, lost: Lost) -> Result<EffectResult, Error> {
         let Pass { lease, config, by, .. } = self.pass;
         let Some(cluster) = self.resource.substrate().cluster().cloned() else {
             return Err(DomainError::invalid("cluster_id", "is missing for a permit").into());
@@ -62,19 +62,19 @@ impl Hand<'_> {
         let permit = schedule.write(|it| it.permit(&request)).await?;
         telemetry::permit(permit);
         Ok(match permit {
-            Permit::Granted => Answer::Permitted,
-            Permit::Braked => Answer::Braked,
+            Permit::Granted => EffectResult::Permitted,
+            Permit::Braked => EffectResult::Braked,
             Permit::OverBudget => {
                 let lost = &request.lost;
                 tracing::warn!(resource = %id, %lost, "the budget for automatic destruction is spent");
-                Answer::OverBudget
+                EffectResult::OverBudget
             }
-            Permit::Stale | Permit::LeaseLost => Answer::LostRace,
+            Permit::Stale | Permit::LeaseLost => EffectResult::LostRace,
         })
     }
 
     /// A failure that is rolled back is the one thing a person has to hear about at once.
-    pub(crate) async fn roll_back(&self, stamp: Stamp) -> Result<Answer, Error> {
+    pub(crate) async fn roll_back(&self, stamp: Stamp) -> Result<EffectResult, Error> {
         if let Some(failure) = self.resource.failure() {
             tracing::error!(
                 resource = %self.resource.id(),

@@ -207,16 +207,16 @@ impl Service {
         let (id, from) = (resource.id(), resource.phase());
         let mut rehearsal = Rehearsal::new(self, epoch);
         let project = resource.project_id();
-        let prepared = rehearsal.converse(PassState::prepare(resource, Mode::Live), None).await?;
+        let prepared = rehearsal.drive(PassState::prepare(resource, Mode::Live), None).await?;
         let look = observe(ports, &prepared).await?;
         let (action, to) = next(&look.facts(&prepared), prepared.phase());
         let observed =
             look.resolve(ports, &self.config().profiles, &prepared, (action, to)).await?;
         let acting = PassState::act(prepared, Mode::Live, observed.seen.clone(), action);
-        let acted = rehearsal.converse(acting, Some(&observed)).await?;
+        let acted = rehearsal.drive(acting, Some(&observed)).await?;
         if !rehearsal.is_over() {
             let persisting = PassState::persist(acted, Mode::Live, observed.seen.clone(), to);
-            rehearsal.converse(persisting, Some(&observed)).await?;
+            rehearsal.drive(persisting, Some(&observed)).await?;
         }
         let (steps, mut notes) = rehearsal.into_steps();
         if action == Action::Apply && observed.seen.gate == Gate::Closed {

@@ -14,10 +14,10 @@ use broker_ports::{
 };
 use tokio::time::Instant;
 
-use crate::act::converse;
+use crate::act::drive;
 use crate::config::BrokerConfig;
 use crate::deadline::TimedPorts;
-use crate::decide::{Ending, Mode, PassState};
+use crate::decide::{EarlyExit, Mode, PassState};
 use crate::error::{Error, for_schedule};
 use crate::observe::observe;
 use crate::sweep::Orphans;
@@ -35,9 +35,9 @@ pub struct Reconciler {
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Passed {
+pub enum PassResult {
     /// It went through; the resource was decided to be here.
-    Through {
+    Completed {
         /// What was decided to be done.
         action: Action,
         /// The phase before.
@@ -46,7 +46,7 @@ pub enum Passed {
         to: Phase,
     },
     /// It ended early, quietly.
-    Ended(Ending),
+    EndedEarly(EarlyExit),
     /// Somebody else holds the resource, or it is paused or at rest, or there is none.
     NotClaimed,
 }
@@ -66,12 +66,12 @@ pub(crate) struct Pass<'a> {
 }
 
 /// Why a pass did not go through.
-pub(crate) enum Stop {
+pub(crate) enum Abort {
     Failed(Error),
-    Ended(Ending),
+    Ended(EarlyExit),
 }
 
-impl<E: Into<Error>> From<E> for Stop {
+impl<E: Into<Error>> From<E> for Abort {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -90,8 +90,8 @@ const SELDOM: Duration = Duration::from_secs(30);
 const LATER: Duration = Duration::from_secs(2);
 
 /// A pass that went through, and when there has to be another one that no change on the cluster hints at.
-struct Went {
-    passed: Passed,
+struct CompletedPass {
+    passed: PassResult,
     due_in: Option<Duration>,
     /// The pass read the composite resource armed, so an accepted loss ends.
     stands: bool,
@@ -134,7 +134,7 @@ impl Reconciler {
     /// # Errors
     ///
     /// The first thing that failed. It is on the resource's schedule, too, with the time of the next attempt.
-    pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+    pub async fn reconcile(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         if self.config.mode == Mode::DryRun {
             let outcome = self.look(id).await;
             telemetry::passed(&outcome);
@@ -144,44 +144,44 @@ impl Reconciler {
         let asked = Instant::now();
         let claimed = self.ports.schedule.write(|it| it.claim(&request)).await?;
         let Some(lease) = claimed.into_iter().next() else {
-            telemetry::passed(&Ok(Passed::NotClaimed));
-            return Ok(Passed::NotClaimed);
+            telemetry::passed(&Ok(PassResult::NotClaimed));
+            return Ok(PassResult::NotClaimed);
         };
         self.work(lease, asked).await
     }
 
     /// Observes and decides, without a lease: a lease would keep a replica that may change something from its
     /// work.
-    async fn look(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+    async fn look(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let row = self.ports.repository.read(|it| it.get_by_id(id)).await?;
         let Some(resource) = row.filter(|row| !row.at_rest()) else {
-            return Ok(Passed::NotClaimed);
+            return Ok(PassResult::NotClaimed);
         };
         let look = observe(&self.ports, &resource).await?;
         let from = resource.phase();
         let (action, to) = next(&look.facts(&resource), from);
         look.resolve(&self.ports, &self.config.profiles, &resource, (action, to)).await?;
-        Ok(Passed::Through { action, from, to })
+        Ok(PassResult::Completed { action, from, to })
     }
 
     /// Follows a hint: a pass, or, if none can be made because the resource is Deleted, a look at what may
     /// have arrived too late for it.
-    pub(crate) async fn follow_hint(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+    pub(crate) async fn follow_hint(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let passed = self.reconcile(id).await?;
-        if passed == Passed::NotClaimed {
+        if passed == PassResult::NotClaimed {
             Orphans::new(&self.ports, &self.config).hinted(id).await?;
         }
         Ok(passed)
     }
 
     /// Runs the pass that a lease was claimed for, and gives the lease back.
-    pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<Passed, Error> {
+    pub(crate) async fn work(&self, lease: Lease, asked: Instant) -> Result<PassResult, Error> {
         let outcome = self.hold(lease, asked).await;
         telemetry::passed(&outcome);
         outcome
     }
 
-    async fn hold(&self, lease: Lease, asked: Instant) -> Result<Passed, Error> {
+    async fn hold(&self, lease: Lease, asked: Instant) -> Result<PassResult, Error> {
         if lease.takeover {
             telemetry::taken_over();
             tracing::warn!(resource = %lease.resource, epoch = %lease.epoch, "a lease was taken over");
@@ -193,10 +193,12 @@ impl Reconciler {
         let pass = Pass { ports, config, lease, by, asked, version, deferred };
         let outcome = match pass.run().await {
             Ok(went) => Ok(went),
-            Err(Stop::Ended(ending)) => {
-                Ok(Went { passed: Passed::Ended(ending), due_in: None, stands: false })
-            }
-            Err(Stop::Failed(error)) => Err(error),
+            Err(Abort::Ended(ending)) => Ok(CompletedPass {
+                passed: PassResult::EndedEarly(ending),
+                due_in: None,
+                stands: false,
+            }),
+            Err(Abort::Failed(error)) => Err(error),
         };
         pass.give_back(&outcome).await?;
         outcome.map(|went| went.passed)
@@ -222,29 +224,33 @@ fn due_in(action: Action, from: Phase, to: Phase, in_phase: Duration) -> Option<
 impl Pass<'_> {
     /// The pass itself, top to bottom.
     #[tracing::instrument(name = "broker.pass", skip_all, fields(resource = %self.lease.resource))]
-    async fn run(&self) -> Result<Went, Stop> {
+    async fn run(&self) -> Result<CompletedPass, Abort> {
         let Pass { ports, config, .. } = self;
         let mode = config.mode;
         let Some(resource) = self.reread().await? else {
-            return Ok(Went { passed: Passed::NotClaimed, due_in: Some(SOON), stands: false });
+            return Ok(CompletedPass {
+                passed: PassResult::NotClaimed,
+                due_in: Some(SOON),
+                stands: false,
+            });
         };
         let from = resource.phase();
 
-        let resource = converse(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
+        let resource = drive(self, PassState::prepare(resource, mode), None).await?; // I/O: rollback request, closing of tokens
         let look = observe(ports, &resource).await?; // I/O: cluster and mesh, read only
         let (action, to) = next(&look.facts(&resource), resource.phase()); // pure
         let observed = look.resolve(ports, &config.profiles, &resource, (action, to)).await?; // I/O: what acting needs, read only
         let acting = PassState::act(resource, mode, observed.seen.clone(), action);
-        let resource = converse(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
+        let resource = drive(self, acting, Some(&observed)).await?; // I/O: the effects that the pure step asks for
         let persisting = PassState::persist(resource, mode, observed.seen.clone(), to);
-        let resource = converse(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
+        let resource = drive(self, persisting, Some(&observed)).await?; // I/O: phase, event and audit line, one transaction
         let in_phase = ports.clock.now() - resource.phase_entered_at();
         let due_in = due_in(action, from, resource.phase(), in_phase.unsigned_abs());
         if let Some(error) = observed.unresolved.or_else(|| self.take_deferred()) {
-            return Err(Stop::Failed(error));
+            return Err(Abort::Failed(error));
         }
         let stands = observed.seen.stands_armed();
-        Ok(Went { passed: Passed::Through { action, from, to }, due_in, stands })
+        Ok(CompletedPass { passed: PassResult::Completed { action, from, to }, due_in, stands })
     }
 
     /// The row as it is now that the lease is ours: what was read before proves nothing.
@@ -286,17 +292,21 @@ impl Pass<'_> {
 
     /// Gives the lease back. If that fails the lease ends by itself, so it is no reason to fail the pass,
     /// unless the pass went well and nobody would hear of the store's trouble otherwise.
-    async fn give_back(&self, outcome: &Result<Went, Error>) -> Result<(), Error> {
+    async fn give_back(&self, outcome: &Result<CompletedPass, Error>) -> Result<(), Error> {
         let seen = self.version.load(Ordering::Relaxed);
         // A row that could not be read has no version to compare; its failure counts all the same.
         let seen = Version::new(seen).unwrap_or(Version::UNSTORED);
         let outcome_for_schedule = match outcome {
-            Ok(Went { passed: Passed::Ended(ending), .. }) => PassOutcome::Ended {
-                reason: ending.as_str().to_owned(),
-                message: ending.message().to_owned(),
-            },
-            Ok(Went { due_in, stands: true, .. }) => PassOutcome::Stands { due_in: *due_in },
-            Ok(Went { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
+            Ok(CompletedPass { passed: PassResult::EndedEarly(ending), .. }) => {
+                PassOutcome::Ended {
+                    reason: ending.as_str().to_owned(),
+                    message: ending.message().to_owned(),
+                }
+            }
+            Ok(CompletedPass { due_in, stands: true, .. }) => {
+                PassOutcome::Stands { due_in: *due_in }
+            }
+            Ok(CompletedPass { due_in, .. }) => PassOutcome::Succeeded { due_in: *due_in },
             Err(error) => PassOutcome::Failed {
                 reason: error.reason().to_owned(),
                 message: for_schedule(error),

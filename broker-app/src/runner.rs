@@ -4,9 +4,9 @@
 //! along, at once when the store sends a wake-up. What changed on the cluster is hinted at. What neither told
 //! is found by the sweep.
 
-mod at_work;
+mod run_loop;
 mod check;
-mod chores;
+mod background;
 mod hinted;
 mod lanes;
 mod probe;
@@ -19,9 +19,9 @@ use broker_domain::ProvisionedResourceId;
 use broker_ports::Cluster;
 use tokio::task::JoinSet;
 
-use at_work::AtWork;
 pub use check::StartError;
 pub use probe::{Probe, ProbeFailure};
+use run_loop::RunLoop;
 
 use crate::config::{BrokerConfig, ConfigError};
 use crate::emit::Relay;
@@ -49,7 +49,7 @@ pub enum BootError {
     Infrastructure(#[source] Error),
     /// A resource is in trouble, and the configuration says that this is too much.
     #[error("{resource} is in trouble ({reason}) and the runner is strict: {message}")]
-    Trouble {
+    ResourceError {
         /// The first such resource.
         resource: ProvisionedResourceId,
         /// Its reason.
@@ -101,10 +101,10 @@ impl Runner {
         let swept = self.sweeper.sweep().await;
         self.probe.swept(&swept);
         let (work, report) = swept.map_err(BootError::Infrastructure)?;
-        if let Some((resource, trouble)) = report.troubles.first_key_value()
+        if let Some((resource, trouble)) = report.errors.first_key_value()
             && self.config().strict
         {
-            return Err(BootError::Trouble {
+            return Err(BootError::ResourceError {
                 resource: *resource,
                 reason: trouble.reason,
                 message: trouble.message.clone(),
@@ -134,10 +134,10 @@ impl Runner {
         // Before the boot sweep: what changes after the sweep has read it arrives as a hint.
         let hints = self.reconciler.ports().cluster.read(Cluster::hints).await.ok();
         let (work, _) = self.boot().await?;
-        let mut at_work = AtWork::new(self);
-        at_work.enqueue(work);
-        at_work.until(stop, hints).await;
-        at_work.finish(self.config().stop_within).await;
+        let mut run_loop = RunLoop::new(self);
+        run_loop.enqueue(work);
+        run_loop.until(stop, hints).await;
+        run_loop.finish(self.config().stop_within).await;
         Ok(())
     }
 }

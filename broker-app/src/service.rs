@@ -1,4 +1,4 @@
-//! The facade that an embedder calls: declare, delete, look, and steer.
+//! The facade that an embedder calls: declare, delete, look, and operations.
 //!
 //! **The broker does not authorise.** Whoever builds a [`RequestContext`] has decided that its actor may do
 //! what it asks for. The service checks the scope and nothing else: what lies outside of it does not exist.
@@ -13,14 +13,14 @@ mod race;
 mod replace;
 mod retry;
 mod status;
-mod steer;
+mod operations;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker_domain::Stamp;
 use broker_domain::{NotFound, Phase, ProvisionedResource, ProvisionedResourceId};
-use broker_ports::{ListPage, ListQuery, Ports, RequestContext, Scope, WriteKind};
+use broker_ports::{AccessScope, ListPage, ListQuery, Ports, RequestContext, WriteKind};
 use tokio::time::Instant;
 
 use crate::config::BrokerConfig;
@@ -77,8 +77,8 @@ impl Service {
         id: ProvisionedResourceId,
     ) -> Result<ProvisionedResource, Error> {
         let get = self.ports.repository.read(|it| match context.scope() {
-            Scope::Project(own) => it.get_in_project(own, id),
-            Scope::All => it.get_by_id(id),
+            AccessScope::Project(own) => it.get_in_project(own, id),
+            AccessScope::All => it.get_by_id(id),
         });
         get.await?.ok_or_else(|| id.not_found().into())
     }
@@ -98,7 +98,7 @@ impl Service {
         query: &ListQuery,
     ) -> Result<ListPage, Error> {
         let mut query = query.clone();
-        if let Scope::Project(own) = context.scope() {
+        if let AccessScope::Project(own) = context.scope() {
             match query.project {
                 Some(other) if other != own => return Err(other.not_found().into()),
                 Some(_) | None => query.project = Some(own),

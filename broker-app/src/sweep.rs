@@ -4,15 +4,15 @@
 //! pages of rows and whatever the cluster's cache needs. When every row was looked at, whatever else carries
 //! our labels is looked at, too: see [`orphans`](crate::orphans).
 
-mod attention;
-mod belongings;
-mod glance;
+mod triage;
+mod orphan_scan;
+mod snapshot;
 mod losses;
 mod memory;
 mod orphans;
-mod patience;
+mod circuit_breaker;
 mod report;
-mod round;
+mod run;
 mod settled;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,13 +23,13 @@ use broker_ports::{Cluster, Lane, PageSize, Ports, SweepPage, SweepQuery};
 use futures_util::future::join;
 use tokio::time::Instant;
 
-use belongings::Kinds;
 pub(crate) use losses::is_expected;
 use memory::Memory;
+use orphan_scan::Kinds;
 pub(crate) use orphans::Orphans;
-pub use orphans::{Fate, Orphan};
-pub use report::{SweepReport, Trouble};
-use round::Round;
+pub use orphans::{Orphan, OrphanState};
+pub use report::{ResourceError, SweepReport};
+use run::Round;
 pub(crate) use settled::settled;
 
 use crate::config::BrokerConfig;
@@ -55,7 +55,7 @@ struct Known {
     kinds: Kinds,
 }
 
-/// A resource that needs a pass, and the lane that it belongs into.
+/// A resource that needs a pass, and the lane that it ownership into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
     /// The resource.
@@ -99,8 +99,8 @@ impl Sweeper {
         let started = Instant::now();
         let swept = self.look(started, within).await;
         if let Ok((_, report)) = &swept {
-            for (resource, trouble) in &report.troubles {
-                let Trouble { reason, message, .. } = trouble;
+            for (resource, trouble) in &report.errors {
+                let ResourceError { reason, message, .. } = trouble;
                 tracing::warn!(%resource, reason, error = message, "a resource could not be swept");
             }
         }

@@ -11,11 +11,11 @@ use broker_ports::{Backlog, FailureClass, Permit, PortName, RequestContext, Trac
 use metrics::{Unit, counter, gauge, histogram};
 use time::OffsetDateTime;
 
-use crate::decide::Ending;
+use crate::decide::EarlyExit;
 use crate::emit::RelayReport;
 use crate::error::{Error, port_reason};
-use crate::reconcile::Passed;
-use crate::sweep::Fate;
+use crate::reconcile::PassResult;
+use crate::sweep::OrphanState;
 use crate::sweep::{SweepReport, Work};
 
 /// One metric.
@@ -66,7 +66,7 @@ const PASSES: &str = "provisioning_broker_passes_total";
 const TAKEOVERS: &str = "provisioning_broker_lease_takeovers_total";
 const SWEEP_DURATION: &str = "provisioning_broker_sweep_duration_seconds";
 const SWEPT_ROWS: &str = "provisioning_broker_swept_resources";
-const TROUBLES: &str = "provisioning_broker_troubles_total";
+const TROUBLES: &str = "provisioning_broker_sweep_errors_total";
 const MISSING: &str = "provisioning_broker_missing_composites";
 const DRIFT: &str = "provisioning_broker_drifted_resources";
 const BRAKE: &str = "provisioning_broker_brake";
@@ -162,7 +162,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: ORPHANS,
         kind: MetricKind::Gauge,
-        labels: &[Label { name: "fate", values: fates }],
+        labels: &[Label { name: "state", values: fates }],
         help: "Objects that no living row wants, by what becomes of them, as the last complete sweep found them.",
         unit: Unit::Count,
     },
@@ -209,12 +209,12 @@ fn reasons() -> Vec<&'static str> {
         .iter()
         .flat_map(|port| FailureClass::ALL.iter().map(|class| port_reason(*port, *class)));
     let own = [NO_REASON, Error::LeaseRanOut.reason()];
-    let endings = Ending::ALL.iter().map(|ending| ending.as_str());
+    let endings = EarlyExit::ALL.iter().map(|ending| ending.as_str());
     own.into_iter().chain(endings).chain(DomainError::REASONS).chain(ports).collect()
 }
 
 fn pass_results() -> Vec<&'static str> {
-    vec!["through", "ended", "not_claimed", "failed", "broke_down"]
+    vec!["through", "ended", "not_claimed", "failed", "panicked"]
 }
 
 fn sweep_results() -> Vec<&'static str> {
@@ -240,15 +240,15 @@ fn permit_answers() -> Vec<&'static str> {
 }
 
 fn fates() -> Vec<&'static str> {
-    Fate::ALL.iter().map(|fate| fate.as_str()).collect()
+    OrphanState::ALL.iter().map(|state| state.as_str()).collect()
 }
 
 fn outbox_states() -> Vec<&'static str> {
-    vec!["waiting", "set_aside"]
+    vec!["waiting", "dead_letter"]
 }
 
 fn deliveries() -> Vec<&'static str> {
-    vec!["delivered", "claim_lost", "delayed", "rejected", "set_aside"]
+    vec!["delivered", "claim_lost", "delayed", "rejected", "dead_letter"]
 }
 
 fn purged_things() -> Vec<&'static str> {
@@ -267,19 +267,19 @@ pub fn describe_metrics() {
 }
 
 /// A pass ended.
-pub(crate) fn passed(outcome: &Result<Passed, Error>) {
+pub(crate) fn passed(outcome: &Result<PassResult, Error>) {
     let (result, reason) = match outcome {
-        Ok(Passed::Through { .. }) => ("through", NO_REASON),
-        Ok(Passed::Ended(ending)) => ("ended", ending.as_str()),
-        Ok(Passed::NotClaimed) => ("not_claimed", NO_REASON),
+        Ok(PassResult::Completed { .. }) => ("through", NO_REASON),
+        Ok(PassResult::EndedEarly(ending)) => ("ended", ending.as_str()),
+        Ok(PassResult::NotClaimed) => ("not_claimed", NO_REASON),
         Err(error) => ("failed", error.reason()),
     };
     counter!(PASSES, "result" => result, "reason" => reason).increment(1);
 }
 
 /// A pass broke down before it could end.
-pub(crate) fn broke_down() {
-    counter!(PASSES, "result" => "broke_down", "reason" => NO_REASON).increment(1);
+pub(crate) fn panicked() {
+    counter!(PASSES, "result" => "panicked", "reason" => NO_REASON).increment(1);
 }
 
 /// The budget for automatic destruction was asked.
@@ -318,11 +318,11 @@ pub(crate) fn swept(took: Duration, swept: &Result<(Vec<Work>, SweepReport), Err
     };
     histogram!(SWEEP_DURATION, "result" => result).record(took.as_secs_f64());
     let Ok((_, report)) = swept else { return };
-    let found = [report.settled, report.waiting, report.handed_over, report.troubles.len()];
+    let found = [report.settled, report.waiting, report.handed_over, report.errors.len()];
     for (name, count) in findings().into_iter().zip(found) {
         gauge!(SWEPT_ROWS, "found" => name).set(number(count));
     }
-    for trouble in report.troubles.values().chain(report.unlisted_kinds.values()) {
+    for trouble in report.errors.values().chain(report.unlisted_kinds.values()) {
         counter!(TROUBLES, "reason" => trouble.reason).increment(1);
     }
     gauge!(MISSING).set(number(report.missing));
@@ -344,16 +344,16 @@ fn complete_sweep(report: &SweepReport) {
         let count = report.phases.get(&phase).copied().unwrap_or_default();
         gauge!(RESOURCES, "phase" => phase.as_str()).set(number(count));
     }
-    for fate in Fate::ALL {
-        let count = report.orphans.iter().filter(|orphan| orphan.fate == *fate).count();
-        gauge!(ORPHANS, "fate" => fate.as_str()).set(number(count));
+    for state in OrphanState::ALL {
+        let count = report.orphans.iter().filter(|orphan| orphan.state == *state).count();
+        gauge!(ORPHANS, "state" => state.as_str()).set(number(count));
     }
 }
 
 /// A round of the relay ended.
 pub(crate) fn relayed(report: &RelayReport) {
-    let RelayReport { delivered, lost_claims, delayed, rejected, set_aside, .. } = report;
-    let counts = [*delivered, *lost_claims, *delayed, *rejected, *set_aside];
+    let RelayReport { delivered, lost_claims, delayed, rejected, dead_letter, .. } = report;
+    let counts = [*delivered, *lost_claims, *delayed, *rejected, *dead_letter];
     for (result, count) in deliveries().into_iter().zip(counts).filter(|(_, count)| *count > 0) {
         counter!(EVENTS, "result" => result).increment(count as u64);
     }
@@ -361,8 +361,8 @@ pub(crate) fn relayed(report: &RelayReport) {
 
 /// How much waits in the outbox.
 pub(crate) fn backlog(backlog: &Backlog, now: OffsetDateTime) {
-    let Backlog { depth, set_aside, oldest, .. } = backlog;
-    let counts = [depth.saturating_sub(*set_aside), *set_aside];
+    let Backlog { depth, dead_letter, oldest, .. } = backlog;
+    let counts = [depth.saturating_sub(*dead_letter), *dead_letter];
     for (state, count) in outbox_states().into_iter().zip(counts) {
         gauge!(OUTBOX_DEPTH, "state" => state).set(number(count));
     }

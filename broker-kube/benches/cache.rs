@@ -77,7 +77,7 @@ fn is_complete(cache: &Cache, xrd: &Arc<Xrd>, count: usize) {
         let resource = id(number).parse().expect("an id");
         let project = PROJECT.parse().expect("an id");
         let target = XrTarget::new(resource, project, Arc::clone(xrd));
-        assert!(matches!(warm.observe(&target), CachedXr::Seen { .. }), "{number} is missing");
+        assert!(matches!(warm.observe(&target), CachedXr::Present { .. }), "{number} is missing");
     }
     let configs = warm_configs(cache).expect("they are warm");
     assert_eq!(

@@ -30,7 +30,10 @@ impl Answer {
     }
 
     /// The object that was answered, or the refusal.
-    pub(crate) fn into_object(self, asked: &Asked) -> Result<Result<Value, Refusal>, Failure> {
+    pub(crate) fn into_object(
+        self,
+        asked: &Asked,
+    ) -> Result<Result<Value, RefusedAnswer>, Failure> {
         if !self.status.is_success() {
             return Ok(Err(self.into_refusal()));
         }
@@ -43,11 +46,11 @@ impl Answer {
     }
 
     /// Nothing but whether it was taken.
-    pub(crate) fn into_acceptance(self) -> Result<(), Refusal> {
+    pub(crate) fn into_acceptance(self) -> Result<(), RefusedAnswer> {
         if self.status.is_success() { Ok(()) } else { Err(self.into_refusal()) }
     }
 
-    fn into_refusal(self) -> Refusal {
+    fn into_refusal(self) -> RefusedAnswer {
         let Self { status, retry_after, body } = self;
         let said: Option<Said> =
             serde_json::from_slice(&body).ok().filter(|said: &Said| said.kind == "Status");
@@ -58,12 +61,12 @@ impl Answer {
         if said.message.is_empty() {
             said.message = unsaid();
         }
-        Refusal { status: status.as_u16(), retry_after, no_such_path, said }
+        RefusedAnswer { status: status.as_u16(), retry_after, no_such_path, said }
     }
 }
 
 /// The API server did not do as it was asked.
-pub(crate) struct Refusal {
+pub(crate) struct RefusedAnswer {
     status: u16,
     retry_after: Option<Duration>,
     no_such_path: bool,
@@ -93,7 +96,7 @@ struct Detail {
     field: String,
 }
 
-impl Refusal {
+impl RefusedAnswer {
     /// The cause, for a request about objects that are served under this plural.
     pub(crate) fn cause(&self, plural: &str) -> Cause {
         if self.is_veto() {
@@ -111,7 +114,7 @@ impl Refusal {
             422 => Cause::Invalid(self.fields()),
             429 => Cause::Throttled,
             400..=499 => Cause::Refused(self.status),
-            500..=599 => Cause::Unwell(self.status),
+            500..=599 => Cause::ServerError(self.status),
             // Nobody sends an API client elsewhere.
             _ => Cause::Unreadable,
         }
@@ -167,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal(status: u16, body: impl Into<Bytes>) -> Refusal {
+    fn refusal(status: u16, body: impl Into<Bytes>) -> RefusedAnswer {
         let status = StatusCode::from_u16(status).unwrap();
         Answer::new(status, &HeaderMap::new(), body.into()).into_refusal()
     }
@@ -222,7 +225,7 @@ mod tests {
             ("an old page", 410, said("", &json!({})), Cause::Expired),
             ("too many", 429, words(), Cause::Throttled),
             ("a bad request", 400, words(), Cause::Refused(400)),
-            ("a webhook that is broken", 500, said(veto, &json!({})), Cause::Unwell(500)),
+            ("a webhook that is broken", 500, said(veto, &json!({})), Cause::ServerError(500)),
             ("a redirection", 302, String::new(), Cause::Unreadable),
         ];
         for (why, status, body, expected) in rows {

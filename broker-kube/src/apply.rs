@@ -7,7 +7,7 @@ use broker_render::FIELD_MANAGER;
 use http::Method;
 use serde_json::Value;
 
-use crate::answer::Refusal;
+use crate::answer::RefusedAnswer;
 use crate::call::Extent;
 use crate::error::{Asked, Cause, Failure, Verb};
 use crate::kinds::Served;
@@ -99,7 +99,7 @@ async fn refused(
     asked: &Asked,
     request: &ApplyRequest,
     served: &Served,
-    refusal: &Refusal,
+    refusal: &RefusedAnswer,
 ) -> Result<Outcome, Failure> {
     let cause = refusal.cause(served.plural());
     if cause == Cause::Conflict {
@@ -114,20 +114,20 @@ async fn refused(
     }
     // Server-side apply answers a field that the schema does not declare, or declares with another type,
     // with a bare 500. It is the object's fault, unless the server is unwell.
-    let is_the_object = cause == Cause::Unwell(500) && is_well(objects).await;
-    let cause = if is_the_object { Cause::Indigestible } else { cause };
+    let is_the_object = cause == Cause::ServerError(500) && is_ready(objects).await;
+    let cause = if is_the_object { Cause::UnprocessableObject } else { cause };
     let failure = asked.failed_saying(cause, refusal.words(), |message| request.scrub(message));
     Err(failure.with_retry_after(refusal.retry_after()))
 }
 
 /// Whether the API server calls itself ready. One that will not tell us is well enough to say that.
-async fn is_well(objects: &Objects) -> bool {
+async fn is_ready(objects: &Objects) -> bool {
     let asked = Asked::about(Verb::Get, "/readyz");
     match objects.server().get(&asked, "/readyz", Extent::Whole).await {
         Err(_) => false,
         Ok(answer) => match answer.into_acceptance() {
             Ok(()) => true,
-            Err(refusal) => !matches!(refusal.cause(""), Cause::Unwell(_) | Cause::Throttled),
+            Err(refusal) => !matches!(refusal.cause(""), Cause::ServerError(_) | Cause::Throttled),
         },
     }
 }

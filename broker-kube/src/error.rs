@@ -59,7 +59,7 @@ pub enum Cause {
     /// A server error that answers an apply while the server is well: it cannot make sense of the object,
     /// most often of a field that the schema does not declare.
     #[error("the server cannot digest the object")]
-    Indigestible,
+    UnprocessableObject,
     /// The name of the object leads nowhere, so nothing was sent.
     #[error("the name leads nowhere")]
     Unaddressable,
@@ -74,7 +74,7 @@ pub enum Cause {
     Expired,
     /// The API server, or something in front of it, is not well.
     #[error("the server answered status {0}")]
-    Unwell(u16),
+    ServerError(u16),
     /// No connection came about, so nothing was sent.
     #[error("not connected")]
     Unreachable,
@@ -102,7 +102,7 @@ impl Cause {
             Self::NamespaceTerminating => Some(Refusal::NamespaceTerminating),
             Self::Forbidden => Some(Refusal::Forbidden),
             Self::Unauthenticated => Some(Refusal::Unauthenticated),
-            Self::Invalid(_) | Self::Indigestible => Some(Refusal::Schema),
+            Self::Invalid(_) | Self::UnprocessableObject => Some(Refusal::Schema),
             Self::Vetoed => Some(Refusal::Vetoed),
             Self::ObjectAbsent
             | Self::Conflict
@@ -110,7 +110,7 @@ impl Cause {
             | Self::Refused(_)
             | Self::Throttled
             | Self::Expired
-            | Self::Unwell(_)
+            | Self::ServerError(_)
             | Self::Unreachable
             | Self::Broken
             | Self::Deadline
@@ -128,7 +128,7 @@ impl Cause {
             | Self::Forbidden
             | Self::Invalid(_)
             | Self::Vetoed
-            | Self::Indigestible
+            | Self::UnprocessableObject
             | Self::Unaddressable
             | Self::Refused(_) => FailureClass::Rejected,
             Self::Unauthenticated
@@ -137,7 +137,7 @@ impl Cause {
             | Self::Expired
             | Self::Unreachable => FailureClass::Transient,
             // The request may have been carried out before its answer was lost.
-            Self::Unwell(_) | Self::Broken | Self::Deadline | Self::Unreadable => {
+            Self::ServerError(_) | Self::Broken | Self::Deadline | Self::Unreadable => {
                 if verb.changes_something() {
                     FailureClass::Unknown
                 } else {
@@ -284,7 +284,7 @@ mod tests {
             ("an answer that did not come", Cause::Deadline, Transient, Unknown),
             ("a connection that broke", Cause::Broken, Transient, Unknown),
             ("half an answer", Cause::Unreadable, Transient, Unknown),
-            ("a gateway that gave up", Cause::Unwell(504), Transient, Unknown),
+            ("a gateway that gave up", Cause::ServerError(504), Transient, Unknown),
             ("nothing was sent", Cause::Unreachable, Transient, Transient),
             ("nothing was begun", Cause::Throttled, Transient, Transient),
             ("everybody is refused, not this object", Cause::Unauthenticated, Transient, Transient),

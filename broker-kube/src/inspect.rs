@@ -5,7 +5,9 @@ mod common;
 use std::collections::BTreeSet;
 
 use broker_domain::ObjectReference;
-use broker_ports::{ClusterEvent, Fact, FailureClass, Inspection, ObjectReport, PortError, Target};
+use broker_ports::{
+    ClusterEvent, FailureClass, Inspected, Inspection, ObjectReport, PortError, Target,
+};
 use broker_render::{injected, namespace, references, scrub};
 use futures_util::future::{join3, join4};
 use futures_util::stream::{self, StreamExt as _};
@@ -92,7 +94,7 @@ async fn inspect_with(
 
 /// An inspection in which nobody answered anything is a failure; a refusal is an answer.
 fn answered(inspection: Inspection) -> Result<Inspection, PortError> {
-    fn silent<T>(fact: &Fact<T>) -> bool {
+    fn silent<T>(fact: &Inspected<T>) -> bool {
         fact.as_ref().is_err_and(|error| error.class() != FailureClass::Rejected)
     }
     let Inspection {
@@ -125,7 +127,10 @@ fn found(lookup: &Lookup) -> Option<&Value> {
     }
 }
 
-fn report(lookup: Result<Lookup, Failure>, hidden: &[SecretString]) -> Fact<Option<ObjectReport>> {
+fn report(
+    lookup: Result<Lookup, Failure>,
+    hidden: &[SecretString],
+) -> Inspected<Option<ObjectReport>> {
     lookup?.object().map(|object| ObjectReport::of(&object, hidden)).transpose()
 }
 
@@ -133,7 +138,7 @@ async fn report_on(
     objects: &Objects,
     reference: &ObjectReference,
     hidden: &[SecretString],
-) -> Fact<Option<ObjectReport>> {
+) -> Inspected<Option<ObjectReport>> {
     report(objects.get(reference, Extent::Whole).await, hidden)
 }
 
@@ -141,7 +146,7 @@ async fn report_on_all(
     objects: &Objects,
     names: BTreeSet<ObjectReference>,
     hidden: &[SecretString],
-) -> Vec<(ObjectReference, Fact<Option<ObjectReport>>)> {
+) -> Vec<(ObjectReference, Inspected<Option<ObjectReport>>)> {
     let report = async |name: ObjectReference| {
         let report = report_on(objects, &name, hidden).await;
         (name, report)
@@ -155,7 +160,7 @@ async fn events_about(
     objects: &Objects,
     about: &ObjectReference,
     hidden: &[SecretString],
-) -> Fact<Vec<ClusterEvent>> {
+) -> Inspected<Vec<ClusterEvent>> {
     let selector = format!("regarding.kind={},regarding.name={}", about.kind(), about.name());
     let selection = Selection {
         api_version: "events.k8s.io/v1",

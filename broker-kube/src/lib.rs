@@ -24,7 +24,7 @@ mod client;
 mod error;
 mod kinds;
 mod objects;
-mod shared;
+mod single_flight;
 
 pub mod cache;
 mod hints;

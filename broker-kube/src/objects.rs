@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::call::{Extent, Server};
 use crate::error::{Asked, Cause, Failure, Verb};
 use crate::kinds::{Kinds, Served, encode};
-use crate::shared::{Shared, SharedByName};
+use crate::single_flight::{SingleFlight, SingleFlightByName};
 
 /// How many bytes a page of a list may have, as text. Decoded it takes several times as much, and the lists of several
 /// kinds may run side by side.
@@ -26,9 +26,9 @@ pub(crate) struct Objects {
     /// How many objects the next page is asked for: fewer than the options say while objects are large.
     page_size: AtomicU32,
     /// The uid that tells which cluster it is.
-    pub(crate) identity: Shared<Result<String, Failure>>,
+    pub(crate) identity: SingleFlight<Result<String, Failure>>,
     /// Whether namespaces stand.
-    pub(crate) namespaces: SharedByName<Result<NamespaceState, Failure>>,
+    pub(crate) namespaces: SingleFlightByName<Result<NamespaceState, Failure>>,
 }
 
 /// What a read by name found.
@@ -70,7 +70,7 @@ pub(crate) struct Page {
 
 impl Objects {
     pub(crate) fn new(server: Server) -> Self {
-        let (identity, namespaces) = (Shared::default(), SharedByName::default());
+        let (identity, namespaces) = (SingleFlight::default(), SingleFlightByName::default());
         let page_size = AtomicU32::new(server.options().page_size.get());
         Self { server, kinds: Kinds::new(), page_size, identity, namespaces }
     }

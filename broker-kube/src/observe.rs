@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use broker_domain::ObjectReference;
 use broker_ports::{CachedXr, ConfigKind, PortError, XrTarget};
-use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL, NamespaceName, Scope};
+use broker_render::{FIELD_MANAGER, MANAGED_BY_LABEL, NamespaceName, XrdScope};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 
@@ -135,7 +135,7 @@ async fn list(
 fn digest(
     selection: &Selection<'_>,
     object: &serde_json::Value,
-    scope: Scope,
+    scope: XrdScope,
 ) -> Option<(ObjectReference, CachedXr)> {
     Some((named(selection, object).ok()?, CachedXr::of(object, scope).ok()?))
 }

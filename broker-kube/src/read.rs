@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ClusterId, ObjectReference};
 use broker_ports::{
-    LiveObject, LiveXr, NamespaceState, PortError, Reading, Standing, Target, XrReading, XrTarget,
+    LiveObject, LiveXr, NamespaceState, PortError, Presence, Reading, Target, XrReading, XrTarget,
 };
 use broker_render::catalog::ComposedKind;
 use futures_util::future::{try_join, try_join3};
@@ -108,7 +108,7 @@ async fn read_provider_config(
 async fn read_recorded(
     objects: &Objects,
     recorded: &BTreeSet<ObjectReference>,
-) -> Result<BTreeMap<ObjectReference, Standing>, PortError> {
+) -> Result<BTreeMap<ObjectReference, Presence>, PortError> {
     let reads: Vec<_> = recorded.iter().map(|reference| standing(objects, reference)).collect();
     Ok(stream::iter(reads).buffered(AT_ONCE).try_collect().await?)
 }
@@ -116,10 +116,10 @@ async fn read_recorded(
 async fn standing(
     objects: &Objects,
     reference: &ObjectReference,
-) -> Result<(ObjectReference, Standing), Failure> {
+) -> Result<(ObjectReference, Presence), Failure> {
     let standing = match objects.get(reference, Extent::Metadata).await? {
-        Lookup::Found(_) => Standing::Present,
-        Lookup::NoObject | Lookup::NoKind => Standing::Gone,
+        Lookup::Found(_) => Presence::Present,
+        Lookup::NoObject | Lookup::NoKind => Presence::Gone,
     };
     Ok((reference.clone(), standing))
 }

@@ -38,18 +38,18 @@ CREATE TABLE plexsphere.provisioning_outbox (
     -- Not claimed before: the end of its claim, or of the delay after a failed delivery.
     held_until              timestamptz,
     -- Set aside after too many rejections: why.
-    set_aside_reason        text,
+    dead_letter_reason        text,
     -- Acknowledged, or skipped by a person.
     settled_at              timestamptz,
     CONSTRAINT provisioning_outbox_pkey PRIMARY KEY (event_id),
     CONSTRAINT provisioning_outbox_provisioned_resource_id_sequence_key UNIQUE (provisioned_resource_id, sequence),
     CONSTRAINT provisioning_outbox_claim_check CHECK (claimed_by IS NULL OR held_until IS NOT NULL),
-    CONSTRAINT provisioning_outbox_set_aside_check CHECK (set_aside_reason IS NULL OR held_until IS NULL)
+    CONSTRAINT provisioning_outbox_dead_letter_check CHECK (dead_letter_reason IS NULL OR held_until IS NULL)
 );
 
 -- What can be claimed, in the order of its commit; the earliest of a resource; what can be purged.
 CREATE INDEX provisioning_outbox_waiting_idx ON plexsphere.provisioning_outbox (position)
-    WHERE settled_at IS NULL AND set_aside_reason IS NULL;
+    WHERE settled_at IS NULL AND dead_letter_reason IS NULL;
 CREATE INDEX provisioning_outbox_first_idx ON plexsphere.provisioning_outbox (provisioned_resource_id, sequence)
     WHERE settled_at IS NULL;
 CREATE INDEX provisioning_outbox_settled_idx ON plexsphere.provisioning_outbox (settled_at)

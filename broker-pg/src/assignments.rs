@@ -6,16 +6,16 @@ use broker_ports::{AssignmentReader, NamespaceObservation, PortError};
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::resolvers::PgNeighbours;
-use crate::sql::{Statement, gives, takes};
+use crate::resolvers::PgPlatform;
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct ReadAssignment {
         project_id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct AssignmentRow {
         namespace: String,
         ready: bool,
@@ -31,7 +31,7 @@ pub(crate) const READ_ASSIGNMENT: Statement<ReadAssignment, AssignmentRow> = Sta
 );
 
 #[async_trait]
-impl AssignmentReader for PgNeighbours {
+impl AssignmentReader for PgPlatform {
     #[tracing::instrument(name = "db.namespace_assignment.read", skip_all, fields(%project))]
     async fn read(&self, project: ProjectId) -> Result<Option<NamespaceObservation>, PortError> {
         let mut connection = self.connection().await?;

@@ -11,11 +11,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::unsigned;
 
-takes! {
+params! {
     struct RecordValues<'a> {
         project_id: Option<Uuid>,
         provisioned_resource_id: Option<Uuid>,
@@ -29,19 +29,19 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct SequenceRow {
         sequence: i64,
     }
 }
 
-takes! {
+params! {
     struct HistoryValues {
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct AuditRow {
         sequence: i64,
         at: OffsetDateTime,
@@ -59,7 +59,7 @@ gives! {
     }
 }
 
-takes! {
+params! {
     struct ScrubValues<'a> {
         id: Uuid,
         action: &'a str,
@@ -68,7 +68,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ScrubRow {
         blanked: i64,
     }

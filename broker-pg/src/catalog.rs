@@ -13,10 +13,10 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
-takes! {
+params! {
     struct PublishBlueprint<'a> {
         slug: &'a str,
         version: &'a str,
@@ -33,7 +33,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct PublishedRow {
         id: Uuid,
     }
@@ -50,7 +50,7 @@ pub(crate) const PUBLISH_BLUEPRINT: Statement<PublishBlueprint<'_>, PublishedRow
     RETURNING id",
 );
 
-takes! {
+params! {
     struct CompareBlueprint<'a> {
         slug: &'a str,
         version: &'a str,
@@ -60,7 +60,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ComparedRow {
         id: Uuid,
         same_metadata: bool,
@@ -78,7 +78,7 @@ pub(crate) const COMPARE_BLUEPRINT: Statement<CompareBlueprint<'_>, ComparedRow>
     WHERE slug = $1 AND version = $2",
 );
 
-takes! {
+params! {
     struct LockCatalog {
         key: i64,
     }
@@ -91,7 +91,7 @@ pub(crate) const LOCK_CATALOG: Statement<LockCatalog, ()> =
 /// One number for all imports into a database.
 const LOCK: i64 = 0x7072_6f76_6361_7461;
 
-gives! {
+columns! {
     struct DefinedRow {
         slug: String,
         version: String,

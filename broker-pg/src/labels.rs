@@ -6,31 +6,31 @@ use broker_ports::{LabelTagResolver, PortError, ResourceView};
 use uuid::Uuid;
 
 use crate::error::Classified;
-use crate::resolvers::PgNeighbours;
-use crate::sql::{Statement, gives, takes};
+use crate::resolvers::PgPlatform;
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct LabelsOfOne {
         project: Uuid,
         resource: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct LabelRow {
         key: Option<String>,
         value: Option<String>,
     }
 }
 
-takes! {
+params! {
     struct LabelsOfMany {
         projects: Vec<Uuid>,
         resources: Vec<Uuid>,
     }
 }
 
-gives! {
+columns! {
     struct PlacedLabelRow {
         place: i64,
         key: Option<String>,
@@ -92,7 +92,7 @@ pub(crate) const RESOLVE_LABELS_OF_MANY: Statement<LabelsOfMany, PlacedLabelRow>
 );
 
 #[async_trait]
-impl LabelTagResolver for PgNeighbours {
+impl LabelTagResolver for PgPlatform {
     #[tracing::instrument(name = "db.resource_labels.resolve", skip_all, fields(%project, %resource))]
     async fn resolve(
         &self,

@@ -9,7 +9,7 @@
 //! | to declare inside of a transaction of your own | [`create_in`] |
 //! | its schema | [`migrate`] |
 //! | pool options that survive a database that stops answering | [`resilient`] |
-//! | resolvers, assignments and labels over the reference tables | [`PgNeighbours`] |
+//! | resolvers, assignments and labels over the reference tables | [`PgPlatform`] |
 //! | bootstrap tokens, and the mesh's seams over them | [`PgTokenIssuer`], [`PgMesh`] |
 //! | to publish a blueprint catalog | [`catalog`] |
 //!
@@ -41,7 +41,7 @@ pub use error::DatabaseError;
 pub use mesh::{ChainedNodeDeregistrar, EnrolError, JoinError, PgMesh};
 pub use pool::resilient;
 pub use repository::create::create_in;
-pub use resolvers::PgNeighbours;
+pub use resolvers::PgPlatform;
 pub use sql::StatementDescription;
 pub use statements::statements;
 pub use store::PgStore;

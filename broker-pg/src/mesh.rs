@@ -19,16 +19,16 @@ pub use agents::{EnrolError, JoinError};
 pub use chained::ChainedNodeDeregistrar;
 
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
-takes! {
+params! {
     struct ReadConsumers {
         tokens: Vec<Uuid>,
     }
 }
 
-gives! {
+columns! {
     struct ConsumerRow {
         node: Option<Uuid>,
         deregistered: bool,
@@ -45,13 +45,13 @@ pub(crate) const READ_CONSUMERS: Statement<ReadConsumers, ConsumerRow> = Stateme
     ORDER BY question.position",
 );
 
-takes! {
+params! {
     struct OfNode {
         node: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct PeerRow {
         id: Uuid,
     }
@@ -62,7 +62,7 @@ pub(crate) const LIVE_PEER: Statement<OfNode, PeerRow> = Statement::new(
     "SELECT id FROM plexsphere.peers WHERE node_id = $1 AND left_at IS NULL",
 );
 
-gives! {
+columns! {
     struct NodeRow {
         id: Uuid,
     }
@@ -74,14 +74,14 @@ pub(crate) const LOCK_NODE: Statement<OfNode, NodeRow> = Statement::new(
     "SELECT id FROM plexsphere.nodes WHERE id = $1 FOR UPDATE",
 );
 
-takes! {
+params! {
     struct RetireNode {
         node: Uuid,
         peer: Option<Uuid>,
     }
 }
 
-gives! {
+columns! {
     struct FoundRow {
         another: bool,
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 use broker_ports::{
-    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim,
-    EventsOf, Outbox, PageSize, PortError, Resume, SetAside, SetAsideOf,
+    Acknowledged, Attribution, Backlog, ClaimEvents, ClaimedEvent, DeadLetter, DeliveryFailure,
+    EventClaim, EventsOf, Outbox, PageSize, PortError, Redrive, ResourceDeadLetter,
 };
 
 use crate::store::PgStore;
@@ -36,22 +36,22 @@ impl Outbox for PgStore {
         self.postpone_event(claim, wait, failure).await
     }
 
-    #[tracing::instrument(name = "db.provisioning_outbox.set_aside", skip_all, fields(event = %claim.event_id))]
-    async fn set_aside_event(
+    #[tracing::instrument(name = "db.provisioning_outbox.dead_letter", skip_all, fields(event = %claim.event_id))]
+    async fn dead_letter_event(
         &self,
         claim: &EventClaim,
         reason: &str,
     ) -> Result<Acknowledged, PortError> {
-        self.mark_set_aside(claim, reason).await
+        self.mark_dead_letter(claim, reason).await
     }
 
     #[tracing::instrument(name = "db.provisioning_outbox.resume", skip_all, fields(resource = %id))]
-    async fn resume_events(
+    async fn redrive_events(
         &self,
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution,
-    ) -> Result<Option<SetAside>, PortError> {
+    ) -> Result<Option<DeadLetter>, PortError> {
         self.take_up_events(id, how, by).await
     }
 
@@ -65,12 +65,12 @@ impl Outbox for PgStore {
         self.count_waiting().await
     }
 
-    #[tracing::instrument(name = "db.provisioning_outbox.set_aside_events", skip_all)]
-    async fn set_aside_events(
+    #[tracing::instrument(name = "db.provisioning_outbox.dead_letter_events", skip_all)]
+    async fn dead_letter_events(
         &self,
         of: EventsOf,
         limit: PageSize,
-    ) -> Result<Vec<SetAsideOf>, PortError> {
-        self.select_set_aside(of, limit).await
+    ) -> Result<Vec<ResourceDeadLetter>, PortError> {
+        self.select_dead_letter(of, limit).await
     }
 }

@@ -23,12 +23,12 @@ use blueprint::ReadBlueprints;
 /// Catalog, inventory, credentials, assignments and labels, as the neighbours' tables have them. It implements
 /// all five resolvers. Clones share what was read of the catalog.
 #[derive(Debug, Clone)]
-pub struct PgNeighbours {
+pub struct PgPlatform {
     pool: PgPool,
     blueprints: Arc<ReadBlueprints>,
 }
 
-impl PgNeighbours {
+impl PgPlatform {
     /// The neighbours whose tables stand in the schema `plexsphere` of this database.
     pub fn new(pool: PgPool) -> Self {
         Self { pool, blueprints: Arc::default() }

@@ -20,11 +20,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::{microseconds, unsigned, unsigned_int};
 
-takes! {
+params! {
     struct ScheduleValues {
         id: Uuid,
         wait_microseconds: i64,
@@ -32,19 +32,19 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct FoundRow {
         found: i64,
     }
 }
 
-takes! {
+params! {
     struct EntryValues {
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct EntryRow {
         due_at: Option<OffsetDateTime>,
         attempts: i32,
@@ -58,7 +58,7 @@ gives! {
     }
 }
 
-takes! {
+params! {
     struct PauseValues<'a> {
         id: Uuid,
         paused: bool,

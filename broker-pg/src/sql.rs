@@ -120,7 +120,7 @@ impl Gives for () {
 }
 
 /// A struct whose fields are a statement's values, in the order of their numbers.
-macro_rules! takes {
+macro_rules! params {
     (@kind $name:ident) => { $name };
     (@kind $name:ident $life:lifetime) => { $name<'static> };
     ($(#[$docs:meta])* struct $name:ident$(<$life:lifetime>)? { $($field:ident: $type:ty,)* }) => {
@@ -130,7 +130,7 @@ macro_rules! takes {
         }
 
         impl$(<$life>)? $crate::sql::Takes for $name$(<$life>)? {
-            type Kind = $crate::sql::takes!(@kind $name $($life)?);
+            type Kind = $crate::sql::params!(@kind $name $($life)?);
 
             fn types() -> Vec<sqlx::postgres::PgTypeInfo> {
                 vec![$(<$type as sqlx::Type<sqlx::Postgres>>::type_info(),)*]
@@ -146,10 +146,10 @@ macro_rules! takes {
         }
     };
 }
-pub(crate) use takes;
+pub(crate) use params;
 
 /// A struct whose fields are a statement's columns, named like them.
-macro_rules! gives {
+macro_rules! columns {
     ($(#[$docs:meta])* struct $name:ident { $($field:ident: $type:ty,)* }) => {
         $(#[$docs])*
         pub(crate) struct $name {
@@ -176,4 +176,4 @@ macro_rules! gives {
         }
     };
 }
-pub(crate) use gives;
+pub(crate) use columns;

@@ -11,7 +11,7 @@ use crate::mesh::{
 };
 use crate::outbox::statements::{
     ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, BACKLOG, CLAIM_EVENTS,
-    DELAY_EVENT, PURGE_EVENTS, RESUME_EVENTS, SET_ASIDE_EVENT,
+    DEAD_LETTER_EVENT, DELAY_EVENT, PURGE_EVENTS, RESUME_EVENTS,
 };
 use crate::repository::create::CREATE;
 use crate::repository::list::{LISTS, WATERMARK};
@@ -65,7 +65,7 @@ pub fn statements() -> Vec<StatementDescription> {
         CLAIM_EVENTS.describe(),
         ACKNOWLEDGE_EVENT.describe(),
         DELAY_EVENT.describe(),
-        SET_ASIDE_EVENT.describe(),
+        DEAD_LETTER_EVENT.describe(),
         RESUME_EVENTS.describe(),
         PURGE_EVENTS.describe(),
         BACKLOG.describe(),

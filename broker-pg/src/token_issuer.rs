@@ -25,10 +25,10 @@ use uuid::Uuid;
 pub(crate) use plaintext::digest;
 
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::transaction;
 
-takes! {
+params! {
     #[derive(Clone)]
     struct IssueFirst {
         resource: Uuid,
@@ -55,14 +55,14 @@ pub(crate) const ISSUE_FIRST: Statement<IssueFirst, IssuedRow> = Statement::new(
     RETURNING id, false AS consumed",
 );
 
-takes! {
+params! {
     struct AdmitEpoch {
         resource: Uuid,
         epoch: i64,
     }
 }
 
-gives! {
+columns! {
     struct LedgerRow {
         closed: bool,
         highest_epoch: i64,
@@ -79,7 +79,7 @@ pub(crate) const ADMIT_EPOCH: Statement<AdmitEpoch, LedgerRow> = Statement::new(
     RETURNING closed_at IS NOT NULL AS closed, highest_epoch",
 );
 
-takes! {
+params! {
     struct IssueToken {
         resource: Uuid,
         ordinal: i32,
@@ -88,7 +88,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct IssuedRow {
         id: Uuid,
         consumed: bool,
@@ -118,7 +118,7 @@ pub(crate) const ISSUE_TOKEN: Statement<IssueToken, IssuedRow> = Statement::new(
     SELECT id, false AS consumed FROM issued UNION ALL SELECT id, true FROM consumed",
 );
 
-takes! {
+params! {
     struct OfResource {
         resource: Uuid,
     }
@@ -140,13 +140,13 @@ pub(crate) const INVALIDATE_TOKENS: Statement<OfResource, ()> = Statement::new(
     WHERE provisioned_resource_id = $1 AND consumed_at IS NULL AND invalidated_at IS NULL",
 );
 
-takes! {
+params! {
     struct StateOfToken {
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct TokenRow {
         consumed_at: Option<OffsetDateTime>,
         invalidated_at: Option<OffsetDateTime>,

@@ -10,7 +10,7 @@
 use std::hint::black_box;
 
 use broker_ports::{CachedXr, LiveObject, LiveXr};
-use broker_render::Scope;
+use broker_render::XrdScope;
 use serde_json::{Value, json};
 
 /// A case: its name, and what runs it so many times.
@@ -50,7 +50,7 @@ fn read_the_json(times: usize) {
 fn decode_what_a_pass_reads(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
-        let live = LiveXr::from_json(parsed(&bytes), Scope::Namespaced);
+        let live = LiveXr::from_json(parsed(&bytes), XrdScope::Namespaced);
         black_box(live.expect("a stored object"));
     }
 }
@@ -59,7 +59,7 @@ fn decode_what_a_pass_reads(times: usize) {
 fn decode_what_a_watch_tells(times: usize) {
     let bytes = composite().to_string().into_bytes();
     for _ in 0..times {
-        let cached = CachedXr::of(&parsed(&bytes), Scope::Namespaced);
+        let cached = CachedXr::of(&parsed(&bytes), XrdScope::Namespaced);
         black_box(cached.expect("a stored object"));
     }
 }

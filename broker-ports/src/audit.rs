@@ -156,7 +156,7 @@ audit_actions! {
     /// Another resource took the place of this one. `event_data` is the other one's id.
     Replaced = "replaced",
     /// An event that was set aside is delivered again.
-    EventsResumed = "events_resumed",
+    EventsRedriven = "events_resumed",
     /// An event that was set aside is skipped: nobody will ever receive it.
     EventsSkipped = "events_skipped",
     /// What people wrote was blanked.

@@ -12,10 +12,12 @@ use async_trait::async_trait;
 use broker_domain::{ClusterId, ProvisionedResourceId};
 use futures_core::Stream;
 
-pub use inspection::{ClusterEvent, Condition, Fact, Inspection, NamespaceState, ObjectReport};
+pub use inspection::{
+    ClusterEvent, Condition, Inspected, Inspection, NamespaceState, ObjectReport,
+};
 pub use live::{
-    Arming, CachedXr, ConditionStatus, ConfigPresence, FOREGROUND, LiveObject, LiveXr, Reading,
-    SpecState, Standing, XrReading, XrStatus,
+    Arming, CachedXr, ConditionStatus, ConfigPresence, FOREGROUND, LiveObject, LiveXr, Presence,
+    Reading, SpecState, XrReading, XrStatus,
 };
 pub use target::{
     ConfigKind, OwnedKinds, OwnedObject, OwnedPage, OwnedQuery, OwnedRole, ResourceIds, Target,

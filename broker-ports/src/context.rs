@@ -35,7 +35,7 @@ pub struct TraceParent(String);
 
 /// Which resources a caller may see and touch. Whatever lies outside does not exist for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum AccessScope {
     /// One Project's.
     Project(ProjectId),
     /// Everybody's: for operators of the platform.
@@ -49,21 +49,21 @@ pub enum Scope {
 ///
 /// ```
 /// use broker_domain::ProjectId;
-/// use broker_ports::{RequestContext, Scope};
+/// use broker_ports::{RequestContext, AccessScope};
 /// use uuid::Uuid;
 ///
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
 /// let context = RequestContext::user("user:7f3a", project, "req-1")?;
-/// assert_eq!(context.scope(), Scope::Project(project));
+/// assert_eq!(context.scope(), AccessScope::Project(project));
 ///
 /// let context = RequestContext::operator("user:81c2", "req-2")?;
-/// assert_eq!(context.scope(), Scope::All);
+/// assert_eq!(context.scope(), AccessScope::All);
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestContext {
     attribution: Attribution,
-    scope: Scope,
+    scope: AccessScope,
 }
 
 /// To whom and to which request a change is attributed in the audit.
@@ -163,7 +163,7 @@ impl TraceParent {
     }
 }
 
-impl Scope {
+impl AccessScope {
     /// Whether a Project's resources lie within.
     pub fn covers(self, project: ProjectId) -> bool {
         match self {
@@ -198,7 +198,7 @@ impl RequestContext {
         correlation_id: impl Into<String>,
     ) -> Result<Self, Error> {
         let correlation_id = CorrelationId::new(correlation_id)?;
-        Ok(Self::new(Actor::new(actor)?, Scope::Project(project), correlation_id))
+        Ok(Self::new(Actor::new(actor)?, AccessScope::Project(project), correlation_id))
     }
 
     /// The request of an operator of the platform, who sees and touches every Project.
@@ -211,7 +211,7 @@ impl RequestContext {
         correlation_id: impl Into<String>,
     ) -> Result<Self, Error> {
         let correlation_id = CorrelationId::new(correlation_id)?;
-        Ok(Self::new(Actor::new(actor)?, Scope::All, correlation_id))
+        Ok(Self::new(Actor::new(actor)?, AccessScope::All, correlation_id))
     }
 
     /// What the embedding service does on its own account, in every Project.
@@ -220,11 +220,11 @@ impl RequestContext {
     ///
     /// As [`CorrelationId::new`].
     pub fn system(correlation_id: impl Into<String>) -> Result<Self, Error> {
-        Ok(Self::new(Actor::system(), Scope::All, CorrelationId::new(correlation_id)?))
+        Ok(Self::new(Actor::system(), AccessScope::All, CorrelationId::new(correlation_id)?))
     }
 
     /// A context without a trace.
-    pub fn new(actor: Actor, scope: Scope, correlation_id: CorrelationId) -> Self {
+    pub fn new(actor: Actor, scope: AccessScope, correlation_id: CorrelationId) -> Self {
         Self { attribution: Attribution::new(actor, correlation_id), scope }
     }
 
@@ -241,7 +241,7 @@ impl RequestContext {
     }
 
     /// What the caller may see and touch.
-    pub const fn scope(&self) -> Scope {
+    pub const fn scope(&self) -> AccessScope {
         self.scope
     }
 

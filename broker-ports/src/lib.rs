@@ -47,12 +47,12 @@ pub use audit::{AuditAction, AuditEntry, AuditSink};
 pub use clock::{Clock, IdSource};
 pub use cluster::{
     Applied, ApplyRequest, Arming, CachedXr, Cluster, ClusterEvent, Condition, ConditionStatus,
-    ConfigKind, ConfigPresence, DeleteRequest, Deleted, DryRun, FOREGROUND, Fact, Hints,
+    ConfigKind, ConfigPresence, DeleteRequest, Deleted, DryRun, FOREGROUND, Hints, Inspected,
     Inspection, LiveObject, LiveXr, NamespaceState, ObjectReport, ObjectVersion, OwnedKinds,
-    OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Reading, ResourceIds, SpecState, Standing,
+    OwnedObject, OwnedPage, OwnedQuery, OwnedRole, Presence, Reading, ResourceIds, SpecState,
     Target, XrReading, XrStatus, XrTarget, refuse_foreign_write,
 };
-pub use context::{Actor, Attribution, CorrelationId, RequestContext, Scope, TraceParent};
+pub use context::{AccessScope, Actor, Attribution, CorrelationId, RequestContext, TraceParent};
 pub use deadlines::Deadlines;
 pub use error::{FailureClass, PortError, PortName};
 pub use event_sink::{Envelope, EventSink};
@@ -61,8 +61,8 @@ pub use node_deregistrar::{
     Consumer, NodeDeregistrar, NodeId, PeerCommander, PeerId, PeerResolver, Retired, TokenReader,
 };
 pub use outbox::{
-    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure, EventClaim, EventsOf,
-    Outbox, Resume, SetAside, SetAsideOf,
+    Acknowledged, Backlog, ClaimEvents, ClaimedEvent, DeadLetter, DeliveryFailure, EventClaim,
+    EventsOf, Outbox, Redrive, ResourceDeadLetter,
 };
 pub use refusal::Refusal;
 pub use repository::{

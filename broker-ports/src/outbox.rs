@@ -61,7 +61,7 @@ pub trait Outbox: Send + Sync {
     /// # Errors
     ///
     /// See the trait.
-    async fn set_aside_event(
+    async fn dead_letter_event(
         &self,
         claim: &EventClaim,
         reason: &str,
@@ -74,12 +74,12 @@ pub trait Outbox: Send + Sync {
     /// # Errors
     ///
     /// See the trait.
-    async fn resume_events(
+    async fn redrive_events(
         &self,
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution,
-    ) -> Result<Option<SetAside>, PortError>;
+    ) -> Result<Option<DeadLetter>, PortError>;
 
     /// Removes events that were acknowledged or skipped longer ago than the retention, at most as many as the
     /// limit; answers how many.
@@ -104,11 +104,11 @@ pub trait Outbox: Send + Sync {
     /// # Errors
     ///
     /// See the trait.
-    async fn set_aside_events(
+    async fn dead_letter_events(
         &self,
         of: EventsOf,
         limit: PageSize,
-    ) -> Result<Vec<SetAsideOf>, PortError>;
+    ) -> Result<Vec<ResourceDeadLetter>, PortError>;
 }
 
 /// Whose events.
@@ -236,7 +236,7 @@ pub enum Acknowledged {
 
 /// What to do with an event that was set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resume {
+pub enum Redrive {
     /// Deliver it again, with fresh attempts.
     Retry,
     /// Never deliver it; go on with the resource's next one.
@@ -246,7 +246,7 @@ pub enum Resume {
 /// An event that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SetAside {
+pub struct DeadLetter {
     /// The event.
     pub event_id: EventId,
     /// Its discriminator.
@@ -255,7 +255,7 @@ pub struct SetAside {
     pub reason: String,
 }
 
-impl SetAside {
+impl DeadLetter {
     /// An event and the last failure in words.
     pub fn new(event_id: EventId, event_type: EventType, reason: impl Into<String>) -> Self {
         Self { event_id, event_type, reason: reason.into() }
@@ -265,16 +265,16 @@ impl SetAside {
 /// Whose event was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SetAsideOf {
+pub struct ResourceDeadLetter {
     /// The resource.
     pub resource: ProvisionedResourceId,
     /// Its event.
-    pub event: SetAside,
+    pub event: DeadLetter,
 }
 
-impl SetAsideOf {
+impl ResourceDeadLetter {
     /// A resource and its event.
-    pub const fn new(resource: ProvisionedResourceId, event: SetAside) -> Self {
+    pub const fn new(resource: ProvisionedResourceId, event: DeadLetter) -> Self {
         Self { resource, event }
     }
 }
@@ -286,7 +286,7 @@ pub struct Backlog {
     /// Events that were not acknowledged, those set aside included.
     pub depth: u64,
     /// Of these, how many were set aside.
-    pub set_aside: u64,
+    pub dead_letter: u64,
     /// When the oldest of them was committed.
     pub oldest: Option<OffsetDateTime>,
 }
@@ -294,13 +294,13 @@ pub struct Backlog {
 impl Backlog {
     /// So many events wait, the oldest of them since then, and none was set aside.
     pub const fn new(depth: u64, oldest: Option<OffsetDateTime>) -> Self {
-        Self { depth, set_aside: 0, oldest }
+        Self { depth, dead_letter: 0, oldest }
     }
 
     /// So many of them were set aside.
     #[must_use]
-    pub const fn with_set_aside(mut self, set_aside: u64) -> Self {
-        self.set_aside = set_aside;
+    pub const fn with_dead_letter(mut self, dead_letter: u64) -> Self {
+        self.dead_letter = dead_letter;
         self
     }
 }

@@ -9,7 +9,7 @@ use broker_ports::{
     ApplyRequest, BootstrapToken, DryRun, Issue, IssuedToken, LiveObject, LiveXr, ObjectVersion,
     Reading, XrReading,
 };
-use broker_render::{Manifest, Scope, SealedManifest};
+use broker_render::{Manifest, SealedManifest, XrdScope};
 use serde_json::json;
 
 /// Answers for a type whether it implements a trait: the constant of its own is there only if it does, and stands
@@ -69,7 +69,7 @@ fn what_was_read_from_the_cluster_is_not_printed() {
         })
     };
     let live = || LiveObject::from_json(object()).unwrap();
-    let xr = || LiveXr::from_json(object(), Scope::Namespaced).unwrap();
+    let xr = || LiveXr::from_json(object(), XrdScope::Namespaced).unwrap();
     let cluster = ClusterId::new("uid").unwrap();
     let present = XrReading::Present(Box::new(xr()));
     let reading = Reading::new(cluster, present, Some(live()), BTreeMap::new(), BTreeSet::new());

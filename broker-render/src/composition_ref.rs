@@ -10,7 +10,7 @@ use broker_domain::Error;
 use serde_json::{Map, Value, json};
 
 use crate::text::quoted;
-use crate::xrd::{Scope, is_subdomain};
+use crate::xrd::{XrdScope, is_subdomain};
 
 /// The name of a Composition: a DNS-1123 subdomain.
 ///
@@ -53,29 +53,29 @@ impl fmt::Display for CompositionName {
 /// The Composition that a live XR names; `None` where it names none.
 ///
 /// ```
-/// use broker_render::{Scope, composition_ref};
+/// use broker_render::{XrdScope, composition_ref};
 /// use serde_json::json;
 ///
 /// let live = json!({"spec": {"crossplane": {"compositionRef": {"name": "sample-machine"}}}});
-/// assert_eq!(composition_ref(&live, Scope::Namespaced), Some("sample-machine"));
-/// assert_eq!(composition_ref(&live, Scope::LegacyCluster), None);
+/// assert_eq!(composition_ref(&live, XrdScope::Namespaced), Some("sample-machine"));
+/// assert_eq!(composition_ref(&live, XrdScope::LegacyCluster), None);
 /// ```
-pub fn composition_ref(live: &Value, scope: Scope) -> Option<&str> {
+pub fn composition_ref(live: &Value, scope: XrdScope) -> Option<&str> {
     let spec = live.get("spec")?;
     let holder = match scope {
-        Scope::Namespaced | Scope::Cluster => spec.get("crossplane")?,
-        Scope::LegacyCluster => spec,
+        XrdScope::Namespaced | XrdScope::Cluster => spec.get("crossplane")?,
+        XrdScope::LegacyCluster => spec,
     };
     holder.get("compositionRef")?.get("name")?.as_str()
 }
 
 /// Writes a reference where the scope keeps it.
-pub(crate) fn pin(spec: &mut Map<String, Value>, scope: Scope, name: &str) {
+pub(crate) fn pin(spec: &mut Map<String, Value>, scope: XrdScope, name: &str) {
     let (key, value) = match scope {
-        Scope::Namespaced | Scope::Cluster => {
+        XrdScope::Namespaced | XrdScope::Cluster => {
             ("crossplane", json!({"compositionRef": {"name": name}}))
         }
-        Scope::LegacyCluster => ("compositionRef", json!({"name": name})),
+        XrdScope::LegacyCluster => ("compositionRef", json!({"name": name})),
     };
     spec.insert(key.to_owned(), value);
 }

@@ -123,4 +123,4 @@ pub use provider_config::{
 pub use references::{references, references_digest};
 pub use scrub::{MAX_MESSAGE_BYTES, scrub};
 pub use xr::{Armed, Xr, XrInput, armed, xr};
-pub use xrd::{FieldProblem, ProblemKind, Scope, Xrd};
+pub use xrd::{FieldProblem, ProblemKind, Xrd, XrdScope};

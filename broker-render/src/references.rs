@@ -6,15 +6,15 @@ use broker_domain::{ObjectReference, ReferencesDigest};
 use serde_json::Value;
 
 use crate::canonical::Digest;
-use crate::xrd::Scope;
+use crate::xrd::XrdScope;
 
 /// The composed objects that a live composite resource names. One without a namespace stands in that of
 /// the composite resource. An entry without a name refers to nothing yet and is left out.
-pub fn references(live: &Value, scope: Scope) -> BTreeSet<ObjectReference> {
+pub fn references(live: &Value, scope: XrdScope) -> BTreeSet<ObjectReference> {
     let spec = live.get("spec");
     let holder = match scope {
-        Scope::Namespaced | Scope::Cluster => spec.and_then(|spec| spec.get("crossplane")),
-        Scope::LegacyCluster => spec,
+        XrdScope::Namespaced | XrdScope::Cluster => spec.and_then(|spec| spec.get("crossplane")),
+        XrdScope::LegacyCluster => spec,
     };
     let entries = holder.and_then(|holder| holder.get("resourceRefs")).and_then(Value::as_array);
     let own_namespace = live.get("metadata").and_then(|metadata| metadata.get("namespace"));
@@ -61,10 +61,10 @@ mod tests {
         let refs = json!([{"apiVersion": "v1", "kind": "A", "name": "x"}]);
         let modern = json!({"metadata": {"namespace": "ns"}, "spec": {"crossplane": {"resourceRefs": refs}}});
         let legacy = json!({"metadata": {}, "spec": {"resourceRefs": refs}});
-        assert_eq!(names(&references(&modern, Scope::Namespaced)), ["A x in ns (v1)"]);
-        assert_eq!(names(&references(&legacy, Scope::LegacyCluster)), ["A x (v1)"]);
-        assert!(references(&modern, Scope::LegacyCluster).is_empty());
-        assert!(references(&legacy, Scope::Cluster).is_empty());
+        assert_eq!(names(&references(&modern, XrdScope::Namespaced)), ["A x in ns (v1)"]);
+        assert_eq!(names(&references(&legacy, XrdScope::LegacyCluster)), ["A x (v1)"]);
+        assert!(references(&modern, XrdScope::LegacyCluster).is_empty());
+        assert!(references(&legacy, XrdScope::Cluster).is_empty());
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
             "nonsense",
         ]}}});
         assert_eq!(
-            names(&references(&live, Scope::Namespaced)),
+            names(&references(&live, XrdScope::Namespaced)),
             ["A x in ns (v1)", "A x in other (v1)"]
         );
     }

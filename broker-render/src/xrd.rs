@@ -21,16 +21,16 @@ use crate::text::quoted;
 
 /// How the composite resources of an XRD are scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum XrdScope {
     /// Each stands in a namespace: the Project's. The default of a v2 XRD.
     Namespaced,
     /// Each stands outside of any namespace.
     Cluster,
-    /// As [`Scope::Cluster`], with Crossplane's own fields directly under `spec`. The default of a v1 XRD.
+    /// As [`XrdScope::Cluster`], with Crossplane's own fields directly under `spec`. The default of a v1 XRD.
     LegacyCluster,
 }
 
-impl Scope {
+impl XrdScope {
     /// Every scope.
     pub const ALL: [Self; 3] = [Self::Namespaced, Self::Cluster, Self::LegacyCluster];
 
@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for XrdScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Scope {
 /// A parsed XRD: the names of its kind, and the compiled schema of the version that we use.
 ///
 /// ```
-/// use broker_render::{Scope, Xrd};
+/// use broker_render::{XrdScope, Xrd};
 ///
 /// let xrd = Xrd::parse(
 ///     b"apiVersion: apiextensions.crossplane.io/v2
@@ -76,7 +76,7 @@ impl fmt::Display for Scope {
 /// )?;
 /// assert_eq!(xrd.api_version(), "example.org/v1");
 /// assert_eq!(xrd.kind(), "Machine");
-/// assert_eq!(xrd.scope(), Scope::Namespaced);
+/// assert_eq!(xrd.scope(), XrdScope::Namespaced);
 /// # Ok::<(), broker_domain::Error>(())
 /// ```
 pub struct Xrd {
@@ -84,7 +84,7 @@ pub struct Xrd {
     kind: String,
     plural: String,
     version: String,
-    scope: Scope,
+    scope: XrdScope,
     spec: Schema,
     enforced_composition: Option<String>,
     /// Of each version, by its name, over its schema without descriptions.
@@ -166,7 +166,7 @@ impl Xrd {
     }
 
     /// How its composite resources are scoped.
-    pub const fn scope(&self) -> Scope {
+    pub const fn scope(&self) -> XrdScope {
         self.scope
     }
 
@@ -224,16 +224,16 @@ fn api_version(root: &Field<'_>) -> Result<ApiVersion, Error> {
     }
 }
 
-fn scope(field: &Field<'_>, api_version: ApiVersion) -> Result<Scope, Error> {
+fn scope(field: &Field<'_>, api_version: ApiVersion) -> Result<XrdScope, Error> {
     let (default, allowed) = match api_version {
-        ApiVersion::V1 => (Scope::LegacyCluster, "Namespaced, Cluster or LegacyCluster"),
-        ApiVersion::V2 => (Scope::Namespaced, "Namespaced or Cluster"),
+        ApiVersion::V1 => (XrdScope::LegacyCluster, "Namespaced, Cluster or LegacyCluster"),
+        ApiVersion::V2 => (XrdScope::Namespaced, "Namespaced or Cluster"),
     };
     let Some(name) = field.optional_text()? else { return Ok(default) };
-    Scope::ALL
+    XrdScope::ALL
         .into_iter()
         .find(|scope| scope.as_str() == name)
-        .filter(|scope| matches!(api_version, ApiVersion::V1) || *scope != Scope::LegacyCluster)
+        .filter(|scope| matches!(api_version, ApiVersion::V1) || *scope != XrdScope::LegacyCluster)
         .ok_or_else(|| field.invalid(format!("is {}; use {allowed}", quoted(name))))
 }
 

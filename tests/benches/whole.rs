@@ -1,4 +1,4 @@
-//! The whole broker on real servers, beside the bare calls and beside the naive way, for `cargo xtask bench`.
+//! The whole broker on real servers, beside the bare calls and the naive way, for `cargo xtask bench`.
 //!
 //! `whole --list` names the works; `whole WORK` measures one and prints a line of JSON for each measurement;
 //! `whole WORK --quick` does so with little of everything, to see whether it works. Each work is done in up to three

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use broker_app::{
-    BrokerConfig, Error, Passed, Reconciler, Relay, Runner, Service, SweepReport, Sweeper, Work,
+    BrokerConfig, Error, PassResult, Reconciler, Relay, Runner, Service, SweepReport, Sweeper, Work,
 };
 use broker_domain::{Declaration, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId};
 use broker_kube::cache::Cache;
@@ -202,7 +202,7 @@ impl RealWorld {
     /// # Errors
     ///
     /// As the pass.
-    pub async fn round(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+    pub async fn round(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let passed = self.reconciler.reconcile(id).await;
         self.turn().await;
         passed

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use broker_app::decide::Mode;
 use broker_app::{
-    BrokerConfig, ConfigError, Error, Passed, Reconciler, Relay, Runner, Service, SweepReport,
+    BrokerConfig, ConfigError, Error, PassResult, Reconciler, Relay, Runner, Service, SweepReport,
     Sweeper, Work,
 };
 use broker_domain::{
@@ -22,11 +22,11 @@ use broker_domain::{
 use broker_embed::Broker;
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
-    MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens, RecordingEventSink,
+    MemoryMesh, MemoryPlatformContexts, MemoryStore, MemoryTokens, RecordingEventSink,
 };
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Ports,
-    RequestContext, Scope,
+    AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
+    Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, namespace};
@@ -67,7 +67,7 @@ pub struct World {
     /// The mesh.
     pub mesh: MemoryMesh,
     /// What the neighbours know.
-    pub neighbours: MemoryNeighbours,
+    pub neighbours: MemoryPlatformContexts,
     /// The facade.
     pub service: Service,
     /// What the reconciler is wired to, faults included.
@@ -254,7 +254,7 @@ impl World {
     /// # Errors
     ///
     /// As the pass.
-    pub async fn round(&self, id: ProvisionedResourceId) -> Result<Passed, Error> {
+    pub async fn round(&self, id: ProvisionedResourceId) -> Result<PassResult, Error> {
         let passed = self.reconciler.reconcile(id).await;
         self.clock.advance(Duration::from_secs(1));
         self.cluster.tick();
@@ -509,16 +509,16 @@ pub fn declaration(blueprint: u128) -> Declaration {
 /// An operator of the platform.
 #[must_use]
 pub fn operator() -> RequestContext {
-    caller("user:operator", Scope::All)
+    caller("user:operator", AccessScope::All)
 }
 
 /// A caller of one Project.
 #[must_use]
 pub fn caller_of(project: ProjectId) -> RequestContext {
-    caller("user:ann", Scope::Project(project))
+    caller("user:ann", AccessScope::Project(project))
 }
 
-fn caller(name: &str, scope: Scope) -> RequestContext {
+fn caller(name: &str, scope: AccessScope) -> RequestContext {
     let actor = Actor::new(name).expect("an actor");
     RequestContext::new(actor, scope, CorrelationId::new("test").expect("an id"))
 }
@@ -528,7 +528,7 @@ fn caller(name: &str, scope: Scope) -> RequestContext {
 /// # Panics
 ///
 /// When the runner does not start.
-pub async fn beside<T>(runner: Runner, story: impl Future<Output = T>) -> T {
+pub async fn background<T>(runner: Runner, story: impl Future<Output = T>) -> T {
     let (stop, stopped) = oneshot::channel::<()>();
     let running = runner.run(async move { drop(stopped.await) });
     let told = async {

@@ -84,10 +84,10 @@ enum Task {
     /// found. It is written into docs/proof.md, too. With `--nightly` the counts are the big ones, and have a table of
     /// their own there.
     ///
-    /// The last way, `sabotage`, checks that each broken variant in tests/sabotage still fits and that the tests which
-    /// it names exist. With `--nightly` it copies the sources below target/sabotage, breaks them there in each of these
+    /// The last way, `mutations`, checks that each broken variant in tests/mutations still fits and that the tests which
+    /// it names exist. With `--nightly` it copies the sources below target/mutations, breaks them there in each of these
     /// ways, and looks whether those tests notice. What was caught before such a run was interrupted is not tried
-    /// again, as long as no file has changed; to try it all the same, remove target/sabotage/caught-*.
+    /// again, as long as no file has changed; to try it all the same, remove target/mutations/caught-*.
     Prove(ProveArguments),
     /// Check formatting, lints, documentation, features, packages, dependencies, workflows and tidiness, warnings as errors.
     ///
@@ -194,9 +194,9 @@ pub(crate) enum What {
     /// The same random histories through in-memory and real adapters.
     Oracle,
     /// Random secrets through all paths, searched for in all that is said and stored.
-    Canaries,
+    SecretLeaks,
     /// The product broken on purpose: does anybody notice?
-    Sabotage,
+    Mutations,
 }
 
 #[derive(Args, Debug)]

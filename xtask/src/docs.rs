@@ -2,7 +2,7 @@
 
 mod broker;
 mod metrics;
-mod sabotage;
+mod mutations;
 mod state_machine;
 
 use std::fs;
@@ -30,8 +30,8 @@ pub(crate) struct Generated {
 /// Every generated file.
 pub(crate) fn generated(workspace: &Workspace) -> Result<Vec<Generated>> {
     let mut all = broker::pages(workspace)?;
-    let sabotage = sabotage::page(workspace.root())?;
-    all.extend([commands(), metrics::page(), sabotage, state_machine::page()]);
+    let mutations = mutations::page(workspace.root())?;
+    all.extend([commands(), metrics::page(), mutations, state_machine::page()]);
     Ok(all)
 }
 

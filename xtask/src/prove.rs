@@ -6,7 +6,7 @@
 
 mod lab;
 pub(crate) mod page;
-mod sabotage;
+mod mutations;
 mod scratch;
 pub(crate) mod variant;
 
@@ -34,8 +34,8 @@ pub(crate) const WAYS: [Way; 6] = [
     (What::Simulation, "simulation", &[("proof", "simulation::")]),
     (What::Matrix, "fault matrix", &[("proof", "matrix::")]),
     (What::Oracle, "differential oracle", &[("servers", "servers::oracle::")]),
-    (What::Canaries, "canaries", &[("proof", "canaries::"), ("servers", "::canary::")]),
-    (What::Sabotage, "sabotage", &[]),
+    (What::SecretLeaks, "secret_leaks", &[("proof", "secret_leaks::"), ("servers", "::canary::")]),
+    (What::Mutations, "mutations", &[]),
 ];
 
 /// Runs what is wanted, prints a table and writes it down: by day what a share of each way came to, by night all of it.
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     let workspace = Workspace::load()?;
     // Otherwise broken variants are only looked at.
     let builds_variants = *nightly || !variants.is_empty();
-    let breaks = builds_variants && wanted.iter().any(|(what, ..)| *what == What::Sabotage);
+    let breaks = builds_variants && wanted.iter().any(|(what, ..)| *what == What::Mutations);
     let servers = (needs("servers") || breaks).then(|| {
         let tools = Tools::find_or_build()?;
         cloud_init_schema()?;
@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     let (mut told, mut complaints) = (Vec::new(), Vec::new());
     for way in wanted {
         let (what, title, _) = way;
-        let (cases, found) = if what == What::Sabotage {
+        let (cases, found) = if what == What::Mutations {
             let (tried, how, survived) = if builds_variants {
                 // A variant is caught by what the normal test run tries.
-                let (tried, survived) = sabotage::run(&workspace, variants, &environment)?;
+                let (tried, survived) = mutations::run(&workspace, variants, &environment)?;
                 (tried, "each caught", survived)
             } else {
                 let (variants, unfit) = tidy::variants_fit(workspace.root())?;

@@ -7,7 +7,7 @@ mod checks;
 mod edges;
 mod pages;
 mod proof;
-mod sabotage;
+mod mutations;
 mod semver;
 mod sources;
 mod tree;
@@ -19,7 +19,7 @@ use anyhow::Result;
 use crate::docs;
 use crate::workspace::Workspace;
 
-pub(crate) use sabotage::variants_fit;
+pub(crate) use mutations::variants_fit;
 use tree::Tree;
 
 /// A place that breaks a rule.
@@ -68,7 +68,7 @@ pub(crate) fn run() -> Result<usize> {
     findings.extend(pages::runbook_has_every_verdict(&tree));
     findings.extend(proof::promises_have_their_checks(&tree));
     findings.extend(proof::has_run_in_full(&tree));
-    findings.extend(sabotage::still_fits(&tree));
+    findings.extend(mutations::still_fits(&tree));
     // It takes a build, and what the other rules find may be why there is none.
     let generated = docs::generated(&workspace);
     findings.extend(pages::are_current(&tree, generated.as_deref().unwrap_or_default()));

@@ -65,7 +65,7 @@ pub(crate) enum DemoError {
     Sweep(#[source] Error),
     /// The sweep could not look at a resource.
     #[error("the sweep cannot look at {resource}: {message}")]
-    Trouble {
+    ResourceError {
         /// Which.
         resource: String,
         /// Why.
@@ -257,9 +257,9 @@ impl Demo {
     /// One sweep, and a pass over everything that it found.
     async fn reconcile(&mut self, show: &mut dyn Show) -> Result<(), DemoError> {
         let (work, report) = self.world.sweeper.sweep().await.map_err(DemoError::Sweep)?;
-        if let Some((id, trouble)) = report.troubles.first_key_value() {
+        if let Some((id, trouble)) = report.errors.first_key_value() {
             let (resource, message) = (self.name_of(*id), trouble.message.clone());
-            return Err(DemoError::Trouble { resource, message });
+            return Err(DemoError::ResourceError { resource, message });
         }
         for work in work {
             let passed = self.world.reconciler.reconcile(work.resource).await;

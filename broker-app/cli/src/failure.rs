@@ -158,7 +158,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Settings(_) => "environment_invalid",
             Self::Broker(error) | Self::Boot(BootError::Infrastructure(error)) => error.reason(),
-            Self::Boot(BootError::Trouble { reason, .. }) => reason,
+            Self::Boot(BootError::ResourceError { reason, .. }) => reason,
             Self::Boot(_) => "boot_refused",
             Self::Compose { .. } => "setup_failed",
             Self::Values(error) if error.is_usage() => "usage",

@@ -23,13 +23,13 @@ use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use compose::Servers;
-use program::Surroundings;
+use program::Environment;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
     let exit = program::run(
         std::env::args_os(),
-        Surroundings {
+        Environment {
             environment: &settings::environment,
             composition: &Servers,
             stdin: &mut stdin(),

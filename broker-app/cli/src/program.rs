@@ -1,4 +1,4 @@
-//! From a command line to an exit code, over surroundings that a test can bring along.
+//! From a command line to an exit code, over an environment that a test can replace.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,11 +19,11 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::settings::{Settings, SettingsError};
 use crate::terminal::Terminal;
-use crate::verbs::{self, Desk};
+use crate::verbs::{self, CommandContext};
 use crate::{catalog, demo};
 
 /// What a command finds around it.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Environment<'a> {
     /// The environment, for the commands that read it.
     pub(crate) environment: &'a dyn Fn() -> Result<BTreeMap<String, String>, SettingsError>,
     /// Who composes service and replica.
@@ -36,100 +36,100 @@ pub(crate) struct Surroundings<'a> {
 /// Runs the command that the arguments name; the first of them is the program's own name.
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = OsString>,
-    mut surroundings: Surroundings<'_>,
+    mut environment: Environment<'_>,
 ) -> Exit {
-    match cli::parse(arguments).and_then(|parsed| answer(parsed, &mut surroundings)) {
+    match cli::parse(arguments).and_then(|parsed| answer(parsed, &mut environment)) {
         Ok(exit) => exit,
         Err(failure) => {
             let exit = failure.exit();
             if exit != Exit::Done {
                 // If the standard error is gone, there is nowhere to say so.
-                let _ = writeln!(surroundings.stderr, "{}", failure.line());
+                let _ = writeln!(environment.stderr, "{}", failure.line());
             }
             exit
         }
     }
 }
 
-fn answer(parsed: Parsed, surroundings: &mut Surroundings<'_>) -> Result<Exit, Failure> {
+fn answer(parsed: Parsed, environment: &mut Environment<'_>) -> Result<Exit, Failure> {
     match parsed {
-        Parsed::Command(command) => perform(*command, surroundings).map(|()| Exit::Done),
+        Parsed::Command(command) => perform(*command, environment).map(|()| Exit::Done),
         Parsed::Answer(text) => {
-            write!(surroundings.stdout, "{text}")?;
+            write!(environment.stdout, "{text}")?;
             Ok(Exit::Done)
         }
         Parsed::Help(text) => {
-            write!(surroundings.stderr, "{text}")?;
+            write!(environment.stderr, "{text}")?;
             Ok(Exit::Usage)
         }
     }
 }
 
-fn perform(command: Command, surroundings: &mut Surroundings<'_>) -> Result<(), Failure> {
+fn perform(command: Command, environment: &mut Environment<'_>) -> Result<(), Failure> {
     match command {
         Command::Demo(arguments) => Ok(demo::run(&arguments, Terminal::of_stdout())?),
         Command::Run(arguments) => {
-            let settings = surroundings.settings()?;
+            let settings = environment.settings()?;
             let threads = runtime(Builder::new_multi_thread())?;
-            threads.block_on(crate::run::run(&settings, &arguments, surroundings.composition))
+            threads.block_on(crate::run::run(&settings, &arguments, environment.composition))
         }
         Command::Migrate(Migrate::Sql { reference }) => {
             let plain_sql = if reference { plain_sql_of_reference } else { plain_sql };
-            Ok(write!(surroundings.stdout, "{}", plain_sql())?)
+            Ok(write!(environment.stdout, "{}", plain_sql())?)
         }
         Command::Migrate(Migrate::Up { output, reference }) => {
-            migrate(Migrate::Up { output, reference }, output, surroundings)
+            migrate(Migrate::Up { output, reference }, output, environment)
         }
         Command::Migrate(Migrate::Down { output, to }) => {
-            migrate(Migrate::Down { output, to }, output, surroundings)
+            migrate(Migrate::Down { output, to }, output, environment)
         }
         Command::Migrate(Migrate::Status { output }) => {
-            migrate(Migrate::Status { output }, output, surroundings)
+            migrate(Migrate::Status { output }, output, environment)
         }
-        Command::Catalog(command) => on_catalog(&command, surroundings),
+        Command::Catalog(command) => on_catalog(&command, environment),
         Command::Rbac(arguments) => {
-            let mut told = |line: &str| writeln!(surroundings.stderr, "{line}");
+            let mut told = |line: &str| writeln!(environment.stderr, "{line}");
             let catalog = catalog::read(&arguments.catalog, &mut told)?;
-            let roles = surroundings.composition.rbac(&catalog)?;
-            Ok(write!(surroundings.stdout, "{roles}")?)
+            let roles = environment.composition.rbac(&catalog)?;
+            Ok(write!(environment.stdout, "{roles}")?)
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             generate(shell, &mut cli::definition(), "provisioning-broker", &mut script);
-            Ok(surroundings.stdout.write_all(&script)?)
+            Ok(environment.stdout.write_all(&script)?)
         }
-        Command::Docs(Docs::Cli) => Ok(write!(surroundings.stdout, "{}", cli::reference())?),
-        Command::Verb(verb) => on_service(&verb, surroundings),
+        Command::Docs(Docs::Cli) => Ok(write!(environment.stdout, "{}", cli::reference())?),
+        Command::Verb(verb) => on_service(&verb, environment),
     }
 }
 
 /// The verbs of the service.
-fn on_service(verb: &Verb, surroundings: &mut Surroundings<'_>) -> Result<(), Failure> {
-    let settings = surroundings.settings()?;
+fn on_service(verb: &Verb, environment: &mut Environment<'_>) -> Result<(), Failure> {
+    let settings = environment.settings()?;
     settings.store()?;
     let context = verbs::context(verb.common()).map_err(broker_app::Error::from)?;
-    let Surroundings { composition, stdin, stdout, .. } = surroundings;
+    let Environment { composition, stdin, stdout, .. } = environment;
     runtime(Builder::new_current_thread())?.block_on(async {
         let service = composition.service(&settings).await?;
         let output = Output::new(verb.common().output.output, *stdout);
-        let desk = &mut Desk { service: &service, context, output };
+        let context = &mut CommandContext { service: &service, context, output };
         match verb {
-            Verb::Provision(arguments) => verbs::provision(desk, arguments, *stdin).await,
-            Verb::Deprovision(arguments) => verbs::deprovision(desk, arguments).await,
-            Verb::Get(arguments) => verbs::get(desk, arguments).await,
-            Verb::List(arguments) => verbs::list(desk, arguments, interrupted()).await,
-            Verb::Explain(arguments) => verbs::explain(desk, arguments).await,
-            Verb::Plan(arguments) => verbs::plan(desk, arguments, *stdin).await,
-            Verb::History(arguments) => verbs::history(desk, arguments).await,
-            Verb::Pause(arguments) => verbs::pause(desk, arguments).await,
-            Verb::Resume(arguments) => verbs::resume(desk, arguments).await,
-            Verb::ReconcileNow(arguments) => verbs::reconcile_now(desk, arguments).await,
-            Verb::Abandon(arguments) => verbs::abandon(desk, arguments).await,
-            Verb::Brake(command) => verbs::brake(desk, command).await,
-            Verb::Retry(arguments) => verbs::retry(desk, arguments).await,
-            Verb::Replace(arguments) => verbs::replace(desk, arguments).await,
-            Verb::ResumeEvents(arguments) => verbs::resume_events(desk, arguments).await,
-            Verb::ScrubAudit(arguments) => verbs::scrub_audit(desk, arguments).await,
+            Verb::Provision(arguments) => verbs::provision(context, arguments, *stdin).await,
+            Verb::Deprovision(arguments) => verbs::deprovision(context, arguments).await,
+            Verb::Get(arguments) => verbs::get(context, arguments).await,
+            Verb::List(arguments) => verbs::list(context, arguments, interrupted()).await,
+            Verb::Explain(arguments) => verbs::explain(context, arguments).await,
+            Verb::Plan(arguments) => verbs::plan(context, arguments, *stdin).await,
+            Verb::History(arguments) => verbs::history(context, arguments).await,
+            Verb::Pause(arguments) => verbs::pause(context, arguments).await,
+            Verb::Resume(arguments) => verbs::resume(context, arguments).await,
+            Verb::ReconcileNow(arguments) => verbs::reconcile_now(context, arguments).await,
+            Verb::Abandon(arguments) => verbs::abandon(context, arguments).await,
+            Verb::Brake(command) => verbs::brake(context, command).await,
+            Verb::Retry(arguments) => verbs::retry(context, arguments).await,
+            Verb::Replace(arguments) => verbs::replace(context, arguments).await,
+            Verb::RedriveEvents(arguments) => verbs::redrive_events(context, arguments).await,
+            Verb::ScrubAudit(arguments) => verbs::scrub_audit(context, arguments).await,
         }
     })
 }
@@ -137,12 +137,12 @@ fn on_service(verb: &Verb, surroundings: &mut Surroundings<'_>) -> Result<(), Fa
 fn migrate(
     command: Migrate,
     output: OutputArguments,
-    surroundings: &mut Surroundings<'_>,
+    environment: &mut Environment<'_>,
 ) -> Result<(), Failure> {
-    let settings = surroundings.settings()?;
+    let settings = environment.settings()?;
     settings.store()?;
     let migrations = runtime(Builder::new_current_thread())?
-        .block_on(surroundings.composition.migrate(&settings, command))?;
+        .block_on(environment.composition.migrate(&settings, command))?;
     let rows: Vec<_> = migrations
         .iter()
         .map(|Migration { version, name, applied_at }| {
@@ -160,24 +160,24 @@ fn migrate(
             })
         })
         .collect();
-    let mut output = Output::new(output.output, surroundings.stdout);
+    let mut output = Output::new(output.output, environment.stdout);
     Ok(output.rows(&["VERSION", "NAME", "APPLIED"], &rows, &json!({"migrations": objects}))?)
 }
 
-fn on_catalog(command: &Catalog, surroundings: &mut Surroundings<'_>) -> Result<(), Failure> {
+fn on_catalog(command: &Catalog, environment: &mut Environment<'_>) -> Result<(), Failure> {
     let arguments = match command {
         Catalog::Check(arguments) => {
-            let mut output = Output::new(arguments.output.output, surroundings.stdout);
+            let mut output = Output::new(arguments.output.output, environment.stdout);
             return catalog::check(&arguments.directory, &mut output);
         }
         Catalog::Import(arguments) => arguments,
     };
-    let settings = surroundings.settings()?;
+    let settings = environment.settings()?;
     settings.store()?;
-    let mut told = |line: &str| writeln!(surroundings.stderr, "{line}");
+    let mut told = |line: &str| writeln!(environment.stderr, "{line}");
     let catalog = catalog::read(&arguments.directory, &mut told)?;
     let published = runtime(Builder::new_current_thread())?
-        .block_on(surroundings.composition.import(&settings, &catalog))?;
+        .block_on(environment.composition.import(&settings, &catalog))?;
     let state = |new: bool| if new { "published" } else { "unchanged" };
     let rows: Vec<_> = published
         .iter()
@@ -196,12 +196,12 @@ fn on_catalog(command: &Catalog, surroundings: &mut Surroundings<'_>) -> Result<
             })
         })
         .collect();
-    let mut output = Output::new(arguments.output.output, surroundings.stdout);
+    let mut output = Output::new(arguments.output.output, environment.stdout);
     let headings = ["SLUG", "VERSION", "BLUEPRINT VERSION ID", "STATE"];
     Ok(output.rows(&headings, &rows, &json!({"blueprints": objects}))?)
 }
 
-impl Surroundings<'_> {
+impl Environment<'_> {
     fn settings(&self) -> Result<Settings, SettingsError> {
         Settings::read(&(self.environment)()?)
     }

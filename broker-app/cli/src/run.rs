@@ -24,7 +24,7 @@ use crate::cli::RunArguments;
 use crate::composition::Composition;
 use crate::event_sink::HttpEventSink;
 use crate::failure::Failure;
-use crate::serve::{Health, Standing, serve};
+use crate::serve::{Health, ReplicaState, serve};
 use crate::settings::Settings;
 
 /// How long requests that are under way at the end may take.
@@ -94,11 +94,11 @@ async fn replicate(
     let stop = async {
         stop.await;
         tracing::info!("told to stop");
-        health.set(Standing::Stopping);
+        health.set(ReplicaState::Stopping);
     };
     let Some(replica) = settings.replica()? else {
         tracing::info!("PLEXSPHERE_DSN is empty: this replica is inert");
-        health.set(Standing::Inert);
+        health.set(ReplicaState::Inert);
         stop.await;
         return Ok(());
     };
@@ -109,7 +109,7 @@ async fn replicate(
         () = &mut stop => return Ok(()),
         built = composition.replica(replica, arguments, sink(settings)?) => built?,
     };
-    health.set(Standing::Working(broker.probe()));
+    health.set(ReplicaState::Working(broker.probe()));
     broker.run(stop).await?;
     tracing::info!("stopped");
     Ok(())

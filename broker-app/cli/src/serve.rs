@@ -44,7 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a replica is doing, as far as its readiness goes.
 #[derive(Clone)]
-pub(crate) enum Standing {
+pub(crate) enum ReplicaState {
     /// Not at work yet.
     Starting,
     /// There is no store, so there is nothing to do: ready at once, and for ever.
@@ -57,16 +57,16 @@ pub(crate) enum Standing {
 
 /// Where a replica's standing is said and asked for. Clones are handles on the same one.
 #[derive(Clone)]
-pub(crate) struct Health(Arc<Mutex<Standing>>);
+pub(crate) struct Health(Arc<Mutex<ReplicaState>>);
 
 impl Health {
     /// The health of a replica that starts.
     pub(crate) fn starting() -> Self {
-        Self(Arc::new(Mutex::new(Standing::Starting)))
+        Self(Arc::new(Mutex::new(ReplicaState::Starting)))
     }
 
     /// Says what the replica does now.
-    pub(crate) fn set(&self, standing: Standing) {
+    pub(crate) fn set(&self, standing: ReplicaState) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
@@ -74,12 +74,12 @@ impl Health {
     fn readiness(&self) -> Result<&'static str, &'static str> {
         let standing = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match standing {
-            Standing::Inert => Ok("ok: inert, PLEXSPHERE_DSN is empty"),
-            Standing::Working(probe) => {
+            ReplicaState::Inert => Ok("ok: inert, PLEXSPHERE_DSN is empty"),
+            ReplicaState::Working(probe) => {
                 probe.check().map(|()| "ok").map_err(|failure| failure.reason())
             }
-            Standing::Starting => Err("the replica is starting"),
-            Standing::Stopping => Err("the replica is stopping"),
+            ReplicaState::Starting => Err("the replica is starting"),
+            ReplicaState::Stopping => Err("the replica is stopping"),
         }
     }
 }

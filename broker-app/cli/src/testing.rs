@@ -13,11 +13,11 @@ use broker_domain::{ClusterId, Declaration, MeshRole, ProvisionedResource, Provi
 use broker_embed::Broker;
 use broker_memory::{
     Behaviour, BlueprintDocuments, KindScope, ManualClock, MemoryAdapters, MemoryCluster,
-    MemoryNeighbours, MemoryStore,
+    MemoryPlatformContexts, MemoryStore,
 };
 use broker_ports::{
-    Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation, Ports,
-    RequestContext, Scope,
+    AccessScope, Actor, CloudView, CorrelationId, CredentialView, EventSink, NamespaceObservation,
+    Ports, RequestContext,
 };
 use broker_render::catalog::ComposedKind;
 use broker_render::{InjectionStrategy, Provider, Xrd, namespace};
@@ -32,7 +32,7 @@ use crate::cli::{Migrate, RunArguments};
 use crate::composition::{Composition, Migration, Publication};
 use crate::demo::world::config;
 use crate::failure::{Exit, Failure};
-use crate::program::{self, Surroundings};
+use crate::program::{self, Environment};
 use crate::settings::{self, Replica, Settings};
 
 /// What declarations refer to, as flags: a standalone blueprint with a required parameter `size` and an
@@ -125,7 +125,7 @@ impl World {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let surroundings = Surroundings {
+        let environment = Environment {
             environment: &|| Ok(environment.clone()),
             composition: self,
             stdin: &mut Cursor::new(stdin.to_owned()),
@@ -133,7 +133,7 @@ impl World {
             stderr: &mut err,
         };
         let arguments = ["provisioning-broker"].iter().chain(arguments).map(Into::into);
-        let exit = program::run(arguments, surroundings);
+        let exit = program::run(arguments, environment);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Said { exit, out: text(out), err: text(err) }
     }
@@ -218,10 +218,10 @@ pub(crate) async fn ask(address: SocketAddr, path: &str) -> (u16, String) {
 /// An operator of the platform.
 pub(crate) fn operator() -> RequestContext {
     let correlation_id = CorrelationId::new("test").unwrap();
-    RequestContext::new(Actor::new("user:test").unwrap(), Scope::All, correlation_id)
+    RequestContext::new(Actor::new("user:test").unwrap(), AccessScope::All, correlation_id)
 }
 
-fn furnish(cluster: &MemoryCluster, neighbours: &MemoryNeighbours, behaviour: Behaviour) {
+fn furnish(cluster: &MemoryCluster, neighbours: &MemoryPlatformContexts, behaviour: Behaviour) {
     let provider = Provider::new("hetzner").unwrap();
     neighbours.add_cloud(CloudView::new(id(0xc0), provider, r#"{"region":"eu-1"}"#));
     neighbours.add_credential(CredentialView::new(id(4), id(0xc0), "kv", "team/hetzner"));

@@ -6,28 +6,30 @@ mod history;
 mod list;
 mod plan;
 mod provision;
-mod steer;
+mod operations;
 #[cfg(test)]
 mod tests;
 mod wait;
 
 use broker_app::Service;
 use broker_domain::Error as DomainError;
-use broker_ports::{CorrelationId, RequestContext, Scope};
+use broker_ports::{AccessScope, CorrelationId, RequestContext};
 
 pub(crate) use brake::brake;
 pub(crate) use explain::explain;
 pub(crate) use history::history;
 pub(crate) use list::list;
+pub(crate) use operations::{
+    abandon, pause, reconcile_now, redrive_events, resume, retry, scrub_audit,
+};
 pub(crate) use plan::plan;
 pub(crate) use provision::{deprovision, get, provision, replace};
-pub(crate) use steer::{abandon, pause, reconcile_now, resume, resume_events, retry, scrub_audit};
 
 use crate::cli::Common;
 use crate::output::Output;
 
 /// What every verb works with.
-pub(crate) struct Desk<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) service: &'a Service,
     pub(crate) context: RequestContext,
     pub(crate) output: Output<'a>,
@@ -43,7 +45,7 @@ pub(crate) fn context(common: &Common) -> Result<RequestContext, DomainError> {
         Some(given) => given.clone(),
         None => CorrelationId::new(format!("cli-{}", new_id()))?,
     };
-    Ok(RequestContext::new(common.actor.clone(), Scope::All, correlation_id))
+    Ok(RequestContext::new(common.actor.clone(), AccessScope::All, correlation_id))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the composition root mints its own correlation ids")]

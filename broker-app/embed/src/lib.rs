@@ -44,7 +44,7 @@ pub use broker_app::domain::{
     ProvisionedResourceId, RequestId, ResourceId,
 };
 pub use broker_app::ports::{
-    Actor, CorrelationId, EventSink, ListQuery, Ports, RequestContext, Scope, TokenIssuer,
+    AccessScope, Actor, CorrelationId, EventSink, ListQuery, Ports, RequestContext, TokenIssuer,
     TraceParent,
 };
 pub use broker_app::render::ApiUrl;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use broker_pg::{PgMesh, PgNeighbours, PgStore, PgTokenIssuer, migrate};
+use broker_pg::{PgMesh, PgPlatform, PgStore, PgTokenIssuer, migrate};
 use sqlx::PgPool;
 
 use crate::builder::StorePorts;
 
 pub(crate) fn store_ports(pool: PgPool) -> StorePorts {
     let store = Arc::new(PgStore::new(pool.clone()));
-    let neighbours = Arc::new(PgNeighbours::new(pool.clone()));
+    let neighbours = Arc::new(PgPlatform::new(pool.clone()));
     StorePorts {
         repository: store.clone(),
         schedule: store.clone(),

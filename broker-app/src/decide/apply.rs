@@ -8,12 +8,12 @@ use broker_domain::{MeshRole, ProvisionedResource, XrUid};
 use broker_ports::{Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 
-use super::{Effect, Ending, Progress, TokenProgress, Verdict};
-use crate::observe::{ConfigSeen, Gate, Seen, XrSeen};
+use super::{EarlyExit, Effect, NextStep, Progress, TokenProgress};
+use crate::observe::{ConfigObservation, Gate, Observation, XrObservation};
 
 /// Whether anything may be applied at all.
-pub(super) fn goes_ahead(resource: &ProvisionedResource, seen: &Seen) -> bool {
-    let config_is_leaving = matches!(seen.config, ConfigSeen::Stands { deleting: true, .. });
+pub(super) fn goes_ahead(resource: &ProvisionedResource, seen: &Observation) -> bool {
+    let config_is_leaving = matches!(seen.config, ConfigObservation::Stands { deleting: true, .. });
     seen.gate == Gate::Open
         && !seen.is_held(resource.project_id())
         // What is being deleted still accepts an apply, and would come back as a zombie.
@@ -21,47 +21,61 @@ pub(super) fn goes_ahead(resource: &ProvisionedResource, seen: &Seen) -> bool {
         && !config_is_leaving
 }
 
-pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Progress) -> Verdict {
+pub(super) fn decide(
+    resource: &ProvisionedResource,
+    seen: &Observation,
+    progress: &Progress,
+) -> NextStep {
     if !goes_ahead(resource, seen) || progress.finished {
-        return Verdict::Continue;
+        return NextStep::Continue;
     }
     if let (Some(lost), false) = (lost(seen), progress.permitted) {
-        return Verdict::Perform(Effect::TakePermit(lost));
+        return NextStep::Perform(Effect::TakePermit(lost));
     }
     if seen.config_needs_apply() && !progress.config_applied {
-        return Verdict::Perform(Effect::ApplyProviderConfig(config_precondition(seen)));
+        return NextStep::Perform(Effect::ApplyProviderConfig(config_precondition(seen)));
     }
     match (&seen.xr, &progress.shell) {
-        (XrSeen::Armed { at, with, applied, .. }, _) => keep_armed(resource, at, *with, *applied),
-        (XrSeen::Absent, None) => Verdict::Perform(Effect::ApplyShell(Precondition::Absent)),
+        (XrObservation::Armed { at, with, applied, .. }, _) => {
+            keep_armed(resource, at, *with, *applied)
+        }
+        (XrObservation::Absent, None) => {
+            NextStep::Perform(Effect::ApplyShell(Precondition::Absent))
+        }
         // A shell that an earlier pass left is touched first: whatever that pass may still have under way
         // builds on a version that is then gone.
-        (XrSeen::Shell { at, .. }, None) => Verdict::Perform(Effect::ApplyShell(at.unchanged())),
-        (XrSeen::Absent | XrSeen::Shell { .. }, Some(shell)) => arm(resource, shell, progress),
+        (XrObservation::Shell { at, .. }, None) => {
+            NextStep::Perform(Effect::ApplyShell(at.unchanged()))
+        }
+        (XrObservation::Absent | XrObservation::Shell { .. }, Some(shell)) => {
+            arm(resource, shell, progress)
+        }
     }
 }
 
 /// Puts back a ProviderConfig that a provider still needs, and is done.
 pub(super) fn restore_config(
     resource: &ProvisionedResource,
-    seen: &Seen,
+    seen: &Observation,
     progress: &Progress,
-) -> Verdict {
+) -> NextStep {
     let done = progress.config_applied || progress.finished;
     if seen.restores_config(resource) && !done {
-        return Verdict::Perform(Effect::ApplyProviderConfig(Precondition::Absent));
+        return NextStep::Perform(Effect::ApplyProviderConfig(Precondition::Absent));
     }
-    Verdict::Continue
+    NextStep::Continue
 }
 
 /// What was lost: a composite resource that was armed, or about to be, and does not stand. A shell under the uid on
 /// record was never armed. To create a lost one again can destroy a machine.
-fn lost(seen: &Seen) -> Option<Lost> {
+fn lost(seen: &Observation) -> Option<Lost> {
     let applied = seen.substrate.applied()?;
     match &seen.xr {
-        XrSeen::Absent => Some(Lost::Xr(applied.clone())),
-        XrSeen::Shell { at, .. } => (applied.as_str() != at.uid).then(|| Lost::Xr(applied.clone())),
-        XrSeen::Armed { .. } => None,
+        XrObservation::Absent => Some(Lost::Xr(applied.clone())),
+        XrObservation::Shell { at, .. } => {
+            (applied.as_str() != at.uid).then(|| Lost::Xr(applied.clone()))
+        }
+        XrObservation::Armed { .. } => None,
     }
 }
 
@@ -91,22 +105,22 @@ fn keep_armed(
     at: &ObjectVersion,
     with: Option<Armed>,
     applied: bool,
-) -> Verdict {
+) -> NextStep {
     match Armed::of(resource.mesh_role(), resource.bootstrap_token_id()) {
         Some(own) if with == Some(own) => {
             if applied {
-                Verdict::Continue
+                NextStep::Continue
             } else {
-                Verdict::Perform(Effect::Reapply(own, at.clone()))
+                NextStep::Perform(Effect::Reapply(own, at.clone()))
             }
         }
-        Some(_) | None => Verdict::End(Ending::StaleRow),
+        Some(_) | None => NextStep::End(EarlyExit::StaleRow),
     }
 }
 
-fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progress) -> Verdict {
+fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progress) -> NextStep {
     let ordinal = resource.token_ordinal();
-    Verdict::Perform(match (resource.mesh_role(), &progress.token) {
+    NextStep::Perform(match (resource.mesh_role(), &progress.token) {
         (MeshRole::Standalone, _) => Effect::Arm(Armed::Standalone, shell.clone()),
         (MeshRole::Node, TokenProgress::NotAsked) => Effect::IssueToken(ordinal),
         (MeshRole::Node, TokenProgress::Consumed(token)) if !progress.permitted => {
@@ -123,9 +137,9 @@ fn arm(resource: &ProvisionedResource, shell: &ObjectVersion, progress: &Progres
     })
 }
 
-fn config_precondition(seen: &Seen) -> Precondition {
+fn config_precondition(seen: &Observation) -> Precondition {
     match &seen.config {
-        ConfigSeen::Absent => Precondition::Absent,
-        ConfigSeen::Stands { at, .. } => at.unchanged(),
+        ConfigObservation::Absent => Precondition::Absent,
+        ConfigObservation::Stands { at, .. } => at.unchanged(),
     }
 }

@@ -5,30 +5,36 @@
 use broker_domain::ProvisionedResource;
 
 use super::apply::restore_config;
-use super::{Effect, Ending, Progress, Verdict};
-use crate::observe::{ConfigSeen, Seen, XrSeen};
+use super::{EarlyExit, Effect, NextStep, Progress};
+use crate::observe::{ConfigObservation, Observation, XrObservation};
 
-pub(super) fn decide(resource: &ProvisionedResource, seen: &Seen, progress: &Progress) -> Verdict {
+pub(super) fn decide(
+    resource: &ProvisionedResource,
+    seen: &Observation,
+    progress: &Progress,
+) -> NextStep {
     if progress.finished {
-        return Verdict::Continue;
+        return NextStep::Continue;
     }
     // The observation must be younger than the closing of tokens, or a Node could have slipped in.
     if !resource.token_closed() {
-        return Verdict::End(Ending::TokensOpen);
+        return NextStep::End(EarlyExit::TokensOpen);
     }
     match (&seen.xr, &seen.config) {
-        (XrSeen::Shell { at, deleting } | XrSeen::Armed { at, deleting, .. }, _) => {
+        (XrObservation::Shell { at, deleting } | XrObservation::Armed { at, deleting, .. }, _) => {
             // What is deleted in the background may vanish before the plain data that it owns, and nothing would prove
             // that gone.
             if *deleting && seen.plain_data.is_empty() {
                 restore_config(resource, seen, progress)
             } else {
-                Verdict::Perform(Effect::DeleteXr(at.uid.clone()))
+                NextStep::Perform(Effect::DeleteXr(at.uid.clone()))
             }
         }
-        (XrSeen::Absent, ConfigSeen::Stands { at, deleting: false, .. }) if !seen.composed_left => {
-            Verdict::Perform(Effect::DeleteProviderConfig(at.uid.clone()))
+        (XrObservation::Absent, ConfigObservation::Stands { at, deleting: false, .. })
+            if !seen.composed_left =>
+        {
+            NextStep::Perform(Effect::DeleteProviderConfig(at.uid.clone()))
         }
-        (XrSeen::Absent, _) => restore_config(resource, seen, progress),
+        (XrObservation::Absent, _) => restore_config(resource, seen, progress),
     }
 }

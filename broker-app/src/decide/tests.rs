@@ -12,8 +12,8 @@ use broker_ports::{Brake, Lost, ObjectVersion};
 use broker_render::{Armed, Precondition};
 use broker_testkit::builders::{self, id, second};
 
-use super::{Answer, Effect, Ending, Mode, PassState, Verdict, step};
-use crate::observe::{ConfigSeen, Gate, Seen, XrSeen};
+use super::{EarlyExit, Effect, EffectResult, Mode, NextStep, PassState, step};
+use crate::observe::{ConfigObservation, Gate, Observation, XrObservation};
 
 fn stamp(at: i64) -> Stamp {
     builders::stamp(99, at)
@@ -64,16 +64,16 @@ fn version(number: u32) -> ObjectVersion {
     ObjectVersion::new("uid", number.to_string())
 }
 
-fn shell(number: u32) -> XrSeen {
-    XrSeen::Shell { at: version(number), deleting: false }
+fn shell(number: u32) -> XrObservation {
+    XrObservation::Shell { at: version(number), deleting: false }
 }
 
-fn armed(with: Armed, applied: bool) -> XrSeen {
-    XrSeen::Armed { at: version(7), with: Some(with), deleting: false, applied }
+fn armed(with: Armed, applied: bool) -> XrObservation {
+    XrObservation::Armed { at: version(7), with: Some(with), deleting: false, applied }
 }
 
-fn standing_config() -> ConfigSeen {
-    ConfigSeen::Stands { at: version(3), deleting: false, applied: true }
+fn standing_config() -> ConfigObservation {
+    ConfigObservation::Stands { at: version(3), deleting: false, applied: true }
 }
 
 /// The brake of the whole cluster.
@@ -82,8 +82,8 @@ fn brake() -> Brake {
 }
 
 /// Nothing stands, the namespace is ready, the row is as it should be.
-fn nothing(resource: &ProvisionedResource) -> Seen {
-    Seen {
+fn nothing(resource: &ProvisionedResource) -> Observation {
+    Observation {
         facts: ObservedXr {
             xr_exists: false,
             crossplane_ready: false,
@@ -92,8 +92,8 @@ fn nothing(resource: &ProvisionedResource) -> Seen {
             residue: false,
         },
         cluster: cluster(),
-        xr: XrSeen::Absent,
-        config: ConfigSeen::Absent,
+        xr: XrObservation::Absent,
+        config: ConfigObservation::Absent,
         config_reference: Some(config_reference()),
         misses_config: false,
         composed_left: false,
@@ -106,10 +106,10 @@ fn nothing(resource: &ProvisionedResource) -> Seen {
 }
 
 /// The ProviderConfig and this composite resource stand.
-fn standing(resource: &ProvisionedResource, xr: XrSeen) -> Seen {
+fn standing(resource: &ProvisionedResource, xr: XrObservation) -> Observation {
     let nothing = nothing(resource);
     let facts = ObservedXr { xr_exists: true, residue: true, ..nothing.facts };
-    Seen { facts, xr, config: standing_config(), ..nothing }
+    Observation { facts, xr, config: standing_config(), ..nothing }
 }
 
 /// The other side of the conversation: answers every effect as a world without faults would.
@@ -120,10 +120,10 @@ struct World {
 }
 
 impl World {
-    fn answer(&mut self, resource: &ProvisionedResource, effect: &Effect) -> Answer {
+    fn answer(&mut self, resource: &ProvisionedResource, effect: &Effect) -> EffectResult {
         let committed = |change: broker_domain::Change| {
             assert_eq!(change.expected_version(), resource.version());
-            Answer::Committed(Box::new(change.into_resource()))
+            EffectResult::Committed(Box::new(change.into_resource()))
         };
         let now = stamp(10);
         match effect {
@@ -138,48 +138,52 @@ impl World {
             }
             Effect::UpdatePhase(to) => committed(resource.advance(*to, now).unwrap().unwrap()),
             Effect::Fail(reason) => committed(resource.fail(reason.clone(), now).unwrap().unwrap()),
-            Effect::CheckBrake | Effect::TakePermit(_) => Answer::Permitted,
+            Effect::CheckBrake | Effect::TakePermit(_) => EffectResult::Permitted,
             Effect::CloseTokens
             | Effect::DeregisterNode(_)
             | Effect::DeleteXr(_)
-            | Effect::DeleteProviderConfig(_) => Answer::Done,
+            | Effect::DeleteProviderConfig(_) => EffectResult::Done,
             Effect::ApplyProviderConfig(_)
             | Effect::ApplyShell(_)
             | Effect::Arm(..)
             | Effect::Reapply(..) => {
                 self.version += 1;
-                Answer::Applied(version(100 + self.version))
+                EffectResult::Applied(version(100 + self.version))
             }
             Effect::IssueToken(ordinal) => {
                 let spent = self.consumed.iter().find(|(spent, _)| spent == ordinal);
-                let issued = || Answer::Issued(id(TOKEN + u128::from(ordinal.get())));
-                spent.map_or_else(issued, |(_, token)| Answer::Consumed(*token))
+                let issued = || EffectResult::Issued(id(TOKEN + u128::from(ordinal.get())));
+                spent.map_or_else(issued, |(_, token)| EffectResult::Consumed(*token))
             }
         }
     }
 }
 
 /// Holds a stage's conversation to its end.
-fn converse(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, Verdict) {
+fn drive(state: &PassState, world: &mut World) -> (Vec<Effect>, PassState, NextStep) {
     let mut effects = Vec::new();
-    let (mut state, mut verdict) = step(state, Answer::Begin);
-    while let Verdict::Perform(effect) = &verdict {
+    let (mut state, mut next_step) = step(state, EffectResult::Begin);
+    while let NextStep::Perform(effect) = &next_step {
         assert!(effects.len() < 12, "a stage does not talk for ever: {effects:?}");
         let answer = world.answer(state.resource(), effect);
         effects.push(effect.clone());
-        (state, verdict) = step(&state, answer);
+        (state, next_step) = step(&state, answer);
     }
-    (effects, state, verdict)
+    (effects, state, next_step)
 }
 
 fn calm() -> World {
     World { version: 0, consumed: Vec::new() }
 }
 
-fn act(resource: &ProvisionedResource, seen: &Seen, action: Action) -> (Vec<Effect>, Verdict) {
+fn act(
+    resource: &ProvisionedResource,
+    seen: &Observation,
+    action: Action,
+) -> (Vec<Effect>, NextStep) {
     let state = PassState::act(resource.clone(), Mode::Live, seen.clone(), action);
-    let (effects, _, verdict) = converse(&state, &mut calm());
-    (effects, verdict)
+    let (effects, _, next_step) = drive(&state, &mut calm());
+    (effects, next_step)
 }
 
 fn recorded(resource: &ProvisionedResource) -> Effect {
@@ -195,7 +199,7 @@ fn uid() -> XrUid {
 #[test]
 fn a_node_is_applied_in_two_steps_around_its_token() {
     let resource = node();
-    let (effects, verdict) = act(&resource, &nothing(&resource), Action::Apply);
+    let (effects, next_step) = act(&resource, &nothing(&resource), Action::Apply);
     let token: BootstrapTokenId = id(TOKEN + 1);
     assert_eq!(
         effects,
@@ -208,7 +212,7 @@ fn a_node_is_applied_in_two_steps_around_its_token() {
             Effect::Arm(Armed::Token(token), version(102)),
         ]
     );
-    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(next_step, NextStep::Continue);
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
     let resource = ready_node();
     let mut world = World { version: 0, consumed: vec![(TokenOrdinal::FIRST, id(TOKEN))] };
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (effects, state, verdict) = converse(&state, &mut world);
+    let (effects, state, next_step) = drive(&state, &mut world);
     let next = TokenOrdinal::FIRST.next();
     let token: BootstrapTokenId = id(TOKEN + 2);
     assert_eq!(
@@ -230,13 +234,13 @@ fn a_consumed_token_is_replaced_only_after_its_node_has_left() {
             Effect::Arm(Armed::Token(token), version(102)),
         ]
     );
-    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(next_step, NextStep::Continue);
     assert_eq!(state.resource().token_ordinal(), next);
 
     world.consumed.push((next, token));
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (_, _, verdict) = converse(&state, &mut world);
-    assert_eq!(verdict, Verdict::End(Ending::TokenConsumedAgain));
+    let (_, _, next_step) = drive(&state, &mut world);
+    assert_eq!(next_step, NextStep::End(EarlyExit::TokenConsumedAgain));
 }
 
 #[test]
@@ -253,17 +257,18 @@ fn an_armed_resource_is_kept_and_never_gets_another_token() {
 #[test]
 fn nothing_is_applied_where_nothing_may_be() {
     let resource = node();
-    let leaving = XrSeen::Shell { at: version(7), deleting: true };
-    let config_leaving = ConfigSeen::Stands { at: version(3), deleting: true, applied: true };
+    let leaving = XrObservation::Shell { at: version(7), deleting: true };
+    let config_leaving =
+        ConfigObservation::Stands { at: version(3), deleting: true, applied: true };
     let cases = [
-        ("the namespace is not ready", Seen { gate: Gate::Closed, ..nothing(&resource) }),
-        ("the cluster's brake is set", Seen { brakes: vec![brake()], ..nothing(&resource) }),
+        ("the namespace is not ready", Observation { gate: Gate::Closed, ..nothing(&resource) }),
+        ("the cluster's brake is set", Observation { brakes: vec![brake()], ..nothing(&resource) }),
         ("the composite resource is being deleted", standing(&resource, leaving)),
-        ("the ProviderConfig is", Seen { config: config_leaving, ..nothing(&resource) }),
+        ("the ProviderConfig is", Observation { config: config_leaving, ..nothing(&resource) }),
     ];
     for (why, seen) in cases {
-        let (effects, verdict) = act(&resource, &seen, Action::Apply);
-        assert_eq!((effects, verdict), (vec![], Verdict::Continue), "{why}");
+        let (effects, next_step) = act(&resource, &seen, Action::Apply);
+        assert_eq!((effects, next_step), (vec![], NextStep::Continue), "{why}");
     }
 }
 
@@ -271,7 +276,7 @@ fn nothing_is_applied_where_nothing_may_be() {
 fn what_was_seen_is_on_record_before_anything_is_done() {
     let resource = leaving_node();
     let vm = ObjectReference::new("nop/v1", "NopResource", "vm", Some("home")).unwrap();
-    let seen = Seen {
+    let seen = Observation {
         substrate: resource.substrate().clone().observed([vm], ReferencesDigest::new([1; 32])),
         ..standing(&resource, armed(Armed::Token(id(TOKEN)), true))
     };
@@ -285,34 +290,35 @@ fn what_was_seen_is_on_record_before_anything_is_done() {
 fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
     let resource = leaving_node();
     let live = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
-    let leaving = XrSeen::Armed {
+    let leaving = XrObservation::Armed {
         at: version(7),
         with: Some(Armed::Token(id(TOKEN))),
         deleting: true,
         applied: true,
     };
-    let config_only = Seen { xr: XrSeen::Absent, ..live.clone() };
-    let config_leaving = ConfigSeen::Stands { at: version(3), deleting: true, applied: true };
+    let config_only = Observation { xr: XrObservation::Absent, ..live.clone() };
+    let config_leaving =
+        ConfigObservation::Stands { at: version(3), deleting: true, applied: true };
     let delete_config = Effect::DeleteProviderConfig("uid".to_owned());
     let rows = [
         ("it stands", live.clone(), vec![Effect::DeleteXr("uid".to_owned())]),
-        ("it is going already", Seen { xr: leaving, ..live.clone() }, vec![]),
+        ("it is going already", Observation { xr: leaving, ..live.clone() }, vec![]),
         (
             "a shell goes the same way",
-            Seen { xr: shell(7), ..live.clone() },
+            Observation { xr: shell(7), ..live.clone() },
             vec![Effect::DeleteXr("uid".to_owned())],
         ),
         (
             "it is gone, what it composed is not",
-            Seen { composed_left: true, ..config_only.clone() },
+            Observation { composed_left: true, ..config_only.clone() },
             vec![],
         ),
         ("only the ProviderConfig is left", config_only.clone(), vec![delete_config]),
-        ("that is going, too", Seen { config: config_leaving, ..config_only }, vec![]),
+        ("that is going, too", Observation { config: config_leaving, ..config_only }, vec![]),
     ];
     for (why, seen, expected) in rows {
-        let (effects, verdict) = act(&resource, &seen, Action::DeleteSubstrate);
-        assert_eq!((effects, verdict), (expected, Verdict::Continue), "{why}");
+        let (effects, next_step) = act(&resource, &seen, Action::DeleteSubstrate);
+        assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
 }
 
@@ -320,26 +326,26 @@ fn teardown_deletes_the_composite_resource_and_the_provider_config_last() {
 fn substrate_is_not_deleted_while_tokens_are_open() {
     let resource = ready_node().request_deletion(stamp(4)).unwrap().into_resource();
     let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
-    let (effects, verdict) = act(&resource, &seen, Action::DeleteSubstrate);
-    assert_eq!((effects, verdict), (vec![], Verdict::End(Ending::TokensOpen)));
+    let (effects, next_step) = act(&resource, &seen, Action::DeleteSubstrate);
+    assert_eq!((effects, next_step), (vec![], NextStep::End(EarlyExit::TokensOpen)));
 }
 
 #[test]
 fn the_node_of_the_row_is_drained() {
     let resource = leaving_node();
     let seen = standing(&resource, armed(Armed::Token(id(TOKEN)), true));
-    let (effects, verdict) = act(&resource, &seen, Action::DeregisterNode);
+    let (effects, next_step) = act(&resource, &seen, Action::DeregisterNode);
     assert_eq!(effects, [Effect::DeregisterNode(id(TOKEN))]);
-    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(next_step, NextStep::Continue);
 }
 
 #[test]
 fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_first() {
     let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
-    let (effects, state, verdict) = converse(&state, &mut calm());
+    let (effects, state, next_step) = drive(&state, &mut calm());
     let deleted = [Effect::RequestDeletion, Effect::CloseTokens, Effect::RecordClosed];
     assert_eq!(effects, [&[Effect::CheckBrake], &deleted[..]].concat());
-    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(next_step, NextStep::Continue);
     assert_eq!(state.resource().phase(), Phase::Deregistering);
     assert!(state.resource().token_closed());
 }
@@ -347,9 +353,8 @@ fn a_failure_that_is_to_be_rolled_back_becomes_a_deletion_and_tokens_are_closed_
 #[test]
 fn prepare_has_nothing_to_do_on_the_way_up_nor_twice() {
     for resource in [node(), ready_node(), leaving_node(), failed(&node())] {
-        let (effects, _, verdict) =
-            converse(&PassState::prepare(resource, Mode::Live), &mut calm());
-        assert_eq!((effects, verdict), (vec![], Verdict::Continue));
+        let (effects, _, next_step) = drive(&PassState::prepare(resource, Mode::Live), &mut calm());
+        assert_eq!((effects, next_step), (vec![], NextStep::Continue));
     }
 }
 
@@ -358,7 +363,7 @@ fn persisting_writes_what_changed_and_nothing_else() {
     let resource = with_token(&node());
     let seen = nothing(&resource);
     let reason = FailureReason::from_message("quota");
-    let failed = Seen { failure: Some(reason.clone()), ..seen.clone() };
+    let failed = Observation { failure: Some(reason.clone()), ..seen.clone() };
     let rows = [
         ("it stays", seen.clone(), Phase::Pending, vec![]),
         ("it moves", seen.clone(), Phase::Enrolling, vec![Effect::UpdatePhase(Phase::Enrolling)]),
@@ -372,8 +377,8 @@ fn persisting_writes_what_changed_and_nothing_else() {
     ];
     for (why, seen, to, expected) in rows {
         let state = PassState::persist(resource.clone(), Mode::Live, seen, to);
-        let (effects, _, verdict) = converse(&state, &mut calm());
-        assert_eq!((effects, verdict), (expected, Verdict::Continue), "{why}");
+        let (effects, _, next_step) = drive(&state, &mut calm());
+        assert_eq!((effects, next_step), (expected, NextStep::Continue), "{why}");
     }
 }
 
@@ -381,15 +386,15 @@ fn persisting_writes_what_changed_and_nothing_else() {
 fn a_lost_race_ends_the_pass_wherever_it_happens() {
     let resource = node();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
-    let (mut state, mut verdict) = step(&state, Answer::Begin);
+    let (mut state, mut next_step) = step(&state, EffectResult::Begin);
     let mut world = calm();
     let mut asked = 0;
-    while let Verdict::Perform(effect) = &verdict {
+    while let NextStep::Perform(effect) = &next_step {
         asked += 1;
-        let (_, lost) = step(&state, Answer::LostRace);
-        assert_eq!(lost, Verdict::End(Ending::LostRace), "{effect:?}");
+        let (_, lost) = step(&state, EffectResult::LostRace);
+        assert_eq!(lost, NextStep::End(EarlyExit::LostRace), "{effect:?}");
         let answer = world.answer(state.resource(), effect);
-        (state, verdict) = step(&state, answer);
+        (state, next_step) = step(&state, answer);
     }
     assert_eq!(asked, 6);
 }
@@ -404,6 +409,6 @@ fn a_dry_run_performs_nothing() {
         PassState::persist(resource, Mode::DryRun, seen, Phase::Deprovisioning),
     ];
     for state in states {
-        assert_eq!(converse(&state, &mut calm()).0, []);
+        assert_eq!(drive(&state, &mut calm()).0, []);
     }
 }

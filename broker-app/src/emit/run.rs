@@ -96,7 +96,7 @@ fn note(
             // The resource's next event can be claimed now.
             return Next::AtOnce;
         }
-        Ok(Settled::Rejected(_) | Settled::SetAside(_)) => outage.answered(),
+        Ok(Settled::Rejected(_) | Settled::DeadLetter(_)) => outage.answered(),
         Ok(Settled::Delayed { asked_for, .. }) => outage.failed(resource, *asked_for),
         Ok(Settled::ClaimLost) | Err(_) => {}
     }

@@ -9,7 +9,7 @@ use super::shortened;
 /// How good a fact is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum FactStatus {
     /// It was learnt just now.
     Known,
     /// It could not be learnt, for this reason.
@@ -27,22 +27,22 @@ pub struct FactLine {
     /// What it says; empty where it is not known.
     pub text: String,
     /// How good it is.
-    pub standing: Standing,
+    pub status: FactStatus,
 }
 
 impl FactLine {
     fn known(source: &'static str, text: impl AsRef<str>) -> Self {
-        Self { source, text: shortened(text.as_ref()), standing: Standing::Known }
+        Self { source, text: shortened(text.as_ref()), status: FactStatus::Known }
     }
 
     pub(super) fn unknown(source: &'static str, because: &str) -> Self {
-        let standing = Standing::Unknown(shortened(because));
-        Self { source, text: String::new(), standing }
+        let status = FactStatus::Unknown(shortened(because));
+        Self { source, text: String::new(), status }
     }
 
     fn stale(source: &'static str, text: impl AsRef<str>, because: &str) -> Self {
-        let standing = Standing::Stale(because.to_owned());
-        Self { source, text: shortened(text.as_ref()), standing }
+        let status = FactStatus::Stale(because.to_owned());
+        Self { source, text: shortened(text.as_ref()), status }
     }
 }
 
@@ -52,7 +52,7 @@ const EVENTS: usize = 3;
 pub(super) fn chain(facts: &Facts) -> Vec<FactLine> {
     let mut lines = vec![row(facts)];
     lines.extend(schedule(facts));
-    lines.push(fact("outbox", &facts.set_aside, |aside| match aside {
+    lines.push(fact("outbox", &facts.dead_letter, |aside| match aside {
         Some(event) => format!("{} was set aside: {}", event.event_type, event.reason),
         None => "nothing was set aside".to_owned(),
     }));

@@ -4,7 +4,8 @@
 
 use broker_domain::{ClusterId, ObjectReference, Phase, ProvisionedResource};
 use broker_ports::{
-    Brake, ClusterEvent, NamespaceState, ObjectReport, Refusal, ScheduleEntry, SetAside, TokenState,
+    Brake, ClusterEvent, DeadLetter, NamespaceState, ObjectReport, Refusal, ScheduleEntry,
+    TokenState,
 };
 use broker_render::{CompositionName, Digest, SkippedTag};
 use time::OffsetDateTime;
@@ -53,7 +54,7 @@ pub struct Facts {
     /// Its place in the schedule, with the last error.
     pub schedule: Fact<Option<ScheduleEntry>>,
     /// The event of it that was set aside, if one was.
-    pub set_aside: Fact<Option<SetAside>>,
+    pub dead_letter: Fact<Option<DeadLetter>>,
     /// Its last changes of phase, newest first.
     pub transitions: Fact<Vec<Transition>>,
     /// What it refers to, in the order in which a pass asks.

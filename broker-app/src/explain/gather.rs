@@ -142,7 +142,7 @@ impl Service {
             mode: self.config().mode,
             budgets: self.config().budgets(),
             schedule: asked.schedule().await,
-            set_aside: asked.set_aside().await,
+            dead_letter: asked.dead_letter().await,
             transitions: asked.transitions().await,
             references,
             assignment: if resource.phase().is_converging() {
@@ -183,10 +183,10 @@ impl Asked<'_> {
         fact(self.service.ports().schedule.read(|it| it.entry(self.resource.id())).await)
     }
 
-    async fn set_aside(&self) -> Fact<Option<broker_ports::SetAside>> {
+    async fn dead_letter(&self) -> Fact<Option<broker_ports::DeadLetter>> {
         let of = EventsOf::Resource(self.resource.id());
         let events =
-            self.service.ports().outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await;
+            self.service.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await;
         match fact(events) {
             Fact::Known(events) => Fact::Known(events.into_iter().next().map(|aside| aside.event)),
             Fact::Unknown(because) => Fact::Unknown(because),

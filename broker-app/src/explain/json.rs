@@ -4,7 +4,7 @@ use broker_domain::{ObjectReference, Phase};
 use broker_ports::wire;
 use serde_json::{Value, json};
 
-use super::chain::Standing;
+use super::chain::FactStatus;
 use super::{Blocker, Explanation, FactLine, NextAttempt, Transition};
 
 impl Explanation {
@@ -81,14 +81,14 @@ fn transition(transition: &Transition) -> Value {
 }
 
 fn fact(line: &FactLine) -> Value {
-    let (standing, because) = match &line.standing {
-        Standing::Known => ("known", None),
-        Standing::Unknown(because) => ("unknown", Some(because)),
-        Standing::Stale(because) => ("stale", Some(because)),
+    let (status, because) = match &line.status {
+        FactStatus::Known => ("known", None),
+        FactStatus::Unknown(because) => ("unknown", Some(because)),
+        FactStatus::Stale(because) => ("stale", Some(because)),
     };
     json!({
         "source": line.source,
-        "standing": standing,
+        "status": status,
         "text": line.text,
         "because": because,
     })

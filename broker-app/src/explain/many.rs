@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{
-    CompactRow, EventsOf, PageSize, PortName, RequestContext, Scope, SetAsideOf, SweepPage,
-    SweepQuery, UnreadableRow,
+    AccessScope, CompactRow, EventsOf, PageSize, PortName, RequestContext, ResourceDeadLetter,
+    SweepPage, SweepQuery, UnreadableRow,
 };
 
-use super::chain::{FactLine, Standing};
+use super::chain::{FactLine, FactStatus};
 use super::remedy::Remedy;
 use super::verdict::Verdict;
 use super::{Explanation, NextAttempt, explain, without_row};
@@ -81,24 +81,24 @@ impl Service {
 
     async fn rows(
         &self,
-        scope: Scope,
+        scope: AccessScope,
         after: Option<ProvisionedResourceId>,
         limit: PageSize,
     ) -> Result<SweepPage, Error> {
         let mut query = SweepQuery::new(limit);
         query.after = after;
         query.project = match scope {
-            Scope::Project(own) => Some(own),
-            Scope::All => None,
+            AccessScope::Project(own) => Some(own),
+            AccessScope::All => None,
         };
         self.ports().repository.read(|it| it.sweep_page(&query)).await
     }
 
     /// Whose events were set aside; `None` if that is not known of everybody.
-    async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, SetAsideOf>> {
+    async fn aside(&self) -> Option<BTreeMap<ProvisionedResourceId, ResourceDeadLetter>> {
         let of = EventsOf::All;
         let events =
-            self.ports().outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await.ok()?;
+            self.ports().outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await.ok()?;
         // A full page may not be all of them.
         let all = events.len() < usize::from(PageSize::MAX.get());
         all.then(|| events.into_iter().map(|event| (event.resource, event)).collect())
@@ -106,7 +106,7 @@ impl Service {
 }
 
 fn has_no_event_aside(
-    aside: Option<&BTreeMap<ProvisionedResourceId, SetAsideOf>>,
+    aside: Option<&BTreeMap<ProvisionedResourceId, ResourceDeadLetter>>,
     row: &CompactRow,
 ) -> bool {
     aside.is_some_and(|aside| !aside.contains_key(&row.id))
@@ -114,11 +114,11 @@ fn has_no_event_aside(
 
 fn of_row(row: &CompactRow) -> Explanation {
     let line =
-        |source, text: &str| FactLine { source, text: text.to_owned(), standing: Standing::Known };
+        |source, text: &str| FactLine { source, text: text.to_owned(), status: FactStatus::Known };
     let cached = FactLine {
         source: "composite resource",
         text: "ready, in sync, with what was recorded".to_owned(),
-        standing: Standing::Stale("it is what the cache shows".to_owned()),
+        status: FactStatus::Stale("it is what the cache shows".to_owned()),
     };
     Explanation {
         resource: row.id,

@@ -21,7 +21,7 @@ pub enum Remedy {
     /// Release the brake of a cluster, or of a Project on it.
     ReleaseBrake(ClusterId, Option<ProjectId>),
     /// Have the event that was set aside delivered again, or skip it.
-    ResumeEvents(ProvisionedResourceId),
+    RedriveEvents(ProvisionedResourceId),
     /// Let the broker change things again.
     LeaveDryRun,
     /// Start a replica, or look why none takes up work.
@@ -138,7 +138,7 @@ impl Remedy {
             Self::AskAgain { .. } => "ask_again",
             Self::Resume(_) => "resume",
             Self::ReleaseBrake(..) => "release_brake",
-            Self::ResumeEvents(_) => "resume_events",
+            Self::RedriveEvents(_) => "redrive_events",
             Self::LeaveDryRun => "leave_dry_run",
             Self::StartReplicas => "start_replicas",
             Self::Replace(_) => "replace",
@@ -186,8 +186,8 @@ impl Remedy {
         } else if let Self::ReleaseBrake(cluster, project) = self {
             let of_project = project.map(|project| format!(" --project {project}"));
             of_broker(&format!("brake release {cluster}{}", of_project.unwrap_or_default()))
-        } else if let Self::ResumeEvents(id) = self {
-            of_broker(&format!("resume-events {id}"))
+        } else if let Self::RedriveEvents(id) = self {
+            of_broker(&format!("redrive-events {id}"))
         } else if let Self::Replace(id) = self {
             of_broker(&format!("replace {id}"))
         } else {
@@ -208,7 +208,7 @@ impl fmt::Display for Remedy {
             Self::ReleaseBrake(..) => {
                 f.write_str("look why so much is missing; if it is really gone, release the brake")
             }
-            Self::ResumeEvents(_) => {
+            Self::RedriveEvents(_) => {
                 f.write_str("mend the receiver of events, then have the event delivered again")
             }
             Self::LeaveDryRun => f.write_str("run the replicas with writing enabled"),

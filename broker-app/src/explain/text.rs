@@ -5,7 +5,7 @@ use std::fmt;
 use broker_ports::wire;
 
 use super::budgets::in_words;
-use super::chain::{FactLine, Standing};
+use super::chain::{FactLine, FactStatus};
 use super::verdict::Party;
 use super::{Explanation, NextAttempt};
 
@@ -115,11 +115,11 @@ impl Explanation {
 
 impl fmt::Display for FactLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { source, text, standing } = self;
-        match standing {
-            Standing::Known => write!(f, "known    {source}: {text}"),
-            Standing::Unknown(because) => write!(f, "unknown  {source}: because {because}"),
-            Standing::Stale(because) => write!(f, "stale    {source}: {text} ({because})"),
+        let Self { source, text, status } = self;
+        match status {
+            FactStatus::Known => write!(f, "known    {source}: {text}"),
+            FactStatus::Unknown(because) => write!(f, "unknown  {source}: because {because}"),
+            FactStatus::Stale(because) => write!(f, "stale    {source}: {text} ({because})"),
         }
     }
 }

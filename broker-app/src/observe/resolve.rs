@@ -9,15 +9,15 @@ use broker_domain::{
 use broker_ports::{Arming, BlueprintVersionView, LiveObject, LiveXr};
 use broker_render::{ProviderProfiles, is_applied};
 
-use super::{Around, ConfigSeen, Gate, Look, Seen, XrSeen};
+use super::{ActContext, ConfigObservation, Gate, Observation, PassReading, XrObservation};
 use crate::deadline::TimedPorts;
 use crate::declare::{References, Views};
 use crate::error::Error;
 
 /// One observation: the facts to decide on, and what acting on them needs.
-pub(crate) struct Observed {
+pub(crate) struct ResolvedObservation {
     /// What [`next`](broker_domain::next()) decides on, and what the step needs beside it.
-    pub(crate) seen: Seen,
+    pub(crate) seen: Observation,
     /// Everything to render from, if an apply was decided or a ProviderConfig has to be put back.
     pub(crate) views: Option<Views>,
     /// The error that kept a missing ProviderConfig from being resolved. The pass returns it after its other stages.
@@ -32,7 +32,7 @@ pub(crate) struct Observed {
     pub(crate) live_config: Option<LiveObject>,
 }
 
-impl Observed {
+impl ResolvedObservation {
     /// What an apply is rendered from.
     pub(crate) fn views(&self) -> Result<&Views, DomainError> {
         let views = self.views.as_ref();
@@ -52,7 +52,7 @@ impl Observed {
     }
 }
 
-impl Look {
+impl PassReading {
     /// Resolves what the decision needs. Only an apply, and a ProviderConfig that has to be put back, need references.
     pub(crate) async fn resolve(
         self,
@@ -60,7 +60,7 @@ impl Look {
         profiles: &ProviderProfiles,
         resource: &ProvisionedResource,
         (action, to): (Action, Phase),
-    ) -> Result<Observed, Error> {
+    ) -> Result<ResolvedObservation, Error> {
         let Self { sight, blueprint, xr, live, provider_config } = self;
         let applies = action == Action::Apply;
         let restores = matches!(action, Action::Noop | Action::DeleteSubstrate)
@@ -77,7 +77,7 @@ impl Look {
         };
         let rendered = views.as_ref().filter(|_| applies);
         let fails = to == Phase::Failed && resource.phase() != Phase::Failed;
-        let around = Around {
+        let around = ActContext {
             xr: xr_seen(resource, live.as_deref(), rendered)?,
             config: config_seen(profiles, resource, provider_config.as_ref(), rendered)?,
             config_reference: config_reference(profiles, resource, rendered)?,
@@ -95,7 +95,15 @@ impl Look {
         let seen = sight.seen(resource, around);
         let (xr_reference, live) = (xr.reference()?, live.map(|xr| xr.object));
         let live_config = provider_config;
-        Ok(Observed { seen, views, unresolved, restores, xr_reference, live, live_config })
+        Ok(ResolvedObservation {
+            seen,
+            views,
+            unresolved,
+            restores,
+            xr_reference,
+            live,
+            live_config,
+        })
     }
 }
 
@@ -145,12 +153,12 @@ fn xr_seen(
     resource: &ProvisionedResource,
     live: Option<&LiveXr>,
     views: Option<&Views>,
-) -> Result<XrSeen, Error> {
-    let Some(xr) = live else { return Ok(XrSeen::Absent) };
+) -> Result<XrObservation, Error> {
+    let Some(xr) = live else { return Ok(XrObservation::Absent) };
     let at = xr.object.version().clone();
     let deleting = xr.status.deleting;
     let with = match xr.armed {
-        Arming::Shell => return Ok(XrSeen::Shell { at, deleting }),
+        Arming::Shell => return Ok(XrObservation::Shell { at, deleting }),
         Arming::Armed(with) => Some(with),
         Arming::Unreadable => None,
     };
@@ -160,7 +168,7 @@ fn xr_seen(
         }
         (Some(_), None) | (None, _) => true,
     };
-    Ok(XrSeen::Armed { at, with, deleting, applied })
+    Ok(XrObservation::Armed { at, with, deleting, applied })
 }
 
 fn config_seen(
@@ -168,13 +176,13 @@ fn config_seen(
     resource: &ProvisionedResource,
     live: Option<&LiveObject>,
     views: Option<&Views>,
-) -> Result<ConfigSeen, Error> {
-    let Some(live) = live else { return Ok(ConfigSeen::Absent) };
+) -> Result<ConfigObservation, Error> {
+    let Some(live) = live else { return Ok(ConfigObservation::Absent) };
     let applied = match views {
         Some(views) => is_applied(live.expose(), &views.provider_config(resource, profiles)?),
         None => true,
     };
-    Ok(ConfigSeen::Stands {
+    Ok(ConfigObservation::Stands {
         at: live.version().clone(),
         deleting: live.is_being_deleted(),
         applied,

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::diff::changes;
 use super::{ApplyPurpose, PlannedAnswer, PlannedApply, PlannedStep};
 use crate::act::requests::{Enrolment, Requests};
-use crate::decide::{Answer, Effect, Ending, PassState, Verdict, step};
+use crate::decide::{EarlyExit, Effect, EffectResult, NextStep, PassState, step};
 use crate::error::{Error, in_words};
-use crate::observe::Observed;
+use crate::observe::ResolvedObservation;
 use crate::service::Service;
 
 /// A pass that is only rehearsed.
@@ -54,27 +54,27 @@ impl<'a> Rehearsal<'a> {
     }
 
     /// Holds the conversation of one stage, and answers every effect as if it had gone well.
-    pub(super) async fn converse(
+    pub(super) async fn drive(
         &mut self,
         state: PassState,
-        observed: Option<&Observed>,
+        observed: Option<&ResolvedObservation>,
     ) -> Result<ProvisionedResource, Error> {
-        let (mut state, mut verdict) = step(&state, Answer::Begin);
+        let (mut state, mut next_step) = step(&state, EffectResult::Begin);
         loop {
-            match verdict {
-                Verdict::Continue => return Ok(state.into_resource()),
-                Verdict::End(ending) => {
+            match next_step {
+                NextStep::Continue => return Ok(state.into_resource()),
+                NextStep::End(ending) => {
                     self.over = true;
                     self.notes.push(in_plain_words(ending).to_owned());
                     return Ok(state.into_resource());
                 }
-                Verdict::Perform(effect) => {
+                NextStep::Perform(effect) => {
                     let answer = self.rehearse(effect, state.resource(), observed).await?;
                     let Some(answer) = answer else {
                         self.over = true;
                         return Ok(state.into_resource());
                     };
-                    (state, verdict) = step(&state, answer);
+                    (state, next_step) = step(&state, answer);
                 }
             }
         }
@@ -85,8 +85,8 @@ impl<'a> Rehearsal<'a> {
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: Option<&Observed>,
-    ) -> Result<Option<Answer>, Error> {
+        observed: Option<&ResolvedObservation>,
+    ) -> Result<Option<EffectResult>, Error> {
         let stamp = self.service.stamp();
         match effect {
             Effect::RequestDeletion
@@ -96,22 +96,24 @@ impl<'a> Rehearsal<'a> {
             | Effect::UpdatePhase(_)
             | Effect::Fail(_) => self.record(effect, resource, stamp).map(Some),
             // Whether the budget allows it is known when the pass asks.
-            Effect::CheckBrake | Effect::TakePermit(_) => Ok(Some(Answer::Permitted)),
-            Effect::CloseTokens => Ok(Some(self.note(PlannedStep::CloseTokens, Answer::Done))),
+            Effect::CheckBrake | Effect::TakePermit(_) => Ok(Some(EffectResult::Permitted)),
+            Effect::CloseTokens => {
+                Ok(Some(self.note(PlannedStep::CloseTokens, EffectResult::Done)))
+            }
             Effect::IssueToken(ordinal) => {
-                let issued = Answer::Issued(sample_token(resource)?);
+                let issued = EffectResult::Issued(sample_token(resource)?);
                 Ok(Some(self.note(PlannedStep::IssueToken { ordinal }, issued)))
             }
             Effect::DeregisterNode(token) => {
-                Ok(Some(self.note(PlannedStep::DeregisterNode { token }, Answer::Done)))
+                Ok(Some(self.note(PlannedStep::DeregisterNode { token }, EffectResult::Done)))
             }
             Effect::DeleteXr(_) => {
                 let object = seen(observed)?.xr_reference.clone();
-                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Deleting)))
+                Ok(Some(self.note(PlannedStep::Delete { object }, EffectResult::Deleting)))
             }
             Effect::DeleteProviderConfig(_) => {
                 let object = seen(observed)?.config_reference()?;
-                Ok(Some(self.note(PlannedStep::Delete { object }, Answer::Done)))
+                Ok(Some(self.note(PlannedStep::Delete { object }, EffectResult::Done)))
             }
             Effect::ApplyProviderConfig(_)
             | Effect::ApplyShell(_)
@@ -120,7 +122,7 @@ impl<'a> Rehearsal<'a> {
         }
     }
 
-    fn note(&mut self, step: PlannedStep, answer: Answer) -> Answer {
+    fn note(&mut self, step: PlannedStep, answer: EffectResult) -> EffectResult {
         self.steps.push(step);
         answer
     }
@@ -131,7 +133,7 @@ impl<'a> Rehearsal<'a> {
         effect: Effect,
         resource: &ProvisionedResource,
         stamp: Stamp,
-    ) -> Result<Answer, Error> {
+    ) -> Result<EffectResult, Error> {
         let at = stamp.at;
         let (change, step) = match effect {
             Effect::RequestDeletion => {
@@ -171,7 +173,7 @@ impl<'a> Rehearsal<'a> {
             }
         };
         let stored = change.map_or_else(|| resource.clone(), |change| change.resource().clone());
-        Ok(self.note(step, Answer::Committed(Box::new(stored))))
+        Ok(self.note(step, EffectResult::Committed(Box::new(stored))))
     }
 }
 
@@ -181,8 +183,8 @@ impl Rehearsal<'_> {
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: &Observed,
-    ) -> Result<Option<Answer>, Error> {
+        observed: &ResolvedObservation,
+    ) -> Result<Option<EffectResult>, Error> {
         let (purpose, request) = self.request(effect, resource, observed)?;
         let live = match purpose {
             ApplyPurpose::ProviderConfig => observed.live_config.as_ref(),
@@ -210,14 +212,14 @@ impl Rehearsal<'_> {
             self.notes.push("the pass would end here".to_owned());
         }
         let version = ObjectVersion::new(PLANNED, PLANNED);
-        Ok(goes_on.then_some(Answer::Applied(version)))
+        Ok(goes_on.then_some(EffectResult::Applied(version)))
     }
 
     fn request(
         &mut self,
         effect: Effect,
         resource: &ProvisionedResource,
-        observed: &Observed,
+        observed: &ResolvedObservation,
     ) -> Result<(ApplyPurpose, ApplyRequest), Error> {
         let config = self.service.config();
         let views = observed.views()?;
@@ -283,7 +285,7 @@ fn refused(error: &PortError) -> PlannedAnswer {
     PlannedAnswer::Refused { refusal: error.refusal(), message: error.to_string() }
 }
 
-fn seen(observed: Option<&Observed>) -> Result<&Observed, Error> {
+fn seen(observed: Option<&ResolvedObservation>) -> Result<&ResolvedObservation, Error> {
     observed.ok_or_else(|| DomainError::invalid("observation", "is missing").into())
 }
 
@@ -306,14 +308,14 @@ fn name_the_token_that_will_be(manifest: &mut Value) {
     }
 }
 
-const fn in_plain_words(ending: Ending) -> &'static str {
+const fn in_plain_words(ending: EarlyExit) -> &'static str {
     match ending {
-        Ending::LostRace => "somebody else would be first, and the pass would end",
-        Ending::StaleRow => {
+        EarlyExit::LostRace => "somebody else would be first, and the pass would end",
+        EarlyExit::StaleRow => {
             "its composite resource is armed with another token than its row knows: the pass ends"
         }
-        Ending::TokenConsumedAgain => "the token was consumed again: the pass ends",
-        Ending::TokensOpen => "tokens are not known to be closed: nothing is deleted",
-        Ending::Braked | Ending::OverBudget => ending.message(),
+        EarlyExit::TokenConsumedAgain => "the token was consumed again: the pass ends",
+        EarlyExit::TokensOpen => "tokens are not known to be closed: nothing is deleted",
+        EarlyExit::Braked | EarlyExit::OverBudget => ending.message(),
     }
 }

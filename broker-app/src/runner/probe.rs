@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::emit::RelayReport;
 use crate::error::Error;
-use crate::reconcile::Passed;
-use crate::sweep::{SweepReport, Trouble, Work};
+use crate::reconcile::PassResult;
+use crate::sweep::{ResourceError, SweepReport, Work};
 
 /// A probe that fails has not seen a sweep finish within this many intervals.
 const MOST_INTERVALS: u32 = 3;
@@ -26,15 +26,15 @@ struct State {
     /// When a sweep last finished, well or not. None has, at first: nobody knows then what is out there.
     finished: Option<Instant>,
     /// Why the last sweep failed as a whole.
-    failure: Option<Trouble>,
+    failure: Option<ResourceError>,
     /// What the last sweep that went through found.
     report: SweepReport,
     /// Resources whose last pass here failed.
-    failed: BTreeMap<ProvisionedResourceId, Trouble>,
+    failed: BTreeMap<ProvisionedResourceId, ResourceError>,
     /// Why events are not delivered.
-    relay: Option<Trouble>,
+    relay: Option<ResourceError>,
     /// Why due work cannot be claimed.
-    claims: Option<Trouble>,
+    claims: Option<ResourceError>,
 }
 
 /// Why a replica is not ready.
@@ -79,12 +79,12 @@ impl Probe {
     }
 
     /// What the last sweep that went through found, with the resources whose last pass on this replica failed
-    /// among the troubles.
+    /// among the errors.
     pub fn report(&self) -> SweepReport {
         let state = self.state();
         let mut report = state.report.clone();
         for (id, trouble) in &state.failed {
-            report.troubles.entry(*id).or_insert_with(|| trouble.clone());
+            report.errors.entry(*id).or_insert_with(|| trouble.clone());
         }
         report
     }
@@ -99,7 +99,7 @@ impl Probe {
     pub(crate) fn trouble_of(&self, id: ProvisionedResourceId) -> Option<&'static str> {
         let state = self.state();
         // While a sweep fails as a whole, nothing is known of any resource but that.
-        let trouble = state.failed.get(&id).or_else(|| state.report.troubles.get(&id));
+        let trouble = state.failed.get(&id).or_else(|| state.report.errors.get(&id));
         trouble.or(state.failure.as_ref()).map(|trouble| trouble.reason)
     }
 
@@ -111,7 +111,7 @@ impl Probe {
     }
 
     /// Why events are not delivered, if the last attempt failed.
-    pub fn relay_trouble(&self) -> Option<Trouble> {
+    pub fn relay_error(&self) -> Option<ResourceError> {
         self.state().relay.clone()
     }
 
@@ -127,7 +127,7 @@ impl Probe {
                 }
                 state.report = report.clone();
             }
-            Err(error) => state.failure = Some(Trouble::of(error)),
+            Err(error) => state.failure = Some(ResourceError::of(error)),
         }
     }
 
@@ -135,15 +135,17 @@ impl Probe {
         let mut state = self.state();
         state.finished = Some(Instant::now());
         let message = "the sweep broke down".to_owned();
-        state.failure = Some(Trouble { message, ..Trouble::breakdown() });
+        state.failure = Some(ResourceError { message, ..ResourceError::panicked() });
     }
 
-    pub(super) fn passed(&self, id: ProvisionedResourceId, outcome: &Result<Passed, Error>) {
+    pub(super) fn passed(&self, id: ProvisionedResourceId, outcome: &Result<PassResult, Error>) {
         let mut state = self.state();
         match outcome {
-            Ok(Passed::NotClaimed) => {}
-            Ok(Passed::Through { .. } | Passed::Ended(_)) => drop(state.failed.remove(&id)),
-            Err(error) => drop(state.failed.insert(id, Trouble::of(error))),
+            Ok(PassResult::NotClaimed) => {}
+            Ok(PassResult::Completed { .. } | PassResult::EndedEarly(_)) => {
+                drop(state.failed.remove(&id))
+            }
+            Err(error) => drop(state.failed.insert(id, ResourceError::of(error))),
         }
     }
 
@@ -152,12 +154,12 @@ impl Probe {
         self.state().failed.contains_key(&id)
     }
 
-    pub(super) fn broke_down(&self, id: ProvisionedResourceId) {
-        self.state().failed.insert(id, Trouble::breakdown());
+    pub(super) fn panicked(&self, id: ProvisionedResourceId) {
+        self.state().failed.insert(id, ResourceError::panicked());
     }
 
     pub(super) fn claimed(&self, claimed: Result<(), &Error>) {
-        self.state().claims = claimed.err().map(Trouble::of);
+        self.state().claims = claimed.err().map(ResourceError::of);
     }
 
     pub(super) fn relayed(&self, delivered: &Result<RelayReport, Error>) {
@@ -166,7 +168,7 @@ impl Probe {
             // Nothing to deliver proves nothing.
             Ok(report) if !report.was_busy() && state.relay_is_not_infrastructure() => {}
             Ok(report) => state.relay.clone_from(&report.last_failure),
-            Err(error) => state.relay = Some(Trouble::of(error)),
+            Err(error) => state.relay = Some(ResourceError::of(error)),
         }
     }
 
@@ -182,9 +184,9 @@ impl State {
             return Some((failure.reason, failure.message.clone()));
         }
         let beside = [&self.claims, &self.relay].into_iter().flatten();
-        let mut troubles =
+        let mut errors =
             self.report.infrastructure().into_iter().chain(beside.filter(|it| it.infrastructure));
-        if let Some(trouble) = troubles.next() {
+        if let Some(trouble) = errors.next() {
             return Some((trouble.reason, trouble.message.clone()));
         }
         let Some(finished) = self.finished else {

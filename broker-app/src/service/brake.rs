@@ -9,7 +9,7 @@ use broker_ports::{
 };
 
 use super::Service;
-use super::steer::for_everybody;
+use super::operations::for_everybody;
 use crate::decide::Mode;
 use crate::error::{Error, in_words};
 use crate::observe::read_applied;

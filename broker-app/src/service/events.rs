@@ -1,7 +1,7 @@
 //! Many events that were set aside are resumed at once.
 
 use broker_domain::{NotFound, ProjectId};
-use broker_ports::{EventsOf, PageSize, RequestContext, Resume, Scope, SetAsideOf};
+use broker_ports::{AccessScope, EventsOf, PageSize, Redrive, RequestContext, ResourceDeadLetter};
 
 use super::Service;
 use crate::error::Error;
@@ -15,29 +15,30 @@ impl Service {
     /// # Errors
     ///
     /// `assignment_not_found` for a Project outside of the scope; `outbox_…`.
-    pub async fn resume_all_events(
+    pub async fn redrive_all_events(
         &self,
         context: &RequestContext,
         project: Option<ProjectId>,
-        how: Resume,
-    ) -> Result<Vec<SetAsideOf>, Error> {
+        how: Redrive,
+    ) -> Result<Vec<ResourceDeadLetter>, Error> {
         let of = match (context.scope(), project) {
-            (Scope::All, None) => EventsOf::All,
-            (Scope::Project(own), None) => EventsOf::Project(own),
+            (AccessScope::All, None) => EventsOf::All,
+            (AccessScope::Project(own), None) => EventsOf::Project(own),
             (scope, Some(project)) if scope.covers(project) => EventsOf::Project(project),
             (_, Some(project)) => return Err(project.not_found().into()),
         };
         let mut resumed = Vec::new();
         loop {
-            let page = self.ports.outbox.read(|it| it.set_aside_events(of, PageSize::MAX)).await?;
+            let page =
+                self.ports.outbox.read(|it| it.dead_letter_events(of, PageSize::MAX)).await?;
             let before = resumed.len();
-            for SetAsideOf { resource, .. } in &page {
+            for ResourceDeadLetter { resource, .. } in &page {
                 let one = self
                     .ports
                     .outbox
-                    .write(|it| it.resume_events(*resource, how, context.attribution()))
+                    .write(|it| it.redrive_events(*resource, how, context.attribution()))
                     .await?;
-                resumed.extend(one.map(|event| SetAsideOf::new(*resource, event)));
+                resumed.extend(one.map(|event| ResourceDeadLetter::new(*resource, event)));
             }
             // A page of which nothing could be resumed is an old one, and would come again.
             let last = page.len() < usize::from(PageSize::MAX.get());

@@ -5,7 +5,7 @@
 
 use broker_domain::ProvisionedResourceId;
 
-use super::glance::Fingerprint;
+use super::snapshot::Fingerprint;
 
 /// Something for each of many resources, in the order of their ids.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct InOrder<T>(Vec<(ProvisionedResourceId, T)>);
 pub(super) type Memory = InOrder<Fingerprint>;
 
 /// Rows that a sweep met.
-pub(super) type Met = InOrder<()>;
+pub(super) type Visited = InOrder<()>;
 
 impl<T> Default for InOrder<T> {
     fn default() -> Self {

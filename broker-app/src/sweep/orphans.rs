@@ -14,7 +14,7 @@ use broker_domain::{
 };
 use broker_ports::{
     Actor, Attribution, AuditAction, AuditEntry, BlueprintVersionView, CorrelationId,
-    DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Reading, Standing, Target,
+    DeleteRequest, Deleted, OwnedObject, OwnedRole, PortError, PortName, Presence, Reading, Target,
     XrReading,
 };
 
@@ -33,74 +33,74 @@ pub struct Orphan {
     /// The resource that its name stands for; `None` if the name is not one of ours.
     pub resource: Option<ProvisionedResourceId>,
     /// What becomes of it.
-    pub fate: Fate,
+    pub state: OrphanState,
 }
 
 /// What becomes of an orphan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum OrphanState {
     /// Its resource is Deleted, and so its deletion was asked for, now or before.
-    Leaving,
+    Deleting,
     /// A ProviderConfig whose resource is Deleted; it goes when nothing that needs it is left.
-    GoesLast,
+    Deferred,
     /// Its resource is Deleted, but in a dry run nothing is removed.
-    Spared,
+    DryRun,
     /// Its resource was given up: a person has to see to it.
     Abandoned,
     /// There is no row for it: somebody else's, or its row was purged. A person has to see to it.
     Unknown,
     /// Its row's objects stand on another cluster: a person has to see to it.
-    Elsewhere,
+    OtherCluster,
 }
 
-impl Fate {
-    /// Every fate.
+impl OrphanState {
+    /// Every state.
     pub const ALL: &[Self] = &[
-        Self::Leaving,
-        Self::GoesLast,
-        Self::Spared,
+        Self::Deleting,
+        Self::Deferred,
+        Self::DryRun,
         Self::Abandoned,
         Self::Unknown,
-        Self::Elsewhere,
+        Self::OtherCluster,
     ];
 
-    /// The fate's name in metrics and logs.
+    /// The state's name in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Leaving => "leaving",
-            Self::GoesLast => "goes_last",
-            Self::Spared => "spared",
+            Self::Deleting => "deleting",
+            Self::Deferred => "deferred",
+            Self::DryRun => "dry_run",
             Self::Abandoned => "abandoned",
             Self::Unknown => "unknown",
-            Self::Elsewhere => "elsewhere",
+            Self::OtherCluster => "other_cluster",
         }
     }
 }
 
 /// Whose an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Belongs {
+enum Ownership {
     /// A living row wants it: it is no orphan.
     Wanted,
     /// Nobody wants it, and we may not touch it.
-    Left(Fate),
+    Left(OrphanState),
     /// Nobody wants it, and it is ours to remove.
     Ours,
 }
 
 /// Decides whose an object is, by its row as it is stored now.
-fn belongs(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -> Belongs {
-    let Some(row) = row else { return Belongs::Left(Fate::Unknown) };
+fn ownership(row: Option<&ProvisionedResource>, cluster: &ClusterId, mode: Mode) -> Ownership {
+    let Some(row) = row else { return Ownership::Left(OrphanState::Unknown) };
     if row.phase() != Phase::Deleted {
-        return Belongs::Wanted;
+        return Ownership::Wanted;
     }
     let elsewhere = row.substrate().cluster().is_some_and(|own| own != cluster);
     match (row.abandoned(), elsewhere, mode) {
-        (true, _, _) => Belongs::Left(Fate::Abandoned),
-        (false, true, _) => Belongs::Left(Fate::Elsewhere),
-        (false, false, Mode::DryRun) => Belongs::Left(Fate::Spared),
-        (false, false, Mode::Live) => Belongs::Ours,
+        (true, _, _) => Ownership::Left(OrphanState::Abandoned),
+        (false, true, _) => Ownership::Left(OrphanState::OtherCluster),
+        (false, false, Mode::DryRun) => Ownership::Left(OrphanState::DryRun),
+        (false, false, Mode::Live) => Ownership::Ours,
     }
 }
 
@@ -149,23 +149,26 @@ impl<'a> Orphans<'a> {
         objects: Vec<OwnedObject>,
         cluster: &ClusterId,
     ) -> Result<Vec<Orphan>, Error> {
-        let named =
-            |object: OwnedObject, fate| Orphan { reference: object.reference, resource: id, fate };
-        match (belongs(row, cluster, self.config.mode), row) {
-            (Belongs::Wanted, _) | (Belongs::Ours, None) => Ok(Vec::new()),
-            (Belongs::Left(fate), _) => {
-                Ok(objects.into_iter().map(|object| named(object, fate)).collect())
+        let named = |object: OwnedObject, state| Orphan {
+            reference: object.reference,
+            resource: id,
+            state,
+        };
+        match (ownership(row, cluster, self.config.mode), row) {
+            (Ownership::Wanted, _) | (Ownership::Ours, None) => Ok(Vec::new()),
+            (Ownership::Left(state), _) => {
+                Ok(objects.into_iter().map(|object| named(object, state)).collect())
             }
-            (Belongs::Ours, Some(row)) => {
+            (Ownership::Ours, Some(row)) => {
                 let mut orphans = Vec::with_capacity(objects.len());
                 let xr_stands = objects.iter().any(|object| object.role == OwnedRole::Xr);
                 for object in objects {
-                    let fate = match object.role {
-                        OwnedRole::ProviderConfig if xr_stands => Fate::GoesLast,
+                    let state = match object.role {
+                        OwnedRole::ProviderConfig if xr_stands => OrphanState::Deferred,
                         OwnedRole::ProviderConfig => self.remove_config(row, &object).await?,
                         OwnedRole::Xr => self.remove(row, &object).await?,
                     };
-                    orphans.push(named(object, fate));
+                    orphans.push(named(object, state));
                 }
                 Ok(orphans)
             }
@@ -177,22 +180,26 @@ impl<'a> Orphans<'a> {
         &self,
         row: &ProvisionedResource,
         object: &OwnedObject,
-    ) -> Result<Fate, Error> {
+    ) -> Result<OrphanState, Error> {
         let blueprint = self.ports.blueprint(row.blueprint_version_id()).await?;
         let mut target = target(row, &blueprint);
         target.provider_config = Some(object.reference.clone());
         let reading = self.read(target).await?;
         let xr_stands = matches!(reading.xr, XrReading::Present(_));
-        let recorded = reading.recorded.values().any(|standing| *standing == Standing::Present);
+        let recorded = reading.recorded.values().any(|standing| *standing == Presence::Present);
         if xr_stands || recorded || !reading.labelled.is_empty() {
-            return Ok(Fate::GoesLast);
+            return Ok(OrphanState::Deferred);
         }
         self.remove(row, object).await
     }
 
-    async fn remove(&self, row: &ProvisionedResource, object: &OwnedObject) -> Result<Fate, Error> {
+    async fn remove(
+        &self,
+        row: &ProvisionedResource,
+        object: &OwnedObject,
+    ) -> Result<OrphanState, Error> {
         if object.deleting {
-            return Ok(Fate::Leaving);
+            return Ok(OrphanState::Deleting);
         }
         let target = &object.reference;
         tracing::warn!(resource = %row.id(), object = %target, "an orphan of a deleted resource is removed");
@@ -200,7 +207,7 @@ impl<'a> Orphans<'a> {
         let request = DeleteRequest::new(row.project_id(), target, &object.uid);
         match self.ports.cluster.write(|it| it.delete(&request)).await? {
             // Whatever took the name meanwhile is looked at when it is found.
-            Deleted::Accepted | Deleted::Gone | Deleted::Replaced => Ok(Fate::Leaving),
+            Deleted::Accepted | Deleted::Gone | Deleted::Replaced => Ok(OrphanState::Deleting),
             Deleted::Vetoed { message } => {
                 let source =
                     PortError::rejected(format!("the deletion of {target} was vetoed: {message}"));
@@ -263,18 +270,36 @@ mod tests {
         assert_eq!(deleted.substrate().cluster(), Some(&here), "a row remembers its cluster");
         let given_up = resource().with_substrate().given_up().build();
         let rows = [
-            ("no row", None, &here, Mode::Live, Belongs::Left(Fate::Unknown)),
-            ("given up", Some(&given_up), &here, Mode::Live, Belongs::Left(Fate::Abandoned)),
-            ("deleted", Some(&deleted), &here, Mode::Live, Belongs::Ours),
-            ("a dry run", Some(&deleted), &here, Mode::DryRun, Belongs::Left(Fate::Spared)),
-            ("elsewhere", Some(&deleted), &cluster(2), Mode::Live, Belongs::Left(Fate::Elsewhere)),
+            ("no row", None, &here, Mode::Live, Ownership::Left(OrphanState::Unknown)),
+            (
+                "given up",
+                Some(&given_up),
+                &here,
+                Mode::Live,
+                Ownership::Left(OrphanState::Abandoned),
+            ),
+            ("deleted", Some(&deleted), &here, Mode::Live, Ownership::Ours),
+            (
+                "a dry run",
+                Some(&deleted),
+                &here,
+                Mode::DryRun,
+                Ownership::Left(OrphanState::DryRun),
+            ),
+            (
+                "other_cluster",
+                Some(&deleted),
+                &cluster(2),
+                Mode::Live,
+                Ownership::Left(OrphanState::OtherCluster),
+            ),
         ];
         for (why, row, at, mode, expected) in rows {
-            assert_eq!(belongs(row, at, mode), expected, "{why}");
+            assert_eq!(ownership(row, at, mode), expected, "{why}");
         }
         for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
             let row = resource().in_phase(phase).build();
-            assert_eq!(belongs(Some(&row), &here, Mode::Live), Belongs::Wanted, "{phase}");
+            assert_eq!(ownership(Some(&row), &here, Mode::Live), Ownership::Wanted, "{phase}");
         }
     }
 }

@@ -36,11 +36,11 @@ pub struct SweepReport {
     /// Time was up after this resource; those behind it are looked at by the next sweep.
     pub deferred_after: Option<ProvisionedResourceId>,
     /// What could not be looked at, or failed in its last pass.
-    pub troubles: BTreeMap<ProvisionedResourceId, Trouble>,
+    pub errors: BTreeMap<ProvisionedResourceId, ResourceError>,
     /// Objects with our labels that no living row wants.
     pub orphans: Vec<Orphan>,
     /// Kinds whose objects could not be listed, so that orphans among them are not known.
-    pub unlisted_kinds: BTreeMap<String, Trouble>,
+    pub unlisted_kinds: BTreeMap<String, ResourceError>,
     /// What was not found settled: only that can still be in trouble from an earlier pass.
     pub(crate) unsettled: BTreeSet<ProvisionedResourceId>,
 }
@@ -48,7 +48,7 @@ pub struct SweepReport {
 /// Why one resource could not be looked at, or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Trouble {
+pub struct ResourceError {
     /// The reason, of a closed set.
     pub reason: &'static str,
     /// In words.
@@ -57,11 +57,11 @@ pub struct Trouble {
     pub infrastructure: bool,
 }
 
-impl Trouble {
+impl ResourceError {
     /// A pass that broke down before it could say why.
-    pub(crate) fn breakdown() -> Self {
+    pub(crate) fn panicked() -> Self {
         let message = "the pass broke down".to_owned();
-        Self { reason: "broke_down", message, infrastructure: false }
+        Self { reason: "panicked", message, infrastructure: false }
     }
 
     pub(crate) fn of(error: &Error) -> Self {
@@ -77,16 +77,16 @@ impl SweepReport {
     /// Troubles by reason.
     pub fn by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for trouble in self.troubles.values() {
+        for trouble in self.errors.values() {
             *counts.entry(trouble.reason).or_default() += 1;
         }
         counts
     }
 
     /// The first trouble that is the broker's own.
-    pub(crate) fn infrastructure(&self) -> Option<&Trouble> {
-        let mut troubles = self.troubles.values().chain(self.unlisted_kinds.values());
-        troubles.find(|trouble| trouble.infrastructure)
+    pub(crate) fn infrastructure(&self) -> Option<&ResourceError> {
+        let mut errors = self.errors.values().chain(self.unlisted_kinds.values());
+        errors.find(|trouble| trouble.infrastructure)
     }
 
     pub(super) fn looked_at(&mut self, phase: Phase) {
@@ -97,7 +97,7 @@ impl SweepReport {
     /// Counts what differs from what the broker applied. While a resource converges, the broker applies it again, so that
     /// a changed spec is no drift.
     pub(super) fn drift(&mut self, phase: Phase, cached: &CachedXr) {
-        let CachedXr::Seen { spec, config, .. } = cached else { return };
+        let CachedXr::Present { spec, config, .. } = cached else { return };
         self.drifted += usize::from(phase == Phase::Ready && *spec == SpecState::Drifted);
         self.missing_configs += usize::from(*config == ConfigPresence::Missing);
     }
@@ -108,11 +108,11 @@ impl SweepReport {
     }
 
     pub(super) fn trouble(&mut self, id: ProvisionedResourceId, error: &Error) {
-        self.troubles.insert(id, Trouble::of(error));
+        self.errors.insert(id, ResourceError::of(error));
     }
 
     pub(super) fn unlisted(&mut self, kind: String, error: &Error) {
-        self.unlisted_kinds.insert(kind, Trouble::of(error));
+        self.unlisted_kinds.insert(kind, ResourceError::of(error));
     }
 
     pub(super) fn waits(&mut self, id: ProvisionedResourceId) {

@@ -6,9 +6,9 @@ use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{CachedXr, ConditionStatus, ConfigPresence, SpecState, SweepPage};
 use broker_render::ProviderProfiles;
 
-use super::attention::{Attention, attention};
-use super::belongings::{Kinds, Swept};
-use super::glance::{Looked, Observations};
+use super::orphan_scan::{Kinds, Swept};
+use super::snapshot::{SnapshotReader, SnapshotRow};
+use super::triage::{Triage, triage};
 use crate::deadline::TimedPorts;
 use crate::error::Error;
 
@@ -23,23 +23,23 @@ pub(crate) async fn settled(
     profiles: &ProviderProfiles,
     page: &SweepPage,
 ) -> Result<BTreeSet<ProvisionedResourceId>, Error> {
-    let mut observations = Observations::new(ports);
+    let mut observations = SnapshotReader::new(ports);
     let (mut kinds, mut swept) = (Kinds::default(), Swept::default());
     page.rows.iter().for_each(|row| swept.saw(row));
     kinds.learn(profiles, &swept, &mut observations).await;
     let mut settled = BTreeSet::new();
-    for Looked { row, glance } in observations.of_page(&page.rows, &kinds).await? {
-        let Ok(facts) = glance else { continue };
+    for SnapshotRow { row, input } in observations.of_page(&page.rows, &kinds).await? {
+        let Ok(facts) = input else { continue };
         let well = match &facts.cached {
-            CachedXr::Seen { status, spec, config, .. } => {
+            CachedXr::Present { status, spec, config, .. } => {
                 status.synced != Some(ConditionStatus::False)
                     && *spec == SpecState::AsApplied
                     && *config != ConfigPresence::Missing
             }
             CachedXr::Absent => false,
         };
-        let attention = attention(&facts.as_seen_by(row, true, page.now));
-        if row.phase == Phase::Ready && well && attention == Attention::None {
+        let triage = triage(&facts.as_seen_by(row, true, page.now));
+        if row.phase == Phase::Ready && well && triage == Triage::None {
             settled.insert(row.id);
         }
     }

@@ -7,7 +7,7 @@ use broker_domain::{ProjectId, ProvisionedResourceId, ReferencesDigest, XrName};
 use broker_ports::{
     Arming, CachedXr, ConditionStatus, ObjectVersion, SpecState, XrStatus, XrTarget,
 };
-use broker_render::{Digest, NamespaceName, ProviderConfigScope, Scope, namespace};
+use broker_render::{Digest, NamespaceName, ProviderConfigScope, XrdScope, namespace};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -22,7 +22,11 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn new(resource: ProvisionedResourceId, project: ProjectId, scope: Scope) -> Self {
+    pub(super) fn new(
+        resource: ProvisionedResourceId,
+        project: ProjectId,
+        scope: XrdScope,
+    ) -> Self {
         let project = if scope.is_namespaced() { project.as_uuid() } else { Uuid::nil() };
         Self { resource: resource.as_uuid(), project }
     }
@@ -60,7 +64,7 @@ impl Key {
     }
 }
 
-/// What is kept: a [`CachedXr::Seen`] without its strings.
+/// What is kept: a [`CachedXr::Present`] without its strings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     version: Version,
@@ -79,8 +83,8 @@ pub(super) struct Entry {
 
 impl Entry {
     /// What is kept of an object. `None` for one without a uid or version, which no API server sends.
-    pub(super) fn of(object: &Value, scope: Scope) -> Option<Self> {
-        let Ok(CachedXr::Seen { version, status, armed, owned, references, spec, .. }) =
+    pub(super) fn of(object: &Value, scope: XrdScope) -> Option<Self> {
+        let Ok(CachedXr::Present { version, status, armed, owned, references, spec, .. }) =
             CachedXr::of(object, scope)
         else {
             return None;
@@ -199,7 +203,7 @@ mod tests {
         ];
         for (why, uid, version) in rows {
             let object = object(uid, version);
-            for scope in Scope::ALL {
+            for scope in XrdScope::ALL {
                 let entry = Entry::of(&object, scope).unwrap();
                 assert_eq!(entry.show(), CachedXr::of(&object, scope).unwrap(), "{why}, {scope}");
             }
@@ -220,9 +224,9 @@ mod tests {
             Key::of(&json!({"metadata": {"name": name, "namespace": within}}))
         };
         let (name, home) = (format!("pr-{RESOURCE}"), format!("{NAMESPACE_PREFIX}{PROJECT}"));
-        let namespaced = Key::new(resource, project, Scope::Namespaced);
+        let namespaced = Key::new(resource, project, XrdScope::Namespaced);
         assert_eq!(key(&name, Some(&home)), Some(namespaced));
-        assert_eq!(key(&name, None), Some(Key::new(resource, project, Scope::Cluster)));
+        assert_eq!(key(&name, None), Some(Key::new(resource, project, XrdScope::Cluster)));
         assert_eq!(namespaced.resource(), Some(resource));
         for (why, name, within) in [
             ("a composed object", format!("{name}-x7f"), home.clone()),
@@ -236,6 +240,6 @@ mod tests {
 
     #[test]
     fn an_object_without_a_version_is_not_kept() {
-        assert!(Entry::of(&json!({"metadata": {"uid": "u"}}), Scope::Namespaced).is_none());
+        assert!(Entry::of(&json!({"metadata": {"uid": "u"}}), XrdScope::Namespaced).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use broker_domain::{ObjectReference, ProvisionedResourceId};
 use broker_ports::{CachedXr, ObjectVersion, OwnedObject, OwnedRole, ResourceIds};
-use broker_render::{NamespaceName, Scope};
+use broker_render::{NamespaceName, XrdScope};
 use serde_json::Value;
 
 use super::entry::{Entry, Key, Version};
@@ -16,7 +16,7 @@ use super::entry::{Entry, Key, Version};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Keep {
     /// What a sweep asks for: composite resources.
-    Entries(Scope),
+    Entries(XrdScope),
     /// Which objects stand: ProviderConfigs.
     Names,
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ClusterId, ObjectReference};
-use broker_ports::{Fact, NamespaceState, Target};
+use broker_ports::{Inspected, NamespaceState, Target};
 use broker_render::namespace;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Common {
     }
 
     /// Which cluster it is.
-    pub(super) async fn cluster(&self, objects: &Objects) -> Fact<ClusterId> {
+    pub(super) async fn cluster(&self, objects: &Objects) -> Inspected<ClusterId> {
         match &self.cluster {
             Some(known) => Ok(known.clone()),
             None => identity(objects).await,
@@ -73,7 +73,11 @@ impl Common {
     }
 
     /// How a namespace stands.
-    pub(super) async fn namespace(&self, objects: &Objects, name: &str) -> Fact<NamespaceState> {
+    pub(super) async fn namespace(
+        &self,
+        objects: &Objects,
+        name: &str,
+    ) -> Inspected<NamespaceState> {
         match self.namespaces.get(name) {
             Some(known) => Ok(*known),
             None => namespace_state(objects, name).await,

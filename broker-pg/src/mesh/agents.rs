@@ -7,10 +7,10 @@ use sqlx::PgConnection;
 
 use super::{NodeRow, OfNode, PeerRow, PgMesh};
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::token_issuer::{TokenRow, digest};
 
-takes! {
+params! {
     struct OfDigest {
         sha256: Vec<u8>,
     }
@@ -64,7 +64,7 @@ pub(crate) const JOIN_MESH: Statement<OfNode, PeerRow> = Statement::new(
     RETURNING id",
 );
 
-gives! {
+columns! {
     struct KnownRow {
         known: bool,
     }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use broker_domain::{Error, EventId, EventType, ProvisionedResourceId};
 use broker_ports::{
-    Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, DeliveryFailure,
-    EventClaim, EventsOf, PageSize, PortError, Resume, SetAside, SetAsideOf, TraceParent, WorkerId,
+    Acknowledged, Attribution, AuditAction, Backlog, ClaimEvents, ClaimedEvent, DeadLetter,
+    DeliveryFailure, EventClaim, EventsOf, PageSize, PortError, Redrive, ResourceDeadLetter,
+    TraceParent, WorkerId,
 };
 
 use super::statements::{
     ACKNOWLEDGE_EVENT, ASIDE_OF_ALL, ASIDE_OF_ONE, ASIDE_OF_PROJECT, AcknowledgeValues,
     AsideOfAllValues, AsideOfOneValues, AsideOfProjectValues, AsideRow, BACKLOG, BacklogRow,
-    CLAIM_EVENTS, ClaimValues, ClaimedRow, DELAY_EVENT, DelayValues, DoneRow, PURGE_EVENTS,
-    PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS, ResumeValues, ResumedRow, SET_ASIDE_EVENT,
-    SetAsideValues,
+    CLAIM_EVENTS, ClaimValues, ClaimedRow, DEAD_LETTER_EVENT, DELAY_EVENT, DeadLetterValues,
+    DelayValues, DoneRow, PURGE_EVENTS, PurgeEventsValues, PurgedEventsRow, RESUME_EVENTS,
+    ResumeValues, ResumedRow,
 };
 use crate::error::{Classified, drifted};
 use crate::store::PgStore;
@@ -77,30 +78,30 @@ impl PgStore {
         DELAY_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
-    pub(super) async fn mark_set_aside(
+    pub(super) async fn mark_dead_letter(
         &self,
         claim: &EventClaim,
         reason: &str,
     ) -> Result<Acknowledged, PortError> {
-        let values = SetAsideValues {
+        let values = DeadLetterValues {
             event_id: claim.event_id.as_uuid(),
             worker: claim.worker.as_str(),
             number: signed(claim.number),
             reason: &text(reason),
         };
         let mut connection = self.connection().await?;
-        SET_ASIDE_EVENT.optional(&mut connection, values).await.committing().map(taken)
+        DEAD_LETTER_EVENT.optional(&mut connection, values).await.committing().map(taken)
     }
 
     pub(super) async fn take_up_events(
         &self,
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution,
-    ) -> Result<Option<SetAside>, PortError> {
+    ) -> Result<Option<DeadLetter>, PortError> {
         let (skip, action) = match how {
-            Resume::Retry => (false, AuditAction::EventsResumed),
-            Resume::Skip => (true, AuditAction::EventsSkipped),
+            Redrive::Retry => (false, AuditAction::EventsRedriven),
+            Redrive::Skip => (true, AuditAction::EventsSkipped),
         };
         let values = ResumeValues {
             id: id.as_uuid(),
@@ -111,7 +112,7 @@ impl PgStore {
         };
         let mut connection = self.connection().await?;
         let row = RESUME_EVENTS.optional(&mut connection, values).await.committing()?;
-        row.map(ResumedRow::into_set_aside).transpose()
+        row.map(ResumedRow::into_dead_letter).transpose()
     }
 
     pub(super) async fn remove_old_events(
@@ -131,18 +132,18 @@ impl PgStore {
 
     pub(super) async fn count_waiting(&self) -> Result<Backlog, PortError> {
         let mut connection = self.connection().await?;
-        let BacklogRow { depth, set_aside, oldest } =
+        let BacklogRow { depth, dead_letter, oldest } =
             BACKLOG.one(&mut connection, ()).await.harmless()?;
-        Ok(Backlog::new(depth.unsigned_abs(), oldest).with_set_aside(set_aside.unsigned_abs()))
+        Ok(Backlog::new(depth.unsigned_abs(), oldest).with_dead_letter(dead_letter.unsigned_abs()))
     }
 }
 
 impl PgStore {
-    pub(super) async fn select_set_aside(
+    pub(super) async fn select_dead_letter(
         &self,
         of: EventsOf,
         limit: PageSize,
-    ) -> Result<Vec<SetAsideOf>, PortError> {
+    ) -> Result<Vec<ResourceDeadLetter>, PortError> {
         let mut connection = self.connection().await?;
         let limit = i64::from(limit.get());
         let rows = match of {
@@ -159,17 +160,17 @@ impl PgStore {
                 ASIDE_OF_ONE.all(&mut connection, values).await.harmless()?
             }
         };
-        rows.into_iter().map(AsideRow::into_set_aside).collect()
+        rows.into_iter().map(AsideRow::into_dead_letter).collect()
     }
 }
 
 impl AsideRow {
-    fn into_set_aside(self) -> Result<SetAsideOf, PortError> {
+    fn into_dead_letter(self) -> Result<ResourceDeadLetter, PortError> {
         let Self { provisioned_resource_id, event_id, event_type, reason } = self;
         let resource = ProvisionedResourceId::new(provisioned_resource_id)
             .map_err(|error| drifted(TABLE, event_id, error))?;
-        let event = ResumedRow { event_id, event_type, reason }.into_set_aside()?;
-        Ok(SetAsideOf::new(resource, event))
+        let event = ResumedRow { event_id, event_type, reason }.into_dead_letter()?;
+        Ok(ResourceDeadLetter::new(resource, event))
     }
 }
 
@@ -207,11 +208,11 @@ impl ClaimedRow {
 }
 
 impl ResumedRow {
-    fn into_set_aside(self) -> Result<SetAside, PortError> {
+    fn into_dead_letter(self) -> Result<DeadLetter, PortError> {
         let Self { event_id, event_type, reason } = self;
         let drift = |error| drifted(TABLE, event_id, error);
         let id = EventId::new(event_id).map_err(drift)?;
         let event_type = EventType::try_from(event_type.as_str()).map_err(drift)?;
-        Ok(SetAside::new(id, event_type, reason))
+        Ok(DeadLetter::new(id, event_type, reason))
     }
 }

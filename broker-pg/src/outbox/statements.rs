@@ -3,9 +3,9 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct ClaimValues<'a> {
         worker: &'a str,
         limit: i64,
@@ -13,7 +13,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ClaimedRow {
         event_id: Uuid,
         provisioned_resource_id: Uuid,
@@ -27,7 +27,7 @@ gives! {
     }
 }
 
-takes! {
+params! {
     struct AcknowledgeValues<'a> {
         event_id: Uuid,
         worker: &'a str,
@@ -35,7 +35,7 @@ takes! {
     }
 }
 
-takes! {
+params! {
     struct DelayValues<'a> {
         event_id: Uuid,
         worker: &'a str,
@@ -45,8 +45,8 @@ takes! {
     }
 }
 
-takes! {
-    struct SetAsideValues<'a> {
+params! {
+    struct DeadLetterValues<'a> {
         event_id: Uuid,
         worker: &'a str,
         number: i64,
@@ -54,13 +54,13 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct DoneRow {
         done: bool,
     }
 }
 
-takes! {
+params! {
     struct ResumeValues<'a> {
         id: Uuid,
         skip: bool,
@@ -70,7 +70,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ResumedRow {
         event_id: Uuid,
         event_type: String,
@@ -78,39 +78,39 @@ gives! {
     }
 }
 
-takes! {
+params! {
     struct PurgeEventsValues {
         retention_microseconds: i64,
         limit: i64,
     }
 }
 
-gives! {
+columns! {
     struct PurgedEventsRow {
         purged: i64,
     }
 }
 
-takes! {
+params! {
     struct AsideOfOneValues {
         id: Uuid,
     }
 }
 
-takes! {
+params! {
     struct AsideOfProjectValues {
         project_id: Uuid,
         limit: i64,
     }
 }
 
-takes! {
+params! {
     struct AsideOfAllValues {
         limit: i64,
     }
 }
 
-gives! {
+columns! {
     struct AsideRow {
         provisioned_resource_id: Uuid,
         event_id: Uuid,
@@ -119,10 +119,10 @@ gives! {
     }
 }
 
-gives! {
+columns! {
     struct BacklogRow {
         depth: i64,
-        set_aside: i64,
+        dead_letter: i64,
         oldest: Option<OffsetDateTime>,
     }
 }
@@ -137,7 +137,7 @@ pub(crate) const CLAIM_EVENTS: Statement<ClaimValues<'_>, ClaimedRow> = Statemen
     "WITH picked AS MATERIALIZED (
     SELECT e.event_id
     FROM plexsphere.provisioning_outbox AS e
-    WHERE e.settled_at IS NULL AND e.set_aside_reason IS NULL
+    WHERE e.settled_at IS NULL AND e.dead_letter_reason IS NULL
         AND (e.held_until IS NULL OR e.held_until <= statement_timestamp())
         AND NOT EXISTS (
             SELECT FROM plexsphere.provisioning_outbox AS earlier
@@ -178,29 +178,29 @@ WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 
-pub(crate) const SET_ASIDE_EVENT: Statement<SetAsideValues<'_>, DoneRow> = Statement::new(
-    "outbox.set_aside_event",
+pub(crate) const DEAD_LETTER_EVENT: Statement<DeadLetterValues<'_>, DoneRow> = Statement::new(
+    "outbox.dead_letter_event",
     "UPDATE plexsphere.provisioning_outbox
-SET set_aside_reason = $4, claimed_by = NULL, held_until = NULL
+SET dead_letter_reason = $4, claimed_by = NULL, held_until = NULL
 WHERE event_id = $1 AND claimed_by = $2 AND claims = $3 AND settled_at IS NULL
 RETURNING true AS done",
 );
 
 /// Only the first event of a resource can stand aside: the later ones wait for it.
 pub(crate) const RESUME_EVENTS: Statement<ResumeValues<'_>, ResumedRow> = Statement::new(
-    "outbox.resume_events",
+    "outbox.redrive_events",
     "WITH first AS MATERIALIZED (
-    SELECT event_id, provisioned_resource_id, event_type, set_aside_reason
+    SELECT event_id, provisioned_resource_id, event_type, dead_letter_reason
     FROM plexsphere.provisioning_outbox
     WHERE provisioned_resource_id = $1 AND settled_at IS NULL
     ORDER BY sequence LIMIT 1
     FOR NO KEY UPDATE
 ), resumed AS (
     UPDATE plexsphere.provisioning_outbox AS e
-    SET set_aside_reason = NULL, attempts = 0, settled_at = CASE WHEN $2 THEN clock_timestamp() END
+    SET dead_letter_reason = NULL, attempts = 0, settled_at = CASE WHEN $2 THEN clock_timestamp() END
     FROM first
-    WHERE e.event_id = first.event_id AND first.set_aside_reason IS NOT NULL
-    RETURNING e.event_id, e.event_type, first.set_aside_reason AS reason
+    WHERE e.event_id = first.event_id AND first.dead_letter_reason IS NOT NULL
+    RETURNING e.event_id, e.event_type, first.dead_letter_reason AS reason
 ), line AS (
     INSERT INTO plexsphere.provisioned_resource_audit
         (project_id, provisioned_resource_id, action, actor, correlation_id, previous_phase, new_phase)
@@ -227,34 +227,34 @@ SELECT count(*) AS purged FROM gone",
 
 pub(crate) const BACKLOG: Statement<(), BacklogRow> = Statement::new(
     "outbox.backlog",
-    "SELECT count(*) AS depth, count(set_aside_reason) AS set_aside, min(committed_at) AS oldest
+    "SELECT count(*) AS depth, count(dead_letter_reason) AS dead_letter, min(committed_at) AS oldest
 FROM plexsphere.provisioning_outbox WHERE settled_at IS NULL",
 );
 
 /// Of one resource, by the index that delivers its events in order.
 pub(crate) const ASIDE_OF_ONE: Statement<AsideOfOneValues, AsideRow> = Statement::new(
-    "outbox.set_aside_of_one",
-    "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
+    "outbox.dead_letter_of_one",
+    "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox
-WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND set_aside_reason IS NOT NULL
+WHERE provisioned_resource_id = $1 AND settled_at IS NULL AND dead_letter_reason IS NOT NULL
 ORDER BY sequence LIMIT 1",
 );
 
 /// Of a Project: a resource is not purged while an event of it waits, so that its row says whose it is.
 pub(crate) const ASIDE_OF_PROJECT: Statement<AsideOfProjectValues, AsideRow> = Statement::new(
-    "outbox.set_aside_of_project",
-    "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.set_aside_reason AS reason
+    "outbox.dead_letter_of_project",
+    "SELECT e.provisioned_resource_id, e.event_id, e.event_type, e.dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox AS e
     JOIN plexsphere.provisioned_resources AS r ON r.id = e.provisioned_resource_id
-WHERE r.project_id = $1 AND e.settled_at IS NULL AND e.set_aside_reason IS NOT NULL
+WHERE r.project_id = $1 AND e.settled_at IS NULL AND e.dead_letter_reason IS NOT NULL
 ORDER BY e.provisioned_resource_id LIMIT $2",
 );
 
 /// Of all: only what was not settled is looked at, as for the backlog.
 pub(crate) const ASIDE_OF_ALL: Statement<AsideOfAllValues, AsideRow> = Statement::new(
-    "outbox.set_aside_of_all",
-    "SELECT provisioned_resource_id, event_id, event_type, set_aside_reason AS reason
+    "outbox.dead_letter_of_all",
+    "SELECT provisioned_resource_id, event_id, event_type, dead_letter_reason AS reason
 FROM plexsphere.provisioning_outbox
-WHERE settled_at IS NULL AND set_aside_reason IS NOT NULL
+WHERE settled_at IS NULL AND dead_letter_reason IS NOT NULL
 ORDER BY provisioned_resource_id LIMIT $1",
 );

@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::read::{GET_BY_REQUEST, RequestValues};
 use super::row::substrate_document;
 use crate::error::{Classified, Lost, classify, constraint};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::signed;
 
-takes! {
+params! {
     /// A new resource, its request, its event and its audit line.
     struct CreateValues<'a> {
         id: Uuid,
@@ -49,7 +49,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     /// The row that was stored; none if the request id was used before.
     struct CreateRow {
         id: Uuid,

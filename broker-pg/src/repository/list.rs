@@ -8,16 +8,16 @@ use uuid::Uuid;
 
 use super::row::{ResourceRow, resource_columns};
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 
-gives! {
+columns! {
     struct WatermarkRow {
         watermark: OffsetDateTime,
     }
 }
 
-takes! {
+params! {
     /// All filters, of which each statement below uses its own.
     struct ListValues<'a> {
         after: Uuid,
@@ -193,6 +193,6 @@ impl PgStore {
             weight,
             ResourceRow::into_resource,
         )?;
-        Ok(ListPage::new(readable, next, Watermark::new(watermark)).beside(unreadable))
+        Ok(ListPage::new(readable, next, Watermark::new(watermark)).with_unreadable(unreadable))
     }
 }

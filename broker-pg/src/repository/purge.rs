@@ -5,11 +5,11 @@ use broker_ports::{Actor, AuditAction, PortError, PurgeRequest};
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::microseconds;
 
-takes! {
+params! {
     struct PurgeValues<'a> {
         retention_microseconds: i64,
         limit: i64,
@@ -19,7 +19,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct PurgedRow {
         id: Uuid,
     }

@@ -6,23 +6,23 @@ use uuid::Uuid;
 
 use super::row::{ResourceRow, resource_columns};
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, takes};
+use crate::sql::{Statement, params};
 use crate::store::PgStore;
 
-takes! {
+params! {
     struct IdValues {
         id: Uuid,
     }
 }
 
-takes! {
+params! {
     struct InProjectValues {
         project_id: Uuid,
         id: Uuid,
     }
 }
 
-takes! {
+params! {
     struct RequestValues<'a> {
         project_id: Uuid,
         request_id: &'a str,

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::drifted;
-use crate::sql::gives;
+use crate::sql::columns;
 use crate::values::{digest, unsigned, unsigned_int};
 
 /// The columns of [`ResourceRow`].
@@ -29,7 +29,7 @@ macro_rules! resource_columns {
 }
 pub(crate) use resource_columns;
 
-gives! {
+columns! {
     struct ResourceRow {
         id: Uuid,
         resource_id: Uuid,

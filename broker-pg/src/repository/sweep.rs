@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::list::{Cut, beginning, cut, held_before, one_more};
 use super::row::{cluster_of, digest_of, uid_of};
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::unsigned;
 
-takes! {
+params! {
     struct SweepValues {
         after: Uuid,
         limit: i64,
@@ -23,7 +23,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct SweepRow {
         now: OffsetDateTime,
         id: Uuid,
@@ -47,13 +47,13 @@ gives! {
     }
 }
 
-gives! {
+columns! {
     struct NowRow {
         now: OffsetDateTime,
     }
 }
 
-takes! {
+params! {
     struct SweepOfProjectValues {
         after: Uuid,
         limit: i64,
@@ -130,7 +130,7 @@ impl PgStore {
         let weight = |row: &SweepRow| row.parameters.as_ref().map_or(0, String::len);
         let Cut { readable, unreadable, next } =
             cut(rows, (limit, bytes), |row| row.id, weight, SweepRow::into_compact)?;
-        Ok(SweepPage::new(readable, next, now).beside(unreadable))
+        Ok(SweepPage::new(readable, next, now).with_unreadable(unreadable))
     }
 }
 

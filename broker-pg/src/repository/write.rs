@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::create::EventValues;
 use super::row::substrate_document;
 use crate::error::{Lost, classify, constraint, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::signed;
 
-takes! {
+params! {
     /// The change, what it was made from, its event and its audit line.
     struct WriteValues<'a> {
         id: Uuid,
@@ -51,7 +51,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     /// What the row said once it was locked, and what came of it.
     struct WriteRow {
         status: String,

@@ -11,17 +11,17 @@ use broker_render::{InjectionStrategy, ParameterSchema, Xrd};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::PgNeighbours;
+use super::PgPlatform;
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct ResolveBlueprint {
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct BlueprintRow {
         xrd: Vec<u8>,
         composition: Vec<u8>,
@@ -74,7 +74,7 @@ struct StoredKind {
 }
 
 #[async_trait]
-impl BlueprintResolver for PgNeighbours {
+impl BlueprintResolver for PgPlatform {
     #[tracing::instrument(name = "db.blueprint_version.resolve", skip_all, fields(blueprint_version = %id))]
     async fn resolve(
         &self,

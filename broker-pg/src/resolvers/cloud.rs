@@ -6,17 +6,17 @@ use broker_ports::{CloudResolver, CloudView, PortError};
 use broker_render::Provider;
 use uuid::Uuid;
 
-use super::PgNeighbours;
+use super::PgPlatform;
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct ResolveCloud {
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct CloudRow {
         provider: String,
         endpoint: String,
@@ -29,7 +29,7 @@ pub(crate) const RESOLVE_CLOUD: Statement<ResolveCloud, CloudRow> = Statement::n
 );
 
 #[async_trait]
-impl CloudResolver for PgNeighbours {
+impl CloudResolver for PgPlatform {
     #[tracing::instrument(name = "db.cloud.resolve", skip_all, fields(cloud = %id))]
     async fn resolve(&self, id: CloudId) -> Result<Option<CloudView>, PortError> {
         let mut connection = self.connection().await?;

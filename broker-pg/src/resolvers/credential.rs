@@ -5,18 +5,18 @@ use broker_domain::{CloudCredentialId, CloudId, ProjectId};
 use broker_ports::{CredentialResolver, CredentialView, PortError};
 use uuid::Uuid;
 
-use super::PgNeighbours;
+use super::PgPlatform;
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 
-takes! {
+params! {
     struct ResolveCredential {
         project_id: Uuid,
         id: Uuid,
     }
 }
 
-gives! {
+columns! {
     struct CredentialRow {
         cloud_id: Uuid,
         kv_mount: String,
@@ -35,7 +35,7 @@ pub(crate) const RESOLVE_CREDENTIAL: Statement<ResolveCredential, CredentialRow>
 );
 
 #[async_trait]
-impl CredentialResolver for PgNeighbours {
+impl CredentialResolver for PgPlatform {
     #[tracing::instrument(name = "db.cloud_credential.resolve", skip_all, fields(%project, credential = %id))]
     async fn resolve(
         &self,

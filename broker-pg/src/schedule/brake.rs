@@ -6,17 +6,17 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::{signed, unsigned};
 
-takes! {
+params! {
     struct BrakeValues<'a> {
         cluster_id: &'a str,
     }
 }
 
-gives! {
+columns! {
     struct BrakeRow {
         project_id: Option<Uuid>,
         absent: i64,
@@ -25,7 +25,7 @@ gives! {
     }
 }
 
-takes! {
+params! {
     struct SetBrakeValues<'a> {
         cluster_id: &'a str,
         project_id: Option<Uuid>,
@@ -38,7 +38,7 @@ takes! {
     }
 }
 
-takes! {
+params! {
     struct ReleaseBrakeValues<'a> {
         cluster_id: &'a str,
         project_id: Option<Uuid>,
@@ -50,7 +50,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ChangedRow {
         changed: i64,
     }

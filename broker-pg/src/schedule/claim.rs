@@ -6,11 +6,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::{microseconds, unsigned, unsigned_int};
 
-takes! {
+params! {
     struct ClaimDueValues<'a> {
         lane: &'a str,
         limit: i64,
@@ -20,7 +20,7 @@ takes! {
     }
 }
 
-takes! {
+params! {
     struct ClaimOneValues<'a> {
         id: Uuid,
         worker: &'a str,
@@ -30,7 +30,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct LeaseRow {
         id: Uuid,
         lease_epoch: i64,

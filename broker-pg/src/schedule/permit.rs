@@ -7,18 +7,18 @@ use broker_ports::{AuditAction, Loss, Lost, Permit, PermitRequest, PortError};
 use uuid::Uuid;
 
 use crate::error::{Classified, drifted};
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::transaction;
 use crate::values::{microseconds, signed};
 
-takes! {
+params! {
     struct BudgetValues<'a> {
         cluster_id: &'a str,
     }
 }
 
-takes! {
+params! {
     struct PermitValues<'a> {
         id: Uuid,
         epoch: i64,
@@ -36,19 +36,19 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct LockedRow {
         locked: bool,
     }
 }
 
-gives! {
+columns! {
     struct PermitRow {
         verdict: String,
     }
 }
 
-gives! {
+columns! {
     struct LossRow {
         provisioned_resource_id: Uuid,
         loss: String,

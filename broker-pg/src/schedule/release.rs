@@ -5,11 +5,11 @@ use broker_ports::{Backoff, Lease, PassOutcome, PortError, Released};
 use uuid::Uuid;
 
 use crate::error::Classified;
-use crate::sql::{Statement, gives, takes};
+use crate::sql::{Statement, columns, params};
 use crate::store::PgStore;
 use crate::values::{microseconds, signed, text};
 
-takes! {
+params! {
     /// A success has no reason; a failure has one, and what it waits for at the least.
     struct ReleaseValues<'a> {
         id: Uuid,
@@ -24,7 +24,7 @@ takes! {
     }
 }
 
-gives! {
+columns! {
     struct ReleaseRow {
         done: bool,
     }

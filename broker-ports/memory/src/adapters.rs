@@ -7,7 +7,7 @@ use broker_ports::Ports;
 use time::OffsetDateTime;
 
 use crate::{
-    ManualClock, MemoryCluster, MemoryMesh, MemoryNeighbours, MemoryStore, MemoryTokens,
+    ManualClock, MemoryCluster, MemoryMesh, MemoryPlatformContexts, MemoryStore, MemoryTokens,
     RecordingEventSink, SequentialIds,
 };
 
@@ -35,7 +35,7 @@ pub struct MemoryAdapters {
     /// Where agents enrol and Nodes live.
     pub mesh: MemoryMesh,
     /// What the resolvers answer from.
-    pub neighbours: MemoryNeighbours,
+    pub neighbours: MemoryPlatformContexts,
     /// Where events are delivered to.
     pub sink: RecordingEventSink,
     /// Where ids come from.
@@ -53,7 +53,7 @@ impl MemoryAdapters {
             cluster: MemoryCluster::new(shared, cluster),
             mesh: MemoryMesh::of(&tokens),
             tokens,
-            neighbours: MemoryNeighbours::default(),
+            neighbours: MemoryPlatformContexts::default(),
             sink: RecordingEventSink::default(),
             ids: SequentialIds::seeded(seed),
             clock,

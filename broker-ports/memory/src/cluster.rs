@@ -32,7 +32,7 @@ pub use agent::AgentDocument;
 pub use behaviour::Behaviour;
 pub use crossplane::Part;
 pub use others::{Activity, KindScope};
-pub use state::{Standing, StoredVersion, Verb};
+pub use state::{Existence, StoredVersion, Verb};
 pub use watch::HintDelivery;
 
 use crate::Answer;

@@ -20,13 +20,13 @@ type Answer<T> = Result<T, broker_ports::PortError>;
 pub use adapters::MemoryAdapters;
 pub use clock::ManualClock;
 pub use cluster::{
-    Activity, AgentDocument, Behaviour, HintDelivery, KindScope, MemoryCluster, Part, Standing,
+    Activity, AgentDocument, Behaviour, Existence, HintDelivery, KindScope, MemoryCluster, Part,
     StoredVersion, Verb,
 };
 pub use event_sink::RecordingEventSink;
 pub use ids::SequentialIds;
 pub use mesh::{EnrolError, JoinError, MemoryMesh};
 pub use platform::MemoryPlatform;
-pub use resolvers::{BlueprintDocuments, MemoryNeighbours};
+pub use resolvers::{BlueprintDocuments, MemoryPlatformContexts};
 pub use store::MemoryStore;
 pub use tokens::MemoryTokens;

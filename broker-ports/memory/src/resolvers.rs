@@ -23,12 +23,12 @@ use broker_ports::{
 ///
 /// ```
 /// use broker_domain::{ProjectId, ResourceId};
-/// use broker_memory::MemoryNeighbours;
+/// use broker_memory::MemoryPlatformContexts;
 /// use broker_ports::{AssignmentReader, NamespaceObservation};
 /// use uuid::Uuid;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let neighbours = MemoryNeighbours::default();
+/// let neighbours = MemoryPlatformContexts::default();
 /// let project = ProjectId::new(Uuid::from_u128(1))?;
 /// assert_eq!(neighbours.read(project).await?, None);
 /// neighbours.place(project, NamespaceObservation::new("plexsphere-project-1", true));
@@ -38,7 +38,7 @@ use broker_ports::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct MemoryNeighbours(Arc<Mutex<Known>>);
+pub struct MemoryPlatformContexts(Arc<Mutex<Known>>);
 
 /// A blueprint version as a catalog stores it: documents, which nobody has read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ enum Blueprint {
     Read(Arc<BlueprintVersionView>),
 }
 
-impl MemoryNeighbours {
+impl MemoryPlatformContexts {
     /// Publishes a blueprint version. What its documents are worth turns out when it is resolved.
     pub fn publish(&self, id: BlueprintVersionId, documents: BlueprintDocuments) {
         self.lock().blueprints.insert(id, Blueprint::Unread(documents));
@@ -189,7 +189,7 @@ impl MemoryNeighbours {
 }
 
 #[async_trait]
-impl BlueprintResolver for MemoryNeighbours {
+impl BlueprintResolver for MemoryPlatformContexts {
     async fn resolve(&self, id: BlueprintVersionId) -> Answer<Option<Arc<BlueprintVersionView>>> {
         let mut known = self.ask()?;
         let Some(blueprint) = known.blueprints.get_mut(&id) else { return Ok(None) };
@@ -218,14 +218,14 @@ fn read(
 }
 
 #[async_trait]
-impl CloudResolver for MemoryNeighbours {
+impl CloudResolver for MemoryPlatformContexts {
     async fn resolve(&self, id: CloudId) -> Answer<Option<CloudView>> {
         Ok(self.ask()?.clouds.get(&id).cloned())
     }
 }
 
 #[async_trait]
-impl CredentialResolver for MemoryNeighbours {
+impl CredentialResolver for MemoryPlatformContexts {
     async fn resolve(
         &self,
         project: ProjectId,
@@ -238,14 +238,14 @@ impl CredentialResolver for MemoryNeighbours {
 }
 
 #[async_trait]
-impl AssignmentReader for MemoryNeighbours {
+impl AssignmentReader for MemoryPlatformContexts {
     async fn read(&self, project: ProjectId) -> Answer<Option<NamespaceObservation>> {
         Ok(self.ask()?.namespaces.get(&project).cloned())
     }
 }
 
 #[async_trait]
-impl LabelTagResolver for MemoryNeighbours {
+impl LabelTagResolver for MemoryPlatformContexts {
     async fn resolve(
         &self,
         project: ProjectId,

@@ -8,27 +8,27 @@ use super::live::ConditionStatus;
 use crate::error::PortError;
 
 /// A fact, or why it is not known.
-pub type Fact<T> = Result<T, PortError>;
+pub type Inspected<T> = Result<T, PortError>;
 
 /// Whatever could be learnt about one resource's objects. Messages are scrubbed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
     /// Which cluster was asked.
-    pub cluster: Fact<ClusterId>,
+    pub cluster: Inspected<ClusterId>,
     /// The state of the Project's namespace.
-    pub namespace: Fact<NamespaceState>,
+    pub namespace: Inspected<NamespaceState>,
     /// The kind of the composite resource is installed.
-    pub kind_installed: Fact<bool>,
+    pub kind_installed: Inspected<bool>,
     /// The composite resource, if it stands.
-    pub xr: Fact<Option<ObjectReport>>,
+    pub xr: Inspected<Option<ObjectReport>>,
     /// The ProviderConfig, if it stands.
-    pub provider_config: Fact<Option<ObjectReport>>,
+    pub provider_config: Inspected<Option<ObjectReport>>,
     /// The composed objects: those on record, those that the composite resource refers to, and those that
     /// carry its label.
-    pub composed: Vec<(ObjectReference, Fact<Option<ObjectReport>>)>,
+    pub composed: Vec<(ObjectReference, Inspected<Option<ObjectReport>>)>,
     /// What was said about the composite resource lately, newest first.
-    pub events: Fact<Vec<ClusterEvent>>,
+    pub events: Inspected<Vec<ClusterEvent>>,
 }
 
 impl Inspection {
@@ -44,7 +44,7 @@ impl Inspection {
     /// ```
     #[expect(clippy::new_without_default, reason = "knowing nothing is no default to fall back on")]
     pub fn new() -> Self {
-        fn unknown<T>() -> Fact<T> {
+        fn unknown<T>() -> Inspected<T> {
             Err(PortError::transient("nobody asked"))
         }
         Self {

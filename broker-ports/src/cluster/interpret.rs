@@ -5,7 +5,7 @@
 
 use broker_render::{
     ARMED_ANNOTATION, Armed, CROSSPLANE_FIELDS, Digest, EPOCH_ANNOTATION, FIELD_MANAGER,
-    OWN_LABELS, PAUSED_ANNOTATION, Scope, armed, composition_ref, injected, is_drifted,
+    OWN_LABELS, PAUSED_ANNOTATION, XrdScope, armed, composition_ref, injected, is_drifted,
     owned_digest, references, references_digest, scrub,
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -96,7 +96,7 @@ impl LiveXr {
     /// # Errors
     ///
     /// As [`ObjectVersion::of`].
-    pub fn from_json(json: Value, scope: Scope) -> Result<Self, PortError> {
+    pub fn from_json(json: Value, scope: XrdScope) -> Result<Self, PortError> {
         let references = references(&json, scope);
         Ok(Self {
             status: XrStatus::of(&json),
@@ -114,7 +114,7 @@ impl CachedXr {
     /// # Errors
     ///
     /// As [`ObjectVersion::of`].
-    pub fn of(object: &Value, scope: Scope) -> Result<Self, PortError> {
+    pub fn of(object: &Value, scope: XrdScope) -> Result<Self, PortError> {
         let version = ObjectVersion::of(object)?;
         // An object without a field of ours equals nothing that we would send.
         let owned = owned_digest(object).unwrap_or(Digest::new([0; 32]));
@@ -134,7 +134,7 @@ impl ObjectReport {
     /// As [`ObjectVersion::of`].
     pub fn of_composite(
         object: &Value,
-        scope: Scope,
+        scope: XrdScope,
         injected: &[SecretString],
     ) -> Result<Self, PortError> {
         let composition = composition_ref(object, scope).map(str::to_owned);

@@ -155,7 +155,7 @@ pub enum CachedXr {
     Absent,
     /// It was seen.
     #[non_exhaustive]
-    Seen {
+    Present {
         /// Which object, at which version.
         version: ObjectVersion,
         /// What it says of itself.
@@ -206,13 +206,13 @@ impl CachedXr {
         references: ReferencesDigest,
     ) -> Self {
         let (spec, config) = (SpecState::AsApplied, ConfigPresence::Unknown);
-        Self::Seen { version, status, armed, owned, references, spec, config }
+        Self::Present { version, status, armed, owned, references, spec, config }
     }
 
     /// With what is known of its spec.
     #[must_use]
     pub fn with_spec(mut self, known: SpecState) -> Self {
-        if let Self::Seen { spec, .. } = &mut self {
+        if let Self::Present { spec, .. } = &mut self {
             *spec = known;
         }
         self
@@ -221,7 +221,7 @@ impl CachedXr {
     /// With what is known of its ProviderConfig.
     #[must_use]
     pub fn with_config(mut self, known: ConfigPresence) -> Self {
-        if let Self::Seen { config, .. } = &mut self {
+        if let Self::Present { config, .. } = &mut self {
             *config = known;
         }
         self
@@ -239,7 +239,7 @@ pub struct Reading {
     /// The ProviderConfig, if the target names one and it stands.
     pub provider_config: Option<LiveObject>,
     /// Each recorded object that the target named.
-    pub recorded: BTreeMap<ObjectReference, Standing>,
+    pub recorded: BTreeMap<ObjectReference, Presence>,
     /// What carries the composite label of this resource among the blueprint's composed kinds.
     pub labelled: BTreeSet<ObjectReference>,
 }
@@ -250,7 +250,7 @@ impl Reading {
         cluster: ClusterId,
         xr: XrReading,
         provider_config: Option<LiveObject>,
-        recorded: BTreeMap<ObjectReference, Standing>,
+        recorded: BTreeMap<ObjectReference, Presence>,
         labelled: BTreeSet<ObjectReference>,
     ) -> Self {
         Self { cluster, xr, provider_config, recorded, labelled }
@@ -259,7 +259,7 @@ impl Reading {
 
 /// Whether an object stands, by a direct read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum Presence {
     /// It stands.
     Present,
     /// The API server answered that it does not exist.

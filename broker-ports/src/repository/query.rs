@@ -189,7 +189,7 @@ impl ListPage {
 
     /// With rows that cannot be read.
     #[must_use]
-    pub fn beside(mut self, unreadable: Vec<UnreadableRow>) -> Self {
+    pub fn with_unreadable(mut self, unreadable: Vec<UnreadableRow>) -> Self {
         self.unreadable = unreadable;
         self
     }
@@ -263,7 +263,7 @@ impl SweepPage {
 
     /// With rows that cannot be read.
     #[must_use]
-    pub fn beside(mut self, unreadable: Vec<UnreadableRow>) -> Self {
+    pub fn with_unreadable(mut self, unreadable: Vec<UnreadableRow>) -> Self {
         self.unreadable = unreadable;
         self
     }

@@ -71,7 +71,7 @@ mod purge;
 mod release;
 mod replace;
 mod schedule;
-mod set_aside;
+mod dead_letter;
 mod unreadable;
 mod write;
 
@@ -210,7 +210,7 @@ pub fn schedule_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
 
 /// Every promise of [`Outbox`].
 pub fn outbox_suite<W: StoreUnderTest + 'static>() -> Suite<W> {
-    let delivered = [outbox::cases(), delayed::cases(), set_aside::cases()];
+    let delivered = [outbox::cases(), delayed::cases(), dead_letter::cases()];
     let broken = [outage::outbox_cases(), dropping::outbox_cases()];
     Suite::new(delivered.into_iter().chain(broken).flatten())
 }

@@ -10,7 +10,7 @@ use super::{Blueprint, ComposedKind, File, Problem, Severity};
 use crate::canonical::Digest;
 use crate::composition_ref::CompositionName;
 use crate::text::quoted;
-use crate::xrd::{Scope, Xrd};
+use crate::xrd::{Xrd, XrdScope};
 
 /// The kinds and Compositions of the blueprints that were added so far.
 ///
@@ -31,7 +31,7 @@ pub struct Definitions {
 struct Kind {
     slug: String,
     plural: String,
-    scope: Scope,
+    scope: XrdScope,
     /// The schema of each version, with the blueprint that brought it.
     versions: BTreeMap<String, (String, Digest)>,
 }

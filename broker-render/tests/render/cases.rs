@@ -4,7 +4,7 @@ use broker_domain::{Error, MeshRole};
 use broker_render::catalog::{self, ComposedKind, Files};
 use broker_render::{
     ApiUrl, DebianPackage, Download, ImageReference, InjectionStrategy, ParameterSchema, Provider,
-    ProviderConfigInput, ProviderProfile, Scope, Xrd, cloud_tags, inject_bootstrap,
+    ProviderConfigInput, ProviderProfile, Xrd, XrdScope, cloud_tags, inject_bootstrap,
     provider_config, xr,
 };
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ fn a_good_blueprint_is_read_without_a_word() {
     let blueprint = check(&draft(&json!({}))).0.unwrap();
     assert_eq!(blueprint.injection_strategy, InjectionStrategy::CloudInitUserData);
     assert_eq!(blueprint.mesh_role, MeshRole::Node, "the default");
-    assert_eq!(blueprint.xrd.scope(), Scope::Namespaced);
+    assert_eq!(blueprint.xrd.scope(), XrdScope::Namespaced);
     let kind = |kind: &str| ComposedKind {
         api_version: "hcloud.crossplane.io/v1".to_owned(),
         kind: kind.to_owned(),

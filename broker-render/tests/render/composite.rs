@@ -1,7 +1,7 @@
 //! Composite resources: versions, scopes, shells, tags without a place, and preconditions.
 
 use broker_render::{
-    Armed, InjectionStrategy, Precondition, Provider, Scope, Xrd, armed, cloud_tags,
+    Armed, InjectionStrategy, Precondition, Provider, Xrd, XrdScope, armed, cloud_tags,
     inject_bootstrap, preserve_injection, xr,
 };
 use serde_json::json;
@@ -29,11 +29,11 @@ fn the_served_version_is_taken_and_among_several_the_referenceable_one() {
 #[test]
 fn a_scope_that_is_left_out_depends_on_the_api_version() {
     for (api, scope, expected) in [
-        ("v2", None, Scope::Namespaced),
-        ("v2", Some("Cluster"), Scope::Cluster),
-        ("v1", None, Scope::LegacyCluster),
-        ("v1", Some("Namespaced"), Scope::Namespaced),
-        ("v1", Some("LegacyCluster"), Scope::LegacyCluster),
+        ("v2", None, XrdScope::Namespaced),
+        ("v2", Some("Cluster"), XrdScope::Cluster),
+        ("v1", None, XrdScope::LegacyCluster),
+        ("v1", Some("Namespaced"), XrdScope::Namespaced),
+        ("v1", Some("LegacyCluster"), XrdScope::LegacyCluster),
     ] {
         let mut document = xrd_document(&json!({}));
         document["apiVersion"] = json!(format!("apiextensions.crossplane.io/{api}"));

@@ -8,7 +8,7 @@ use broker_domain::{MeshRole, Parameters};
 use broker_render::{
     Agent, AgentSource, ApiUrl, Armed, CloudTags, DebianPackage, Download, ImageReference,
     InjectionStrategy, Manifest, ParameterSchema, Provider, ProviderConfigInput,
-    ProviderConfigScope, ProviderProfile, Scope, Xrd, cloud_tags, inject_bootstrap,
+    ProviderConfigScope, ProviderProfile, Xrd, XrdScope, cloud_tags, inject_bootstrap,
     provider_config, secret_name, xr,
 };
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::support::{Given, Injected, data, identity, labels, read_yaml, value, 
 #[test]
 fn every_strategy_in_every_scope() {
     for strategy in InjectionStrategy::ALL {
-        for scope in Scope::ALL {
+        for scope in XrdScope::ALL {
             compare(&format!("{strategy}.{}", scope.as_str().to_lowercase()), |xrd| {
                 let mut given = Given::node(strategy).with_xrd(xrd);
                 let mut documents = Vec::new();

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use broker_domain::Parameters;
 use broker_render::{
     APPLIED_DIGEST_ANNOTATION, Armed, CloudTags, InjectionStrategy, Manifest, ParameterSchema,
-    Precondition, Provider, Scope, TagSkip, cloud_tags, inject_bootstrap, is_applied, is_drifted,
-    owned_digest, preserve_injection, references, scrub, xr,
+    Precondition, Provider, TagSkip, XrdScope, cloud_tags, inject_bootstrap, is_applied,
+    is_drifted, owned_digest, preserve_injection, references, scrub, xr,
 };
 use proptest::prelude::*;
 use regex::Regex;
@@ -357,7 +357,7 @@ proptest! {
 
     #[test]
     fn references_of_anything_are_read_without_panic(live in any_value()) {
-        for scope in Scope::ALL {
+        for scope in XrdScope::ALL {
             let wrapped = json!({"metadata": live, "spec": {"resourceRefs": live, "crossplane": live}});
             drop(references(&wrapped, scope));
             drop(references(&live, scope));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker_app::Passed;
+use broker_app::PassResult;
 use broker_app::SystemIds;
 use broker_domain::{MeshRole, ObjectReference, Parameters, ProvisionedResourceId};
 use broker_ports::{ApplyRequest, IdSource};
@@ -105,7 +105,7 @@ async fn pass(world: &Arc<RealWorld>, declared: Vec<ProvisionedResourceId>, conc
         let world = Arc::clone(&world);
         async move {
             let passed = world.reconciler.reconcile(id).await.unwrap();
-            assert!(matches!(passed, Passed::Through { .. }), "{passed:?}");
+            assert!(matches!(passed, PassResult::Completed { .. }), "{passed:?}");
         }
     })
     .await;

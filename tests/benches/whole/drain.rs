@@ -24,7 +24,7 @@ const CLAIM: &str = "UPDATE plexsphere.provisioning_outbox
 SET claimed_by = 'bare', held_until = clock_timestamp() + interval '1 minute', claims = claims + 1
 WHERE event_id = ANY (ARRAY(
     SELECT event_id FROM plexsphere.provisioning_outbox
-    WHERE settled_at IS NULL AND set_aside_reason IS NULL
+    WHERE settled_at IS NULL AND dead_letter_reason IS NULL
         AND (held_until IS NULL OR held_until <= statement_timestamp())
     ORDER BY position LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
 ))

@@ -31,7 +31,7 @@ use crate::servers::{Description, MASTERS, Run};
 use crate::tools::{CrossplaneTools, Tools};
 
 use keeper::Keeper;
-use place::{Place, Standing};
+use place::{Place, RunningServers};
 
 /// The control plane that agents would call. Nobody listens there: no machine boots here, and the agents that are played
 /// do not call.
@@ -77,7 +77,7 @@ pub fn up(checkout: &Checkout<'_>, crossplane: bool) -> Result<()> {
     say("furnishing the servers");
     let exports = furnish(checkout, &tools, &keeper, crossplane)?;
     let standing =
-        Standing { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
+        RunningServers { directory: keeper.directory().to_owned(), keeper: keeper.id(), exports };
     place.remember(&standing)?;
     keeper.keep()?;
     say("the servers are up; `eval \"$(cargo xtask up)\"` tells a shell where they are");

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::blueprint::{
     Blueprint, Objects, cluster_nop_resources, nop_resources, provider_configs, secrets,
 };
-use super::replica::{Replica, Surroundings, answer, print};
+use super::replica::{Environment, Replica, answer, print};
 use super::{PROVIDER, TestCrossplane, agents};
 use crate::cluster::TestNamespace;
 use crate::failure::OrFail;
@@ -56,7 +56,7 @@ pub struct Installation {
     pub project: ProjectId,
     /// Its replicas, as the API server knows them.
     pub broker: BrokerIdentity,
-    surroundings: Surroundings,
+    environment: Environment,
     published: BTreeMap<String, String>,
     database: TestDatabase,
     home: TestNamespace,
@@ -78,12 +78,12 @@ impl Installation {
         let broker = BrokerIdentity::new(&crossplane, format!("broker-{project}")).await;
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, crossplane.kubeconfig(&broker.user)).or_fail("a kubeconfig");
-        let surroundings = Surroundings { dsn: database.url(), kubeconfig };
+        let environment = Environment { dsn: database.url(), kubeconfig };
         let mut installation = Self {
             crossplane,
             project,
             broker,
-            surroundings,
+            environment,
             published: BTreeMap::new(),
             database,
             home,
@@ -100,7 +100,7 @@ impl Installation {
     /// Lets replicas do what the binary says that they need for a catalog, and nothing else.
     async fn grant(&self, catalog: &Path, number: usize) {
         let arguments = [OsStr::new("rbac"), OsStr::new("--catalog"), catalog.as_os_str()];
-        let roles = print(&self.surroundings, &arguments).await;
+        let roles = print(&self.environment, &arguments).await;
         self.broker.grant(&roles, &format!("{}-{number}", self.broker.user)).await;
     }
 
@@ -116,7 +116,7 @@ impl Installation {
     /// Starts a replica.
     #[must_use]
     pub fn replica(&self) -> Replica {
-        Replica::start(&self.surroundings, self.directory.path())
+        Replica::start(&self.environment, self.directory.path())
     }
 
     /// Boots machines and their agents, until the answer is dropped.
@@ -205,7 +205,7 @@ impl Installation {
     async fn command(&self, verb: &[&str], arguments: &[&OsStr]) -> Value {
         let verb = verb.iter().map(OsStr::new);
         let all: Vec<&OsStr> = verb.chain(arguments.iter().copied()).collect();
-        answer(&self.surroundings, &all).await
+        answer(&self.environment, &all).await
     }
 
     /// The phase that is stored.

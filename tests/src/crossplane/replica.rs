@@ -15,7 +15,7 @@ const SWEEP: &str = "1s";
 
 /// What the binary finds in its environment.
 #[derive(Debug, Clone)]
-pub(super) struct Surroundings {
+pub(super) struct Environment {
     pub(super) dsn: String,
     pub(super) kubeconfig: PathBuf,
 }
@@ -27,13 +27,13 @@ pub struct Replica {
 }
 
 impl Replica {
-    pub(super) fn start(surroundings: &Surroundings, directory: &Path) -> Self {
+    pub(super) fn start(environment: &Environment, directory: &Path) -> Self {
         static STARTED: AtomicU64 = AtomicU64::new(1);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let log = directory.join(format!("replica-{number}.log"));
         let output = File::create(&log).or_fail("a log for the replica");
         let errors = output.try_clone().or_fail("a log for the replica");
-        let child = command(surroundings)
+        let child = command(environment)
             .args(["run", "--log", "info"])
             .stdout(output)
             .stderr(errors)
@@ -52,8 +52,8 @@ impl Drop for Replica {
 }
 
 /// Runs a command of the binary to its end, and answers what it printed.
-pub(super) async fn print(surroundings: &Surroundings, arguments: &[&OsStr]) -> String {
-    let mut command = command(surroundings);
+pub(super) async fn print(environment: &Environment, arguments: &[&OsStr]) -> String {
+    let mut command = command(environment);
     command.args(arguments);
     let shown = arguments.join(OsStr::new(" ")).to_string_lossy().into_owned();
     let output = tokio::task::spawn_blocking(move || command.output()).await;
@@ -64,14 +64,14 @@ pub(super) async fn print(surroundings: &Surroundings, arguments: &[&OsStr]) -> 
 }
 
 /// The same for a command that answers: reads the last line, which is JSON.
-pub(super) async fn answer(surroundings: &Surroundings, arguments: &[&OsStr]) -> Value {
+pub(super) async fn answer(environment: &Environment, arguments: &[&OsStr]) -> Value {
     let json = ["--output", "json"].map(OsStr::new);
-    let text = print(surroundings, &[arguments, &json].concat()).await;
+    let text = print(environment, &[arguments, &json].concat()).await;
     serde_json::from_str(text.lines().last().unwrap_or_default()).or_fail("an answer")
 }
 
-fn command(surroundings: &Surroundings) -> Command {
-    let Surroundings { dsn, kubeconfig } = surroundings;
+fn command(environment: &Environment) -> Command {
+    let Environment { dsn, kubeconfig } = environment;
     let mut command = Command::new(binary());
     command
         .env_clear()

@@ -1,6 +1,6 @@
 //! The ways down.
 
-use broker_app::Passed;
+use broker_app::PassResult;
 use broker_domain::{OnFailure, Phase, ProvisionedResource};
 use broker_memory::{Behaviour, Part};
 use broker_tests::world::{NODE, World, declaration, operator};
@@ -31,7 +31,7 @@ pub(crate) async fn a_terminal_failure_is_retained_until_it_is_deleted(world: &W
     let failed = failed(world, OnFailure::Retain).await;
     let failure = failed.failure().unwrap();
     assert_eq!((failure.reason().as_str(), failure.step()), (QUOTA, Phase::Provisioning));
-    assert_eq!(world.round(failed.id()).await.unwrap(), Passed::NotClaimed, "it is at rest");
+    assert_eq!(world.round(failed.id()).await.unwrap(), PassResult::NotClaimed, "it is at rest");
 
     request_deletion(world, failed.id()).await;
     assert_gone(world, failed.id()).await;
@@ -51,7 +51,7 @@ pub(crate) async fn a_composite_resource_deleted_by_hand_leaves_a_failure_as_it_
     delete_by_hand(world, &failed);
     let (work, _) = world.sweep().await;
     assert_eq!(work, []);
-    assert_eq!(world.round(failed.id()).await.unwrap(), Passed::NotClaimed);
+    assert_eq!(world.round(failed.id()).await.unwrap(), PassResult::NotClaimed);
     assert_eq!(world.get(failed.id()).await, failed);
     request_deletion(world, failed.id()).await;
     assert_gone(world, failed.id()).await;
@@ -125,7 +125,7 @@ pub(crate) async fn an_abandoned_resource_is_left_alone(world: &World) {
     let standing = world.standing();
     assert_eq!(standing.len(), 3);
     for _ in 0..2 {
-        assert_eq!(world.round(ready.id()).await.unwrap(), Passed::NotClaimed);
+        assert_eq!(world.round(ready.id()).await.unwrap(), PassResult::NotClaimed);
         let (work, _) = world.sweep().await;
         assert_eq!(work, []);
     }

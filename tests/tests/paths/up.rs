@@ -1,6 +1,6 @@
 //! The ways up, and up again.
 
-use broker_app::Passed;
+use broker_app::PassResult;
 use broker_domain::{Action, MeshRole, Phase};
 use broker_memory::Behaviour;
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration};
@@ -30,7 +30,8 @@ pub(crate) async fn a_node_comes_up_and_enrols(world: &World) {
     assert_eq!(standing.len(), 3, "composite resource, ProviderConfig, composed: {standing:?}");
 
     let settled = world.round(ready.id()).await.unwrap();
-    let stays = Passed::Through { action: Action::Noop, from: Phase::Ready, to: Phase::Ready };
+    let stays =
+        PassResult::Completed { action: Action::Noop, from: Phase::Ready, to: Phase::Ready };
     assert_eq!(settled, stays);
     assert_eq!(world.get(ready.id()).await.version(), ready.version(), "and writes nothing");
 }

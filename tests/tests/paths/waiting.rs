@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_app::{Passed, decide::Ending};
+use broker_app::{PassResult, decide::EarlyExit};
 use broker_domain::{OnFailure, Phase, RequestId};
 use broker_memory::Behaviour;
 use broker_ports::AuditAction;
@@ -75,7 +75,7 @@ pub(crate) async fn a_retry_is_free_and_another_declaration_under_its_name_is_re
 pub(crate) async fn a_paused_resource_is_not_worked_on(world: &World) {
     let declared = world.declare(&declaration(NODE)).await.unwrap();
     world.service.pause(&operator(), declared.id()).await.unwrap();
-    assert_eq!(world.round(declared.id()).await.unwrap(), Passed::NotClaimed);
+    assert_eq!(world.round(declared.id()).await.unwrap(), PassResult::NotClaimed);
     world.service.resume(&operator(), declared.id()).await.unwrap();
     world.until(declared.id(), Phase::Ready).await;
 }
@@ -89,5 +89,5 @@ pub(crate) async fn a_composite_resource_with_another_token_ends_the_pass_quietl
     let edit = json!({"metadata": {"annotations": {"plexsphere.io/armed": armed}}});
     world.cluster.patch_as("a person", &world.xr(&declared), &edit);
     let passed = world.round(declared.id()).await.unwrap();
-    assert_eq!(passed, Passed::Ended(Ending::StaleRow));
+    assert_eq!(passed, PassResult::EndedEarly(EarlyExit::StaleRow));
 }

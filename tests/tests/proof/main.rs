@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-mod canaries;
+mod secret_leaks;
 #[path = "../ears.rs"]
 mod ears;
 mod matrix;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_app::{BrakeLosses, Passed};
+use broker_app::{BrakeLosses, PassResult};
 use broker_domain::{
     Declaration, OnFailure, Phase, ProjectId, ProvisionedResource, ProvisionedResourceId,
 };
@@ -13,7 +13,7 @@ use broker_ports::{AuditAction, Brake, Cluster, NamespaceObservation, PortName, 
 use broker_render::namespace;
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Faults, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, config, declaration, operator};
+use broker_tests::world::{NODE, STANDALONE, World, background, config, declaration, operator};
 use serde_json::json;
 
 /// What a fleet of fewer than 600 may lose in ten minutes.
@@ -155,7 +155,7 @@ async fn accepted_losses_return_to_ready_and_a_second_loss_sets_the_brake_again(
     let world = World::new();
     let resources = fleet(&world, 8, &declaration(STANDALONE)).await;
     lose(&world, &resources);
-    beside(world.runner(), async {
+    background(world.runner(), async {
         for round in 1..=2 {
             for _ in 0..240 {
                 world.let_time_pass().await;
@@ -231,7 +231,7 @@ async fn a_dry_run_sets_no_brake_and_takes_no_lease() {
     assert_eq!((report.missing, report.brakes), (8, vec![]));
     let epoch = world.store.entry(resources[0].id()).await.unwrap().unwrap().epoch;
     let passed = world.reconciler.reconcile(resources[0].id()).await.unwrap();
-    assert!(matches!(passed, Passed::Through { to: Phase::Pending, .. }), "{passed:?}");
+    assert!(matches!(passed, PassResult::Completed { to: Phase::Pending, .. }), "{passed:?}");
     let entry = world.store.entry(resources[0].id()).await.unwrap().unwrap();
     assert_eq!((entry.epoch, entry.lease), (epoch, None));
 }

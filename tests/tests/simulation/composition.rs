@@ -2,14 +2,14 @@
 
 use broker_domain::{ObjectReference, Phase};
 use broker_memory::Behaviour;
-use broker_render::{Scope, composition_ref};
+use broker_render::{XrdScope, composition_ref};
 use broker_tests::world::{NODE, SIZED, STANDALONE, World, declaration};
 use serde_json::{Value, json};
 
 /// The Composition of an XR, by the name that the world gave it.
 fn composition(world: &World, xr: &ObjectReference) -> Option<String> {
     let live = world.cluster.object(xr).unwrap();
-    composition_ref(&live, Scope::Namespaced).map(str::to_owned)
+    composition_ref(&live, XrdScope::Namespaced).map(str::to_owned)
 }
 
 fn rewrite(world: &World, xr: &ObjectReference, reference: &Value) {
@@ -27,7 +27,7 @@ async fn composition_is_pinned_from_the_shell_to_ready() {
         assert_eq!(composition(&world, &xr).as_deref(), Some(pinned));
         for stored in world.cluster.versions().into_iter().filter(|it| it.reference == xr) {
             let object = stored.object;
-            assert_eq!(composition_ref(&object, Scope::Namespaced), Some(pinned), "{object}");
+            assert_eq!(composition_ref(&object, XrdScope::Namespaced), Some(pinned), "{object}");
         }
     }
 }

@@ -12,7 +12,9 @@ use broker_ports::{
     BlueprintResolver, BlueprintVersionView, ListQuery, PageSize, PortError, PortName, Repository,
 };
 use broker_testkit::faults::FaultPlan;
-use broker_tests::world::{NODE, STANDALONE, World, beside, config_with, declaration, operator};
+use broker_tests::world::{
+    NODE, STANDALONE, World, background, config_with, declaration, operator,
+};
 
 const CROWD: usize = 1_000;
 
@@ -76,7 +78,7 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
     // The one that hangs can hold up one of two workers; through the other all get by.
     let runner = world.runner_with(config_with(|it| it.workers_per_lane = 2));
     let probe = runner.probe();
-    beside(runner, async {
+    background(runner, async {
         for _ in 0..40 {
             world.let_time_pass().await;
             if count(&world, Phase::Ready).await == CROWD {
@@ -90,7 +92,7 @@ async fn one_broken_resource_costs_the_others_no_more_than_one_worker() {
         }
         assert_eq!(count(&world, Phase::Pending).await, broken.len());
         let named: BTreeMap<_, _> =
-            probe.report().troubles.iter().map(|(id, trouble)| (*id, trouble.reason)).collect();
+            probe.report().errors.iter().map(|(id, trouble)| (*id, trouble.reason)).collect();
         assert_eq!(named, expected, "the report names each, and nobody else");
         assert_eq!(probe.check(), Ok(()));
     })

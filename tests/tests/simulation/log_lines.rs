@@ -5,7 +5,7 @@ use std::sync::Arc;
 use broker_domain::{EventId, OnFailure, Phase, ProvisionedResourceId};
 use broker_memory::Behaviour;
 use broker_ports::IdSource;
-use broker_tests::world::{NODE, World, beside, declaration};
+use broker_tests::world::{NODE, World, background, declaration};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::ears::{Log, with_log};
@@ -77,7 +77,7 @@ fn pass_that_panics_is_logged_without_the_payload() {
     logged(async |log| {
         let mut world = World::new();
         world.rewire(|ports| ports.ids = Arc::new(Panics));
-        beside(world.runner(), async {
+        background(world.runner(), async {
             world.declare(&declaration(NODE)).await.unwrap();
             for _ in 0..20 {
                 world.let_time_pass().await;

@@ -6,7 +6,7 @@ use broker_app::BrokerConfig;
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_ports::{PortName, Schedule};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, config, config_with, declaration};
+use broker_tests::world::{NODE, STANDALONE, World, background, config, config_with, declaration};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ async fn a_story() {
     let world = World::new();
     let runner = world.runner_with(config_with(|it| it.poll_interval = Duration::from_millis(5)));
     let alive = Handle::current().metrics().num_alive_tasks();
-    beside(runner, async {
+    background(runner, async {
         let ids = declare(&world, 8).await;
         for _ in 0..2_000 {
             tokio::time::sleep(Duration::from_millis(2)).await;

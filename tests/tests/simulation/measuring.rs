@@ -11,7 +11,7 @@ use broker_memory::{Behaviour, Verb};
 use broker_ports::{FailureClass, PortName};
 use broker_testkit::faults::{Answered, Fault, FaultPlan, Late};
 use broker_tests::world::{
-    LEASE, NODE, STANDALONE, World, beside, config_with, declaration, operator,
+    LEASE, NODE, STANDALONE, World, background, config_with, declaration, operator,
 };
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ async fn run(world: &World, bits: usize) {
         config.sweep_interval = Duration::from_secs(2);
         config.retention = Some(2 * LEASE);
     });
-    beside(world.runner_with(config), async {
+    background(world.runner_with(config), async {
         for _ in 0..bits {
             world.let_time_pass().await;
         }
@@ -73,8 +73,8 @@ async fn a_full_life() {
     run(&world, 16).await;
     for id in [node.id(), failing.id()] {
         assert_eq!(world.get(id).await.phase(), Phase::Deleted);
-        let skip = broker_ports::Resume::Skip;
-        while world.service.resume_events(&operator(), id, skip).await.unwrap().is_some() {}
+        let skip = broker_ports::Redrive::Skip;
+        while world.service.redrive_events(&operator(), id, skip).await.unwrap().is_some() {}
     }
     run(&world, 16).await;
     world.clock.advance(4 * LEASE);

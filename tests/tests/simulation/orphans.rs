@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use broker_app::{Fate, SweepReport};
+use broker_app::{OrphanState, SweepReport};
 use broker_domain::{ObjectReference, Phase, ProvisionedResource};
 use broker_memory::Verb;
 use broker_ports::{AuditAction, PortName};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{NODE, STANDALONE, World, beside, declaration, operator, project};
+use broker_tests::world::{NODE, STANDALONE, World, background, declaration, operator, project};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -32,8 +32,8 @@ fn world_with_a_late_apply(nth: u64) -> World {
     World::with_faults(FaultPlan::none().on(PortName::Cluster, "apply", nth, HANGS))
 }
 
-fn fates(report: &SweepReport) -> Vec<(&str, Fate)> {
-    report.orphans.iter().map(|orphan| (orphan.reference.kind(), orphan.fate)).collect()
+fn fates(report: &SweepReport) -> Vec<(&str, OrphanState)> {
+    report.orphans.iter().map(|orphan| (orphan.reference.kind(), orphan.state)).collect()
 }
 
 /// An object with our label and the name of a resource, or any other name.
@@ -56,7 +56,7 @@ async fn a_late_shell_is_removed_by_the_next_sweep() {
         assert_eq!(standing, [kind], "it arrived after the end");
 
         let (work, report) = world.sweep().await;
-        assert_eq!((work.len(), fates(&report)), (0, vec![(kind, Fate::Leaving)]));
+        assert_eq!((work.len(), fates(&report)), (0, vec![(kind, OrphanState::Deleting)]));
         world.cluster.settle(5);
         assert_eq!(world.standing(), []);
         let trail = world.store.audit_trail();
@@ -77,7 +77,7 @@ async fn late_object_is_removed_at_once_when_the_watch_tells() {
         let world = world_with_a_late_apply(nth);
         let gone = deleted_with_a_request_under_way(&world).await;
         world.neighbours.withdraw(project(), id(4));
-        beside(world.runner(), async {
+        background(world.runner(), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(world.faults.land_all().await, 1);
             // Far from the next sweep.
@@ -107,7 +107,7 @@ async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
     let label = json!({"crossplane.io/composite": gone.xr_name().as_str()});
     world.cluster.create_as("Crossplane", &composed, &json!({"metadata": {"labels": label}}));
 
-    let both = vec![("Bucket", Fate::Leaving), ("ProviderConfig", Fate::GoesLast)];
+    let both = vec![("Bucket", OrphanState::Deleting), ("ProviderConfig", OrphanState::Deferred)];
     for _ in 0..2 {
         let (_, report) = world.sweep().await;
         assert_eq!(fates(&report), both, "the composite resource first");
@@ -121,10 +121,14 @@ async fn the_provider_config_goes_when_nothing_needs_it_any_more() {
     world.cluster.settle(5);
     assert!(!world.cluster.stands(&xr));
     let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("ProviderConfig", Fate::GoesLast)], "something composed is left");
+    assert_eq!(
+        fates(&report),
+        [("ProviderConfig", OrphanState::Deferred)],
+        "something composed is left"
+    );
     world.cluster.delete_in_background(&composed);
     let (_, report) = world.sweep().await;
-    assert_eq!(fates(&report), [("ProviderConfig", Fate::Leaving)]);
+    assert_eq!(fates(&report), [("ProviderConfig", OrphanState::Deleting)]);
     world.cluster.settle(5);
     assert_eq!(world.standing(), []);
 }
@@ -139,7 +143,8 @@ async fn an_abandoned_resource_keeps_its_composite_resource_and_its_node() {
     for _ in 0..3 {
         let (work, report) = world.sweep().await;
         assert_eq!(work, []);
-        let expected = [("Machine", Fate::Abandoned), ("ProviderConfig", Fate::Abandoned)];
+        let expected =
+            [("Machine", OrphanState::Abandoned), ("ProviderConfig", OrphanState::Abandoned)];
         let mut found = fates(&report);
         found.sort_unstable();
         assert_eq!(found, expected);
@@ -161,7 +166,7 @@ async fn a_kind_that_cannot_be_listed_hides_no_other() {
     let (_, report) = world.sweep().await;
     let unlisted: Vec<_> = report.unlisted_kinds.keys().collect();
     assert_eq!(unlisted, ["ProviderConfig (hetzner.crossplane.io/v1beta1)"]);
-    assert_eq!(fates(&report), [("Bucket", Fate::Leaving)]);
+    assert_eq!(fates(&report), [("Bucket", OrphanState::Deleting)]);
 }
 
 #[tokio::test]

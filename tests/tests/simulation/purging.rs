@@ -7,7 +7,8 @@ use broker_domain::{Phase, RequestId};
 use broker_ports::{AuditAction, Outbox, Repository};
 use broker_testkit::builders::{id, rows};
 use broker_tests::world::{
-    NODE, STANDALONE, World, beside, caller_of, config, config_with, declaration, operator, project,
+    NODE, STANDALONE, World, background, caller_of, config, config_with, declaration, operator,
+    project,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -19,7 +20,7 @@ fn kept_for(retention: Duration) -> BrokerConfig {
 /// Runs for so many sweeps.
 async fn run(world: &World, config: BrokerConfig, sweeps: u32) {
     let every = config.sweep_interval;
-    beside(world.runner_with(config), async {
+    background(world.runner_with(config), async {
         for _ in 0..sweeps {
             tokio::time::sleep(every).await;
             world.clock.advance(every);

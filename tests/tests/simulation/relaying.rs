@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use broker_domain::ProvisionedResourceId;
 use broker_memory::RecordingEventSink;
-use broker_ports::{Envelope, EventSink, FailureClass, Outbox, PortError, PortName, Resume};
+use broker_ports::{Envelope, EventSink, FailureClass, Outbox, PortError, PortName, Redrive};
 use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{NODE, World, config, declaration, operator};
 use tokio::task::JoinSet;
@@ -88,8 +88,8 @@ impl Scene {
         arrived
     }
 
-    async fn set_aside(&self) -> u64 {
-        self.world.store.backlog().await.unwrap().set_aside
+    async fn dead_letter(&self) -> u64 {
+        self.world.store.backlog().await.unwrap().dead_letter
     }
 }
 
@@ -103,7 +103,7 @@ async fn receiver_down_for_an_hour_loses_and_repeats_nothing() {
     scene.let_pass(Duration::from_mins(30)).await;
     scene.delete_all().await;
     scene.let_pass(Duration::from_mins(30)).await;
-    assert_eq!((scene.arrived().len(), scene.set_aside().await), (0, 0), "nothing is given up");
+    assert_eq!((scene.arrived().len(), scene.dead_letter().await), (0, 0), "nothing is given up");
     let requests: usize = scene.resources.iter().map(|id| scene.receiver.sent(*id)).sum();
     assert!(requests < 400, "a receiver that is down is probed, and got {requests} requests");
 
@@ -150,14 +150,14 @@ async fn event_that_always_gets_500_delays_no_other_resource() {
     assert_eq!(arrived.len(), 39, "the others do not wait for it");
 
     let first = only_the_first_waits(&scene).await;
-    assert_eq!(scene.set_aside().await, 0, "that is no rejection of the event");
+    assert_eq!(scene.dead_letter().await, 0, "that is no rejection of the event");
     scene.receiver.record.refuse(first, None);
     scene.let_pass(Duration::from_mins(2)).await;
     assert_eq!(scene.arrived()[&first], WHOLE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rejected_event_is_set_aside_after_its_attempts() {
+async fn rejected_event_is_dead_letter_after_its_attempts() {
     let scene = Scene::with(40).await;
     // An outage before does not count.
     scene.receiver.record.set_reachable(false);
@@ -167,15 +167,15 @@ async fn rejected_event_is_set_aside_after_its_attempts() {
     scene.receiver.record.refuse(first, Some(FailureClass::Rejected));
     let before = scene.receiver.sent(first);
     only_the_first_waits(&scene).await;
-    assert_eq!(scene.set_aside().await, 1);
+    assert_eq!(scene.dead_letter().await, 1);
     assert_eq!(scene.receiver.sent(first) - before, 3, "one request per attempt");
 
     scene.receiver.record.refuse(first, None);
     let service = &scene.world.service;
-    let resumed = service.resume_all_events(&operator(), None, Resume::Retry).await.unwrap();
+    let resumed = service.redrive_all_events(&operator(), None, Redrive::Retry).await.unwrap();
     assert_eq!(resumed.iter().map(|one| one.resource).collect::<Vec<_>>(), [first]);
     scene.let_pass(Duration::from_mins(2)).await;
-    assert_eq!((scene.arrived()[&first].as_slice(), scene.set_aside().await), (&WHOLE[..], 0));
+    assert_eq!((scene.arrived()[&first].as_slice(), scene.dead_letter().await), (&WHOLE[..], 0));
 }
 
 /// The wait of one event: two replicas obey it, and the event's own back-off would be a second at first.

@@ -1,6 +1,6 @@
 //! How a pass that got nowhere gives its lease back: with an error on the schedule, and with back-off.
 
-use broker_app::{Passed, decide::Ending};
+use broker_app::{PassResult, decide::EarlyExit};
 use broker_domain::ProvisionedResourceId;
 use broker_memory::Behaviour;
 use broker_ports::{ClaimRequest, ClaimTarget, PortName, Schedule, ScheduleEntry, WorkerId};
@@ -24,7 +24,7 @@ async fn pass_over_a_stale_row_backs_off() {
     world.cluster.patch_as("a person", &world.xr(&declared), &edit);
     for attempts in 1..=3 {
         let passed = world.round(declared.id()).await.unwrap();
-        assert_eq!(passed, Passed::Ended(Ending::StaleRow));
+        assert_eq!(passed, PassResult::EndedEarly(EarlyExit::StaleRow));
         let entry = entry(&world, declared.id()).await;
         let reason = entry.last_error.as_ref().map(|(reason, _)| reason.as_str());
         assert_eq!((entry.attempts, reason), (attempts, Some("stale_row")), "{entry:?}");

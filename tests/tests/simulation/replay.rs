@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use broker_domain::ClusterId;
-use broker_memory::{Behaviour, KindScope, ManualClock, MemoryCluster, Standing};
+use broker_memory::{Behaviour, Existence, KindScope, ManualClock, MemoryCluster};
 use broker_render::catalog::ComposedKind;
 use broker_render::namespace;
 use broker_tests::crossplane::{Blueprint, Lifetime, PROVIDER, Requests};
@@ -58,7 +58,7 @@ async fn live(blueprint: &Blueprint, parameters: &str) -> Lifetime {
         assert!(so_far < MOST, "{} is stuck", blueprint.slug);
         cluster.tick();
         let versions = cluster.versions().into_iter();
-        versions.map(|one| (one.object, one.standing == Standing::Gone)).collect()
+        versions.map(|one| (one.object, one.standing == Existence::Gone)).collect()
     };
     let crossings = if blueprint.slug == "sample-spot" { 2 } else { 1 };
     Lifetime::live(&cluster, &requests, crossings, look).await

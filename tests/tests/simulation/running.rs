@@ -9,7 +9,7 @@ use broker_ports::{Due, PortName, Schedule};
 use broker_testkit::builders::id;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
 use broker_tests::world::{
-    NODE, STANDALONE, World, beside, config, config_with, declaration, operator,
+    NODE, STANDALONE, World, background, config, config_with, declaration, operator,
 };
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ async fn until_all(world: &World, ids: &[ProvisionedResourceId], phase: Phase) {
 #[tokio::test(start_paused = true)]
 async fn resources_come_and_go_and_every_event_is_delivered_in_order() {
     let world = World::new();
-    let ids = beside(world.runner(), async {
+    let ids = background(world.runner(), async {
         let mut ids = Vec::new();
         for number in 0..12_u128 {
             let blueprint = if number % 3 == 0 { STANDALONE } else { NODE };
@@ -79,7 +79,7 @@ async fn a_runner_without_its_cluster_does_not_start() {
 #[tokio::test(start_paused = true)]
 async fn one_broken_resource_does_not_hold_up_the_others() {
     let world = World::new();
-    beside(world.runner(), async {
+    background(world.runner(), async {
         let broken = world.declare(&declaration(NODE)).await.unwrap().id();
         world.neighbours.withdraw(broker_tests::world::project(), id(4));
         world.let_time_pass().await;
@@ -105,7 +105,7 @@ async fn a_pass_that_hints_at_itself_and_fails_does_not_go_round() {
     let world = World::with_faults(dead);
     let id = world.declare(&declaration(NODE)).await.unwrap().id();
     let config = config_with(|it| it.sweep_interval = Duration::from_hours(24));
-    beside(world.runner_with(config), async {
+    background(world.runner_with(config), async {
         // Not at once; after 1, 2, 4 … 256 seconds; and then every five minutes.
         for (millis, attempts) in [(900, 1), (511_000, 10), (3_600_000, 22)] {
             tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -134,7 +134,7 @@ async fn sweeps_beside_passes_without_a_pause_start_their_work() {
     world.cluster.deliver_hints(HintDelivery::Lost);
     let config = config("replica-1");
     let interval = config.sweep_interval;
-    beside(world.runner_with(config), async {
+    background(world.runner_with(config), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         for sweep in 1..=2 {
             world.cluster.delete_in_background(&world.xr(&quiet));

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use broker_app::decide::Mode;
-use broker_app::{BootError, Passed, Waited};
+use broker_app::{BootError, PassResult, Waited};
 use broker_domain::{Action, Declaration, Phase, ProvisionedResource};
 use broker_memory::Verb;
 use broker_ports::{AuditAction, ListQuery, PageSize, Schedule};
 use broker_testkit::builders::id;
 use broker_tests::world::{
-    NODE, SIZED, STANDALONE, World, beside, config_with, declaration, operator, project,
+    NODE, SIZED, STANDALONE, World, background, config_with, declaration, operator, project,
 };
 
 fn trail(world: &World) -> usize {
@@ -76,7 +76,7 @@ async fn a_declaration_does_not_wait_for_the_ticker() {
         config.sweep_interval = never;
         config.poll_interval = never;
     });
-    beside(world.runner_with(config), async {
+    background(world.runner_with(config), async {
         // The first look for due work, with which it begins to listen, is at once.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let resource = world.declare(&declaration(STANDALONE)).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_strict_runner_does_not_start_with_a_resource_in_trouble() {
     world.neighbours.withdraw(project(), id(4));
     world.cluster.forbid(Verb::List, "Bucket");
     let strict = world.runner_with(config_with(|it| it.strict = true));
-    let Err(BootError::Trouble { resource: named, .. }) = strict.boot().await else {
+    let Err(BootError::ResourceError { resource: named, .. }) = strict.boot().await else {
         panic!("it started");
     };
     assert_eq!(named, resource.id());
@@ -125,10 +125,14 @@ async fn a_dry_run_stores_what_is_asked_for_and_does_nothing_about_it() {
         (leaving.id(), Action::DeregisterNode, Phase::Deregistering),
     ] {
         let planned = world.reconciler.reconcile(id).await.unwrap();
-        assert_eq!(planned, Passed::Through { action, from: phase, to: phase }, "what it would do");
+        assert_eq!(
+            planned,
+            PassResult::Completed { action, from: phase, to: phase },
+            "what it would do"
+        );
     }
     // Both are told of, all the same, by the runner of the dry run.
-    beside(world.runner(), async {
+    background(world.runner(), async {
         for _ in 0..20 {
             world.let_time_pass().await;
         }

@@ -8,7 +8,7 @@ use broker_domain::{OnFailure, Phase, ProvisionedResource};
 use broker_memory::Behaviour;
 use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan, Late};
-use broker_tests::world::{LEASE, NODE, World, beside, declaration, operator};
+use broker_tests::world::{LEASE, NODE, World, background, declaration, operator};
 use tokio::time::{Instant, timeout};
 
 const HANGS: Fault = Fault::Delay { by: Duration::from_hours(24), late: Late::Never };
@@ -139,13 +139,13 @@ async fn a_sink_that_takes_nothing_is_told_and_stops_nothing_else() {
         let world = World::with_faults(plan);
         let runner = world.runner();
         let probe = runner.probe();
-        beside(runner, async {
+        background(runner, async {
             let resource = world.declare(&declaration(NODE)).await.unwrap();
             for _ in 0..60 {
                 world.let_time_pass().await;
             }
             assert_eq!(world.get(resource.id()).await.phase(), Phase::Ready);
-            let trouble = probe.relay_trouble().unwrap();
+            let trouble = probe.relay_error().unwrap();
             assert!(trouble.message.contains(&words(PortName::EventSink)), "{}", trouble.message);
             assert_eq!(probe.check(), Ok(()), "it is not the broker's own footing");
         })
@@ -161,7 +161,7 @@ async fn labels_that_cannot_be_had_together_are_had_one_by_one() {
         let world = World::with_faults(plan);
         let resource = world.brought_to(Phase::Ready, &declaration(NODE)).await;
         let (work, report) = world.sweep().await;
-        assert!(work.is_empty() && report.troubles.is_empty(), "{fault}: {report:?}");
+        assert!(work.is_empty() && report.errors.is_empty(), "{fault}: {report:?}");
         assert_eq!((report.looked_at, report.settled), (1, 1), "{}", resource.id());
     }
 }

@@ -9,7 +9,7 @@ use broker_ports::PortName;
 use broker_testkit::builders::id;
 use broker_testkit::faults::FaultPlan;
 use broker_tests::world::{
-    NODE, STANDALONE, World, beside, caller_of, config, declaration, operator, project,
+    NODE, STANDALONE, World, background, caller_of, config, declaration, operator, project,
 };
 
 async fn status(service: &Service, id: ProvisionedResourceId) -> Status {
@@ -77,7 +77,7 @@ async fn status_beside_a_runner_knows_what_holds_a_resource_up() {
         let declared = world.declare(&declaration(STANDALONE)).await.unwrap().id();
         let runner = world.runner_with(config("replica-1"));
         let service = world.service.clone().with_probe(runner.probe());
-        beside(runner, async {
+        background(runner, async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             world.place(true);
             spoil(&world);

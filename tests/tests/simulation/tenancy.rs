@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_app::explain::Verdict;
-use broker_app::{Error, Passed, Service, one_line};
+use broker_app::{Error, PassResult, Service, one_line};
 use broker_domain::{ClusterId, Declaration, Phase, ProjectId, ProvisionedResourceId, RequestId};
 use broker_ports::{
-    AuditAction, Brake, ListQuery, NamespaceObservation, PageSize, RequestContext, Resume, Schedule,
+    AuditAction, Brake, ListQuery, NamespaceObservation, PageSize, Redrive, RequestContext,
+    Schedule,
 };
 use broker_render::namespace;
 use broker_testkit::builders::id;
@@ -85,8 +86,8 @@ async fn answers(
         pause(resource),
         resume(resource),
         reconcile_now(resource),
-        resume_events(resource, Resume::Skip),
-        resume_all_events(Some(about), Resume::Skip),
+        redrive_events(resource, Redrive::Skip),
+        redrive_all_events(Some(about), Redrive::Skip),
         deprovision(resource),
         abandon(resource, "why not"),
         scrub_audit(resource),
@@ -314,7 +315,7 @@ async fn project_on_another_cluster_gets_nothing_applied_here() {
     world.cluster.bring_back();
     assert_eq!(accepted.substrate().cluster(), Some(&cluster("elsewhere")));
     let passed = world.reconciler.reconcile(accepted.id()).await.unwrap();
-    assert_eq!(passed, Passed::NotClaimed);
+    assert_eq!(passed, PassResult::NotClaimed);
     assert!(world.standing().is_empty());
 
     assigned_to(&world, HERE);
@@ -332,7 +333,7 @@ async fn rows_of_another_cluster_are_left_to_its_replicas() {
     world.cluster.swap_identity(cluster("elsewhere"));
     world.cluster.lose_everything();
     let passed = world.replica("elsewhere").reconcile(ready.id()).await.unwrap();
-    assert_eq!(passed, Passed::NotClaimed);
+    assert_eq!(passed, PassResult::NotClaimed);
     let (work, report) = world.sweep().await;
     assert_eq!((work, report.missing, report.brakes), (Vec::new(), 0, Vec::new()));
     assert_eq!(world.get(ready.id()).await, ready);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker_app::Passed;
+use broker_app::PassResult;
 use broker_domain::Phase;
 use broker_memory::{Behaviour, Verb};
 use broker_tests::world::{NODE, World, declaration, operator, project};
@@ -57,7 +57,7 @@ async fn a_mass_disappearance_pulls_the_brake() {
     // A pass that is asked for by hand obeys, too.
     let first = &resources[0];
     let passed = world.round(first.id()).await.unwrap();
-    assert!(matches!(passed, Passed::Through { .. }), "{passed:?}");
+    assert!(matches!(passed, PassResult::Completed { .. }), "{passed:?}");
     assert_eq!(world.get(first.id()).await.phase(), Phase::Ready);
     assert!(!world.cluster.stands(&world.xr(first)));
 

@@ -104,10 +104,10 @@ impl Taken {
     /// until all that it brought is served. Troubles and lives come evenly.
     fn busy(&self, resources: u32) -> ([(f64, &'static str); 3], Option<f64>) {
         let (many, replicas) = (f64::from(resources), f64::from(REPLICAS));
-        let troubles = many * TROUBLES_PER_DAY / SECONDS_PER_DAY;
+        let errors = many * TROUBLES_PER_DAY / SECONDS_PER_DAY;
         let lives = many * LIVES_PER_DAY / 100.0 / SECONDS_PER_DAY;
         let [requests, commits] =
-            [0, 1].map(|place: usize| troubles * self.trouble[place] + lives * self.life[place]);
+            [0, 1].map(|place: usize| errors * self.trouble[place] + lives * self.life[place]);
         let pages = many * OBJECTS_PER_RESOURCE / OBJECTS_PER_PAGE;
         let requests = requests + replicas * pages / RELIST_SECONDS;
         // Every replica sweeps by itself, all of them in the same database.

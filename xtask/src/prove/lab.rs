@@ -21,7 +21,7 @@ const MOST_SECONDS: &str = "900";
 /// What a test did.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    Passed,
+    PassResult,
     Failed,
     /// It crashed, or hung, or there is no such test.
     Neither(String),
@@ -124,7 +124,7 @@ fn judge(command: &mut Command, saying: Option<&str>) -> Result<(Verdict, String
     let outcome = Outcome::of(&text, output.status);
     let silent = saying.filter(|saying| !text.contains(saying));
     let verdict = match (outcome, silent) {
-        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::Passed,
+        (Outcome { passed: 1, failed: 0, exited_well: true, .. }, _) => Verdict::PassResult,
         (Outcome { passed: 0, failed: 1, exited_well: false, .. }, None) => Verdict::Failed,
         (Outcome { failed: 1, .. }, Some(saying)) => {
             Verdict::Neither(format!("it failed without saying {saying:?}"))
@@ -149,7 +149,7 @@ mod tests {
         let passed = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
         assert_eq!(judged(failed, None), Verdict::Failed);
         assert_eq!(judged(&with_words, Some("S5:")), Verdict::Failed);
-        assert_eq!(judged(passed, None), Verdict::Passed);
+        assert_eq!(judged(passed, None), Verdict::PassResult);
         assert!(matches!(judged(failed, Some("S5:")), Verdict::Neither(_)));
         let nothing = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
         for neither in [nothing, "kill -9 $$", "exit 101", "sleep 100"] {

@@ -29,7 +29,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// The sources as they are, in the copy of this number.
     pub(super) fn of(workspace: &Workspace, number: usize) -> Result<Self> {
-        let place = workspace.target().join("sabotage").join(number.to_string());
+        let place = workspace.target().join("mutations").join(number.to_string());
         let source = workspace.root().to_owned();
         let (tree, target) = (place.join("tree"), place.join("target"));
         fs::create_dir_all(&tree).with_context(cannot("create", &tree))?;

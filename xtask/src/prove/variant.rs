@@ -1,4 +1,4 @@
-//! A broken variant of the product: a unified diff below `tests/sabotage`, with three kinds of lines above it.
+//! A broken variant of the product: a unified diff below `tests/mutations`, with three kinds of lines above it.
 //!
 //! ```text
 //! Breaks: what is wrong with this variant, as a sentence.
@@ -23,7 +23,7 @@ use broker_test_servers::failure::cannot;
 use crate::workspace::files;
 
 /// Where the variants are, from the root.
-pub(crate) const DIRECTORY: &str = "tests/sabotage";
+pub(crate) const DIRECTORY: &str = "tests/mutations";
 
 /// A broken variant.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::tree::{Tree, numbered};
-use super::{Finding, checks, sabotage};
+use super::{Finding, checks, mutations};
 use crate::prove::WAYS;
 use crate::prove::page::{IN_FULL, PATH, Row, SHARE, rows};
 
@@ -54,9 +54,9 @@ const LEAST: [(&str, &str, usize); 7] = [
     ("simulation", "seeds", 10_000),
     ("differential oracle", "histories of a store", 1_000),
     ("differential oracle", "histories of a cluster", 300),
-    ("canaries", "secrets in memory", 10_000),
-    ("canaries", "secrets in a process", 500),
-    ("canaries", "secrets in Postgres", 200),
+    ("secret_leaks", "secrets in memory", 10_000),
+    ("secret_leaks", "secrets in a process", 500),
+    ("secret_leaks", "secrets in Postgres", 200),
 ];
 
 /// Rule `proof`: docs/proof.md has what each way came to, with its share and in full. What it calls a run in full is no less
@@ -84,10 +84,10 @@ pub(super) fn has_run_in_full(tree: &Tree) -> Vec<Finding> {
                 let least = count(matrix.unwrap_or_default(), "cells");
                 problems.extend(too_few(&row, "cells", least));
             }
-            "sabotage" => {
+            "mutations" => {
                 let (tried, there) =
-                    (count(&row.cases, "broken variants"), sabotage::patches(tree).count());
-                let differs = format!("sabotage tried {tried} variants, and there are {there}");
+                    (count(&row.cases, "broken variants"), mutations::patches(tree).count());
+                let differs = format!("mutations tried {tried} variants, and there are {there}");
                 problems.extend((tried != there).then_some(differs));
             }
             _ => {}
@@ -145,9 +145,9 @@ mod tests {
             ("", "", ""),
             ("| model check |", "| model chess |", "model check was never run in full"),
             ("| 10000 seeds", "| 1000 seeds", "simulation tried 1000 seeds, not 10000"),
-            (" secrets in a process", "", "canaries tried 0 secrets in a process, not 500"),
+            (" secrets in a process", "", "secret_leaks tried 0 secrets in a process, not 500"),
             ("7 kinds | 0 |", "7 kinds | 2 |", "simulation found 2, and is not mended"),
-            (" broken variants, of", "1 broken variants, of", "sabotage tried"),
+            (" broken variants, of", "1 broken variants, of", "mutations tried"),
         ] {
             let found = found(is, becomes, has_run_in_full).join("; ");
             assert!(

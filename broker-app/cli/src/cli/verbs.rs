@@ -69,7 +69,7 @@ pub(crate) enum Verb {
     ///
     /// Only a rejection (400, 413, 415 or 422) sets an event aside. Events that wait for a receiver in trouble are
     /// delivered without this command.
-    ResumeEvents(ResumeEventsArguments),
+    RedriveEvents(ResumeEventsArguments),
     /// Blank what people wrote in the audit of a resource.
     ScrubAudit(OneArguments),
 }
@@ -107,7 +107,7 @@ impl Verb {
             Self::Plan(arguments) => &arguments.common,
             Self::Abandon(arguments) => &arguments.common,
             Self::Brake(command) => command.common(),
-            Self::ResumeEvents(arguments) => &arguments.common,
+            Self::RedriveEvents(arguments) => &arguments.common,
         }
     }
 }

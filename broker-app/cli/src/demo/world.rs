@@ -14,12 +14,12 @@ use broker_domain::{
 };
 use broker_embed::{Broker, Parts};
 use broker_memory::{
-    KindScope, ManualClock, MemoryAdapters, MemoryCluster, MemoryMesh, MemoryNeighbours,
+    KindScope, ManualClock, MemoryAdapters, MemoryCluster, MemoryMesh, MemoryPlatformContexts,
     MemoryStore, SequentialIds,
 };
 use broker_ports::{
-    Actor, Clock, CloudView, CorrelationId, CredentialView, Deadlines, NamespaceObservation,
-    RequestContext, Scope, WorkerId,
+    AccessScope, Actor, Clock, CloudView, CorrelationId, CredentialView, Deadlines,
+    NamespaceObservation, RequestContext, WorkerId,
 };
 use broker_render::{ApiUrl, Provider, Xrd, namespace};
 use time::OffsetDateTime;
@@ -38,7 +38,7 @@ pub(super) struct World {
     clock: ManualClock,
     started: OffsetDateTime,
     ids: SequentialIds,
-    neighbours: MemoryNeighbours,
+    neighbours: MemoryPlatformContexts,
     operator: RequestContext,
     known: Known,
 }
@@ -226,7 +226,7 @@ impl Known {
 
 fn operator() -> Result<RequestContext, DomainError> {
     let actor = Actor::new("user:demo")?;
-    Ok(RequestContext::new(actor, Scope::All, CorrelationId::new("demo")?))
+    Ok(RequestContext::new(actor, AccessScope::All, CorrelationId::new("demo")?))
 }
 
 pub(crate) fn config() -> Result<BrokerConfig, DomainError> {

@@ -93,8 +93,8 @@ fn operators_steer_and_are_told_what_was_done() {
     assert!(elsewhere.contains("cluster-9 is not the cluster of this broker"), "{elsewhere}");
     let untimely = world.broker(&["retry", &text]);
     assert!(untimely.err.starts_with("error[illegal_transition]"), "{}", untimely.err);
-    let nothing = json!({"id": text, "done": "nothing_set_aside", "event": null});
-    assert_eq!(done(&["resume-events", &text]), nothing);
+    let nothing = json!({"id": text, "done": "nothing_dead_letter", "event": null});
+    assert_eq!(done(&["redrive-events", &text]), nothing);
     done(&["deprovision", &text]);
     let given_up = done(&["abandon", &text, "--reason=the cloud is gone"]);
     assert_eq!((&given_up["phase"], &given_up["abandoned"]), (&json!("Deleted"), &json!(true)));
@@ -197,9 +197,9 @@ fn history_shows_the_audit_oldest_first() {
 fn resume_events_of_all_or_a_project_names_each() {
     let world = world();
     let id = world.declare();
-    let event = set_aside(&world);
+    let event = dead_letter(&world);
     let run = |arguments: &[&str]| {
-        world.broker(&[&["resume-events", "--output=json"], arguments].concat()).json()
+        world.broker(&[&["redrive-events", "--output=json"], arguments].concat()).json()
     };
     let nothing = json!({"done": "events_resumed", "events": []});
     assert_eq!(run(&["--project=00000000-0000-0000-0000-000000000077"]), nothing);
@@ -209,13 +209,13 @@ fn resume_events_of_all_or_a_project_names_each() {
         "event_type": "broker.ProvisionedResourceRequested"});
     assert_eq!(run(&["--all"]), json!({"done": "events_resumed", "events": [named]}));
     assert_eq!(run(&["--all"]), nothing);
-    assert_eq!(set_aside(&world), event);
+    assert_eq!(dead_letter(&world), event);
     let skipped = json!({"id": id.to_string(), "done": "events_skipped", "event": told});
     assert_eq!(run(&[&id.to_string(), "--skip"]), skipped);
 }
 
 /// Sets the world's first event aside, as a relay would; answers its id.
-fn set_aside(world: &World) -> String {
+fn dead_letter(world: &World) -> String {
     use broker_ports::{ClaimEvents, Outbox, PageSize};
     use broker_testkit::builders::worker;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -223,7 +223,7 @@ fn set_aside(world: &World) -> String {
         let request =
             ClaimEvents::new(worker("relay"), PageSize::MAX, std::time::Duration::from_secs(1));
         let events = world.store.claim_events(&request).await.unwrap();
-        world.store.set_aside_event(&events[0].claim, "410 Gone").await.unwrap();
+        world.store.dead_letter_event(&events[0].claim, "410 Gone").await.unwrap();
         events[0].claim.event_id.to_string()
     })
 }

@@ -45,9 +45,9 @@ mod tests {
         let scrape = recorder.handle().render();
         for line in [
             "provisioning_broker_lease_takeovers_total 0",
-            "provisioning_broker_passes_total{result=\"broke_down\",reason=\"none\"} 0",
+            "provisioning_broker_passes_total{result=\"panicked\",reason=\"none\"} 0",
             "provisioning_broker_purged_total{what=\"events\"} 0",
-            "provisioning_broker_events_total{result=\"set_aside\"} 0",
+            "provisioning_broker_events_total{result=\"dead_letter\"} 0",
         ] {
             assert!(scrape.lines().any(|it| it == line), "{line} is not in:\n{scrape}");
         }

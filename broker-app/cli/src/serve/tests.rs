@@ -61,9 +61,17 @@ async fn standing_decides_readiness_and_nothing_else_decides_liveness() {
     let server = serve(listener, health.clone(), recorder.handle(), stopped);
     let asking = async {
         let rows = [
-            (Standing::Starting, 503, "provisioning-broker-reconcile: the replica is starting\n"),
-            (Standing::Inert, 200, "ok: inert, PLEXSPHERE_DSN is empty\n"),
-            (Standing::Stopping, 503, "provisioning-broker-reconcile: the replica is stopping\n"),
+            (
+                ReplicaState::Starting,
+                503,
+                "provisioning-broker-reconcile: the replica is starting\n",
+            ),
+            (ReplicaState::Inert, 200, "ok: inert, PLEXSPHERE_DSN is empty\n"),
+            (
+                ReplicaState::Stopping,
+                503,
+                "provisioning-broker-reconcile: the replica is stopping\n",
+            ),
         ];
         for (standing, status, body) in rows {
             health.set(standing);

@@ -4,17 +4,20 @@ use broker_app::{Absence, BrakeLosses, Unread};
 use broker_ports::{Brake, wire};
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::CommandContext;
 use crate::cli::{BrakeCommand, BrakeReach};
 use crate::failure::Failure;
 
-pub(crate) async fn brake(desk: &mut Desk<'_>, command: &BrakeCommand) -> Result<(), Failure> {
+pub(crate) async fn brake(
+    context: &mut CommandContext<'_>,
+    command: &BrakeCommand,
+) -> Result<(), Failure> {
     match command {
-        BrakeCommand::Show { .. } => show(desk).await,
-        BrakeCommand::Set { reach, .. } => set(desk, *reach).await,
+        BrakeCommand::Show { .. } => show(context).await,
+        BrakeCommand::Set { reach, .. } => set(context, *reach).await,
         BrakeCommand::Release { cluster, reach, .. } => {
             let project = reach.project;
-            let losses = desk.service.release_brake(&desk.context, cluster, project).await?;
+            let losses = context.service.release_brake(&context.context, cluster, project).await?;
             let object = json!({
                 "cluster_id": cluster.as_str(),
                 "project_id": project.map(|project| project.to_string()),
@@ -24,13 +27,13 @@ pub(crate) async fn brake(desk: &mut Desk<'_>, command: &BrakeCommand) -> Result
             });
             let of = held(cluster.as_str(), *reach);
             let sentence = format!("the brake of {of} is released; {}", in_words(&losses));
-            Ok(desk.output.done(&sentence, &object)?)
+            Ok(context.output.done(&sentence, &object)?)
         }
     }
 }
 
-async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
-    let status = desk.service.brake_status(&desk.context).await?;
+async fn show(context: &mut CommandContext<'_>) -> Result<(), Failure> {
+    let status = context.service.brake_status(&context.context).await?;
     let object = json!({
         "cluster_id": status.cluster.as_str(),
         "brakes": status.brakes.iter().map(brake_object).collect::<Vec<_>>(),
@@ -50,18 +53,18 @@ async fn show(desk: &mut Desk<'_>) -> Result<(), Failure> {
     lines.push(format!("{absent} {noun} absent"));
     lines.extend(status.losses.absent.iter().map(lost));
     lines.extend(status.losses.unread.iter().map(|it| format!("  {}", not_read(it))));
-    Ok(desk.output.done(&lines.join("\n"), &object)?)
+    Ok(context.output.done(&lines.join("\n"), &object)?)
 }
 
-async fn set(desk: &mut Desk<'_>, reach: BrakeReach) -> Result<(), Failure> {
-    let cluster = desk.service.set_brake(&desk.context, reach.project).await?;
+async fn set(context: &mut CommandContext<'_>, reach: BrakeReach) -> Result<(), Failure> {
+    let cluster = context.service.set_brake(&context.context, reach.project).await?;
     let object = json!({
         "cluster_id": cluster.as_str(),
         "project_id": reach.project.map(|project| project.to_string()),
         "done": "brake_set",
     });
     let sentence = format!("the brake of {} is set", held(cluster.as_str(), reach));
-    Ok(desk.output.done(&sentence, &object)?)
+    Ok(context.output.done(&sentence, &object)?)
 }
 
 fn held(cluster: &str, reach: BrakeReach) -> String {

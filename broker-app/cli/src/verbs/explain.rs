@@ -3,24 +3,24 @@
 use broker_app::explain::Explanation;
 use broker_ports::PageSize;
 
-use super::Desk;
+use super::CommandContext;
 use crate::cli::ExplainArguments;
 use crate::failure::Failure;
 
 /// Explains one resource, or everything that is not at rest.
 pub(crate) async fn explain(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &ExplainArguments,
 ) -> Result<(), Failure> {
     if let Some(id) = arguments.id {
-        let explained = desk.service.explain(&desk.context, id).await?;
-        return Ok(desk.output.page(&explained.to_string(), &explained.to_json())?);
+        let explained = context.service.explain(&context.context, id).await?;
+        return Ok(context.output.page(&explained.to_string(), &explained.to_json())?);
     }
     let mut after = None;
     loop {
-        let page = desk.service.explain_all(&desk.context, after, PageSize::MAX).await?;
+        let page = context.service.explain_all(&context.context, after, PageSize::MAX).await?;
         for explained in &page.explanations {
-            desk.output.page(&line(explained), &explained.to_json())?;
+            context.output.page(&line(explained), &explained.to_json())?;
         }
         match page.next {
             Some(next) => after = Some(next),

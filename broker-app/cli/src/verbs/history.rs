@@ -4,19 +4,22 @@ use broker_domain::Phase;
 use broker_ports::{AuditRecord, LeaseEpoch, wire};
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::CommandContext;
 use crate::cli::OneArguments;
 use crate::failure::Failure;
 
 const HEADINGS: [&str; 7] = ["AT", "ACTION", "PHASE", "VERSION", "ACTOR", "CORRELATION ID", "TEXT"];
 
 /// Shows what was done to a resource.
-pub(crate) async fn history(desk: &mut Desk<'_>, arguments: &OneArguments) -> Result<(), Failure> {
-    let lines = desk.service.history(&desk.context, arguments.id).await?;
+pub(crate) async fn history(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let lines = context.service.history(&context.context, arguments.id).await?;
     let rows: Vec<_> = lines.iter().map(row).collect();
     let objects: Vec<_> = lines.iter().map(object).collect();
     let object = json!({"id": arguments.id.to_string(), "history": objects});
-    Ok(desk.output.rows(&HEADINGS, &rows, &object)?)
+    Ok(context.output.rows(&HEADINGS, &rows, &object)?)
 }
 
 fn row(line: &AuditRecord) -> Vec<String> {

@@ -8,21 +8,21 @@ use broker_app::Error;
 use broker_domain::{ProvisionedResource, ProvisionedResourceId, Version};
 use broker_ports::{ListQuery, PageSize, PortName, UnreadableRow, Watermark};
 
-use super::Desk;
+use super::CommandContext;
 use crate::cli::ListArguments;
 use crate::failure::Failure;
 
 /// Lists resources; with `--watch`, goes on until `stop` is ready.
 pub(crate) async fn list(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &ListArguments,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let query = query(arguments);
     let Everything { resources, unreadable, mut watermark } =
-        everything(desk, query.clone()).await?;
+        everything(context, query.clone()).await?;
     if !arguments.watch {
-        desk.output.resources(&resources, watermark)?;
+        context.output.resources(&resources, watermark)?;
         // Whoever reads the list has to hear that something is missing from it.
         return unreadable.map_or(Ok(()), |row| {
             Err(Error::Port { port: PortName::Repository, source: row.error }.into())
@@ -30,7 +30,7 @@ pub(crate) async fn list(
     }
     let mut stop = pin!(stop);
     let mut shown = Shown::default();
-    shown.show(desk, resources)?;
+    shown.show(context, resources)?;
     loop {
         tokio::select! {
             biased;
@@ -38,9 +38,9 @@ pub(crate) async fn list(
             () = tokio::time::sleep(arguments.interval) => {}
         }
         let changed = query.clone().updated_since(watermark);
-        let changed = everything(desk, changed).await?;
+        let changed = everything(context, changed).await?;
         watermark = changed.watermark;
-        shown.show(desk, changed.resources)?;
+        shown.show(context, changed.resources)?;
     }
 }
 
@@ -66,8 +66,11 @@ struct Everything {
     watermark: Watermark,
 }
 
-async fn everything(desk: &Desk<'_>, mut query: ListQuery) -> Result<Everything, Failure> {
-    let first = desk.service.list(&desk.context, &query).await?;
+async fn everything(
+    context: &CommandContext<'_>,
+    mut query: ListQuery,
+) -> Result<Everything, Failure> {
+    let first = context.service.list(&context.context, &query).await?;
     let mut all = Everything {
         resources: first.resources,
         unreadable: first.unreadable.into_iter().next(),
@@ -76,7 +79,7 @@ async fn everything(desk: &Desk<'_>, mut query: ListQuery) -> Result<Everything,
     let mut next = first.next;
     while let Some(after) = next {
         query = query.after(after);
-        let page = desk.service.list(&desk.context, &query).await?;
+        let page = context.service.list(&context.context, &query).await?;
         all.resources.extend(page.resources);
         all.unreadable = all.unreadable.or_else(|| page.unreadable.into_iter().next());
         next = page.next;
@@ -91,12 +94,12 @@ struct Shown(BTreeMap<ProvisionedResourceId, Version>);
 impl Shown {
     fn show(
         &mut self,
-        desk: &mut Desk<'_>,
+        context: &mut CommandContext<'_>,
         resources: Vec<ProvisionedResource>,
     ) -> std::io::Result<()> {
         for resource in resources {
             if self.0.insert(resource.id(), resource.version()) != Some(resource.version()) {
-                desk.output.change("", &resource)?;
+                context.output.change("", &resource)?;
             }
         }
         Ok(())

@@ -2,22 +2,22 @@
 
 use std::io::Read;
 
-use super::Desk;
+use super::CommandContext;
 use super::provision::declaration;
 use crate::cli::PlanArguments;
 use crate::failure::Failure;
 
 /// Plans a resource or a declaration. `stdin` is read if values are to come from there.
 pub(crate) async fn plan(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &PlanArguments,
     stdin: &mut dyn Read,
 ) -> Result<(), Failure> {
     let plan = match (arguments.id, &arguments.declaration) {
-        (Some(id), _) => desk.service.plan(&desk.context, id).await?,
+        (Some(id), _) => context.service.plan(&context.context, id).await?,
         (None, Some(given)) => {
             let declaration = declaration(given, stdin)?;
-            desk.service.plan_declaration(&desk.context, &declaration).await?
+            context.service.plan_declaration(&context.context, &declaration).await?
         }
         (None, None) => {
             let allowed = "give the ID of a resource, or a declaration (--project, --resource, \
@@ -25,5 +25,5 @@ pub(crate) async fn plan(
             return Err(Failure::Usage(allowed.to_owned()));
         }
     };
-    Ok(desk.output.page(&plan.to_string(), &plan.to_json())?)
+    Ok(context.output.page(&plan.to_string(), &plan.to_json())?)
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use broker_domain::{Declaration, Phase};
 use broker_render::MAX_DOCUMENT_BYTES;
 
-use super::Desk;
+use super::CommandContext;
 use super::wait::follow;
 use crate::cli::{
     DeclarationArguments, DeprovisionArguments, OneArguments, ProvisionArguments, ReplaceArguments,
@@ -15,47 +15,50 @@ use crate::parameters;
 
 /// Declares a resource. `stdin` is read if the values are to come from there.
 pub(crate) async fn provision(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &ProvisionArguments,
     stdin: &mut dyn Read,
 ) -> Result<(), Failure> {
     let declaration = declaration(&arguments.declaration, stdin)?;
-    let declared = desk.service.provision(&desk.context, &declaration).await?;
+    let declared = context.service.provision(&context.context, &declaration).await?;
     if arguments.wait.wait {
-        return follow(desk, declared.id(), arguments.wait_for, arguments.wait.timeout).await;
+        return follow(context, declared.id(), arguments.wait_for, arguments.wait.timeout).await;
     }
-    Ok(desk.output.resource(&declared)?)
+    Ok(context.output.resource(&declared)?)
 }
 
 /// Tears a resource down and declares a new one in its place.
 pub(crate) async fn replace(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &ReplaceArguments,
 ) -> Result<(), Failure> {
     let ReplaceArguments { id, request_id, wait, .. } = arguments;
-    let declared = desk.service.replace(&desk.context, *id, request_id.clone()).await?;
+    let declared = context.service.replace(&context.context, *id, request_id.clone()).await?;
     if wait.wait {
-        return follow(desk, declared.id(), Phase::Ready, wait.timeout).await;
+        return follow(context, declared.id(), Phase::Ready, wait.timeout).await;
     }
-    Ok(desk.output.resource(&declared)?)
+    Ok(context.output.resource(&declared)?)
 }
 
 /// Asks for a resource's deletion.
 pub(crate) async fn deprovision(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     arguments: &DeprovisionArguments,
 ) -> Result<(), Failure> {
-    let resource = desk.service.deprovision(&desk.context, arguments.id).await?;
+    let resource = context.service.deprovision(&context.context, arguments.id).await?;
     if arguments.wait.wait {
-        return follow(desk, resource.id(), Phase::Deleted, arguments.wait.timeout).await;
+        return follow(context, resource.id(), Phase::Deleted, arguments.wait.timeout).await;
     }
-    Ok(desk.output.resource(&resource)?)
+    Ok(context.output.resource(&resource)?)
 }
 
 /// Shows a resource.
-pub(crate) async fn get(desk: &mut Desk<'_>, arguments: &OneArguments) -> Result<(), Failure> {
-    let resource = desk.service.get(&desk.context, arguments.id).await?;
-    Ok(desk.output.resource(&resource)?)
+pub(crate) async fn get(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let resource = context.service.get(&context.context, arguments.id).await?;
+    Ok(context.output.resource(&resource)?)
 }
 
 pub(super) fn declaration(

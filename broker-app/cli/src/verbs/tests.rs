@@ -27,7 +27,7 @@ async fn beside_work(
 ) -> (Result<(), Failure>, String) {
     let mut out = Vec::new();
     let output = Output::new(Format::Human, &mut out);
-    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let mut context = CommandContext { service: &world.service, context: operator(), output };
     let working = async {
         loop {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -39,9 +39,9 @@ async fn beside_work(
         ended = async {
             let verb = verb(arguments);
             if let Verb::Provision(arguments) = &verb {
-                provision(&mut desk, arguments, &mut std::io::empty()).await
+                provision(&mut context, arguments, &mut std::io::empty()).await
             } else if let Verb::Deprovision(arguments) = &verb {
-                deprovision(&mut desk, arguments).await
+                deprovision(&mut context, arguments).await
             } else {
                 panic!("{verb:?} does not wait")
             }
@@ -119,7 +119,7 @@ async fn a_watch_shows_each_change_once() {
     let Verb::List(arguments) = verb(&["list", "--watch", "--interval=1s"]) else { panic!() };
     let mut out = Vec::new();
     let output = Output::new(Format::Json, &mut out);
-    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let mut context = CommandContext { service: &world.service, context: operator(), output };
     let work = async {
         for _ in 0..6 {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -127,7 +127,7 @@ async fn a_watch_shows_each_change_once() {
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
     };
-    list(&mut desk, &arguments, Box::pin(work)).await.unwrap();
+    list(&mut context, &arguments, Box::pin(work)).await.unwrap();
     let printed = String::from_utf8(out).unwrap();
     let seen: Vec<(u64, String)> = printed
         .lines()
@@ -145,10 +145,10 @@ async fn a_watch_shows_each_change_once() {
 async fn declared(world: &World) -> ProvisionedResourceId {
     let mut out = Vec::new();
     let output = Output::new(Format::Json, &mut out);
-    let mut desk = Desk { service: &world.service, context: operator(), output };
+    let mut context = CommandContext { service: &world.service, context: operator(), output };
     let arguments = [&["provision"], &DECLARATION[..]].concat();
     let Verb::Provision(arguments) = verb(&arguments) else { panic!() };
-    provision(&mut desk, &arguments, &mut std::io::empty()).await.unwrap();
+    provision(&mut context, &arguments, &mut std::io::empty()).await.unwrap();
     let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
     object["id"].as_str().unwrap().parse().unwrap()
 }

@@ -6,7 +6,7 @@ use broker_app::Waited;
 use broker_domain::{Phase, ProvisionedResource, ProvisionedResourceId};
 use tokio::time::Instant;
 
-use super::Desk;
+use super::CommandContext;
 use crate::failure::Failure;
 
 /// How long one look may take before the phase so far is told. The service looks several times within.
@@ -14,7 +14,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 
 /// Follows a resource until it is in a phase or beyond it, cannot get there, or time is up.
 pub(super) async fn follow(
-    desk: &mut Desk<'_>,
+    context: &mut CommandContext<'_>,
     id: ProvisionedResourceId,
     wanted: Phase,
     within: Duration,
@@ -25,12 +25,12 @@ pub(super) async fn follow(
         let left = within.saturating_sub(started.elapsed());
         // The first look is only a look, so that the phase at the beginning is told, too.
         let patience = if told.is_none() { Duration::ZERO } else { GLANCE.min(left) };
-        let looked = desk.service.wait_for(&desk.context, id, wanted, patience).await?;
+        let looked = context.service.wait_for(&context.context, id, wanted, patience).await?;
         let (Waited::Reached(resource) | Waited::Never(resource) | Waited::TimedOut(resource)) =
             &looked;
         if told != Some(resource.phase()) {
             told = Some(resource.phase());
-            tell(desk, started.elapsed(), resource)?;
+            tell(context, started.elapsed(), resource)?;
         }
         match &looked {
             Waited::Reached(_) => return Ok(()),
@@ -50,8 +50,12 @@ fn is_beyond(phase: Phase, wanted: Phase) -> bool {
     phase <= Phase::Ready && wanted < phase
 }
 
-fn tell(desk: &mut Desk<'_>, at: Duration, resource: &ProvisionedResource) -> std::io::Result<()> {
-    desk.output.change(&format!("{:>7.1}s  ", at.as_secs_f64()), resource)
+fn tell(
+    context: &mut CommandContext<'_>,
+    at: Duration,
+    resource: &ProvisionedResource,
+) -> std::io::Result<()> {
+    context.output.change(&format!("{:>7.1}s  ", at.as_secs_f64()), resource)
 }
 
 #[cfg(test)]

@@ -16,25 +16,25 @@ fn applied(resource: &ProvisionedResource, uid: &str) -> ProvisionedResource {
     resource.record_substrate(substrate, second(4)).unwrap().unwrap().into_resource()
 }
 
-fn refused(state: &PassState, answer: &Answer) -> (Vec<Effect>, Verdict) {
-    let (mut state, mut verdict) = step(state, Answer::Begin);
+fn refused(state: &PassState, answer: &EffectResult) -> (Vec<Effect>, NextStep) {
+    let (mut state, mut next_step) = step(state, EffectResult::Begin);
     let mut effects = Vec::new();
-    while let Verdict::Perform(effect) = &verdict {
+    while let NextStep::Perform(effect) = &next_step {
         effects.push(effect.clone());
         let answer = match effect {
             Effect::CheckBrake | Effect::TakePermit(_) => answer.clone(),
             _ => calm().answer(state.resource(), effect),
         };
-        (state, verdict) = step(&state, answer);
+        (state, next_step) = step(&state, answer);
     }
-    (effects, verdict)
+    (effects, next_step)
 }
 
 #[test]
 fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
     let lost = applied(&ready_node(), "uid-1");
     let uid = Lost::Xr(XrUid::new("uid-1").unwrap());
-    let shell = XrSeen::Shell { at: version(7), deleting: false };
+    let shell = XrObservation::Shell { at: version(7), deleting: false };
     let ready = with_token(&rolling_back()).advance(Phase::Ready, stamp(2)).unwrap().unwrap();
     let failed = failed(&applied(&ready.into_resource(), "uid-1"));
     let act = |seen| PassState::act(lost.clone(), Mode::Live, seen, Action::Apply);
@@ -49,12 +49,13 @@ fn destruction_without_a_permit_ends_the_pass_before_its_first_effect() {
         ("the rollback of what was Ready", PassState::prepare(failed, Mode::Live), uid),
     ];
     for (why, state, lost) in cases {
-        for (answer, ending) in
-            [(Answer::Braked, Ending::Braked), (Answer::OverBudget, Ending::OverBudget)]
-        {
-            let (effects, verdict) = refused(&state, &answer);
+        for (answer, ending) in [
+            (EffectResult::Braked, EarlyExit::Braked),
+            (EffectResult::OverBudget, EarlyExit::OverBudget),
+        ] {
+            let (effects, next_step) = refused(&state, &answer);
             assert_eq!(effects, [Effect::TakePermit(lost.clone())], "{why}");
-            assert_eq!(verdict, Verdict::End(ending), "{why}");
+            assert_eq!(next_step, NextStep::End(ending), "{why}");
         }
     }
 }
@@ -65,7 +66,7 @@ fn a_consumed_token_of_what_was_never_seen_needs_a_permit() {
     let token = resource.bootstrap_token_id().unwrap();
     let state = PassState::act(resource.clone(), Mode::Live, nothing(&resource), Action::Apply);
     let mut world = World { consumed: vec![(resource.token_ordinal(), token)], ..calm() };
-    let (effects, ..) = converse(&state, &mut world);
+    let (effects, ..) = drive(&state, &mut world);
     let permit = effects.iter().position(|it| *it == Effect::TakePermit(Lost::Node(token)));
     let drained = effects.iter().position(|it| *it == Effect::DeregisterNode(token));
     assert!(permit.is_some() && permit < drained, "{effects:?}");
@@ -77,6 +78,6 @@ fn first_creations_and_rollbacks_of_what_never_was_ready_need_no_permit() {
     let (effects, _) = act(&resource, &nothing(&resource), Action::Apply);
     assert!(!effects.iter().any(|it| matches!(it, Effect::TakePermit(_))), "{effects:?}");
     let state = PassState::prepare(failed(&rolling_back()), Mode::Live);
-    let (effects, verdict) = refused(&state, &Answer::Braked);
-    assert_eq!((effects, verdict), (vec![Effect::CheckBrake], Verdict::End(Ending::Braked)));
+    let (effects, next_step) = refused(&state, &EffectResult::Braked);
+    assert_eq!((effects, next_step), (vec![Effect::CheckBrake], NextStep::End(EarlyExit::Braked)));
 }

@@ -118,10 +118,10 @@ impl Judge<'_> {
     /// else is.
     pub(super) fn events(&mut self, otherwise: Judgement) -> Judgement {
         let facts = self.facts;
-        match self.take("outbox", &facts.set_aside) {
+        match self.take("outbox", &facts.dead_letter) {
             Some(Some(event)) => {
                 let id = facts.resource.id();
-                let poisoned = Judgement::new(Verdict::OutboxPoisoned, Remedy::ResumeEvents(id));
+                let poisoned = Judgement::new(Verdict::OutboxPoisoned, Remedy::RedriveEvents(id));
                 poisoned.saying(format!("{}: {}", event.event_type, event.reason))
             }
             Some(None) | None => otherwise,

@@ -1,18 +1,18 @@
 //! What an index shows after lists and events, in whatever order they come.
 
 use broker_ports::{CachedXr, OwnedRole};
-use broker_render::Scope;
+use broker_render::XrdScope;
 use serde_json::json;
 
 use super::*;
 use crate::testing::{PROJECT, id, object, resource};
 
 fn key(number: usize) -> Key {
-    Key::new(resource(number), PROJECT.parse().unwrap(), Scope::Namespaced)
+    Key::new(resource(number), PROJECT.parse().unwrap(), XrdScope::Namespaced)
 }
 
 fn index_of(objects: &[Value], version: u64) -> Index {
-    let mut index = Index::new(Keep::Entries(Scope::Namespaced));
+    let mut index = Index::new(Keep::Entries(XrdScope::Namespaced));
     relist(&mut index, objects, version);
     index
 }
@@ -29,7 +29,7 @@ fn relist(index: &mut Index, objects: &[Value], version: u64) -> Vec<Provisioned
 
 fn version_of(index: &Index, number: usize) -> Option<String> {
     match index.get(&key(number)) {
-        CachedXr::Seen { version, .. } => Some(version.resource_version),
+        CachedXr::Present { version, .. } => Some(version.resource_version),
         CachedXr::Absent => None,
     }
 }
@@ -123,7 +123,7 @@ fn strangers_are_kept_to_be_named_and_not_hinted_at() {
 #[test]
 fn whatever_is_kept_is_listed_as_it_stands() {
     for (keep, role) in [
-        (Keep::Entries(Scope::Namespaced), OwnedRole::Xr),
+        (Keep::Entries(XrdScope::Namespaced), OwnedRole::Xr),
         (Keep::Names, OwnedRole::ProviderConfig),
     ] {
         let mut index = Index::new(keep);
@@ -143,7 +143,7 @@ fn whatever_is_kept_is_listed_as_it_stands() {
 fn what_stands_in_no_namespace_is_listed_without_one() {
     let mut at_large = object(1, 3);
     at_large["metadata"].as_object_mut().unwrap().remove("namespace");
-    let mut index = Index::new(Keep::Entries(Scope::Cluster));
+    let mut index = Index::new(Keep::Entries(XrdScope::Cluster));
     relist(&mut index, &[at_large], 5);
     assert_eq!(owned(&index), [(format!("pr-{}", id(1)), String::new(), id(1), false)]);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use broker_domain::{ObjectReference, ProvisionedResourceId, XrName};
 use broker_render::catalog::ComposedKind;
-use broker_render::{PAUSED_ANNOTATION, Scope, composition_ref, references};
+use broker_render::{PAUSED_ANNOTATION, XrdScope, composition_ref, references};
 use serde_json::{Map, Value, json};
 
 use super::behaviour::{Behaviour, Outcome};
@@ -103,9 +103,9 @@ impl State {
         }
     }
 
-    fn scope_of(&self, xr: &ObjectReference) -> Scope {
+    fn scope_of(&self, xr: &ObjectReference) -> XrdScope {
         let xrd = self.kind(xr).and_then(|kind| kind.xrd.as_ref());
-        xrd.map_or(Scope::Namespaced, |xrd| xrd.scope())
+        xrd.map_or(XrdScope::Namespaced, |xrd| xrd.scope())
     }
 
     /// What a composite resource refers to, as far as it stands and belongs to it.
@@ -290,11 +290,11 @@ const RESPONSIVE: (&str, &str, &str, &str) = ("Responsive", "True", "WatchCircui
 const SYNCED: (&str, &str, &str, &str) = ("Synced", "True", "ReconcileSuccess", "");
 
 /// Where Crossplane keeps its own fields in the `spec` of a composite resource.
-fn own_fields(content: &mut Map<String, Value>, scope: Scope) -> &mut Map<String, Value> {
+fn own_fields(content: &mut Map<String, Value>, scope: XrdScope) -> &mut Map<String, Value> {
     let spec = object_in(content, "spec");
     match scope {
-        Scope::LegacyCluster => spec,
-        Scope::Namespaced | Scope::Cluster => object_in(spec, "crossplane"),
+        XrdScope::LegacyCluster => spec,
+        XrdScope::Namespaced | XrdScope::Cluster => object_in(spec, "crossplane"),
     }
 }
 

@@ -12,7 +12,7 @@ use super::read::NAMESPACE_KIND;
 use super::state::{Caller, Namespace, State, Verb};
 use crate::Answer;
 use broker_ports::{
-    ClusterEvent, Fact, Inspection, NamespaceState, ObjectReport, PortError, Target,
+    ClusterEvent, Inspected, Inspection, NamespaceState, ObjectReport, PortError, Target,
 };
 
 impl State {
@@ -24,7 +24,7 @@ impl State {
         let live = self.live(caller, &reference);
         let hidden = live.as_ref().ok().and_then(Option::as_ref).map(injected).unwrap_or_default();
         let names = self.composed_names(caller, target, &reference);
-        let report = |found: Fact<Option<Value>>| {
+        let report = |found: Inspected<Option<Value>>| {
             found?.map(|json| ObjectReport::of(&json, &hidden)).transpose()
         };
         let mut seen = Inspection::new();
@@ -52,7 +52,7 @@ impl State {
         Ok(seen)
     }
 
-    fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Fact<Option<Value>> {
+    fn live(&mut self, caller: &Caller, reference: &ObjectReference) -> Inspected<Option<Value>> {
         let found = self.get(caller, reference)?;
         Ok(found.map(|object| object.to_json(reference)))
     }
@@ -73,7 +73,7 @@ impl State {
         names
     }
 
-    fn namespace_state(&mut self, caller: &Caller, target: &Target) -> Fact<NamespaceState> {
+    fn namespace_state(&mut self, caller: &Caller, target: &Target) -> Inspected<NamespaceState> {
         let namespace = broker_render::namespace(target.xr.project);
         let what = format!("Namespace {namespace}");
         self.request(caller, Verb::Get, NAMESPACE_KIND, &what)?;
@@ -89,7 +89,7 @@ impl State {
         caller: &Caller,
         about: &ObjectReference,
         hidden: &[SecretString],
-    ) -> Fact<Vec<ClusterEvent>> {
+    ) -> Inspected<Vec<ClusterEvent>> {
         self.request(caller, Verb::List, ("events.k8s.io/v1", "Event"), about)?;
         let hidden: Vec<_> = hidden.iter().map(ExposeSecret::expose_secret).collect();
         let said = self.events.iter().rev().filter(|(reference, _)| reference == about);

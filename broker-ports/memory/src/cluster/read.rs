@@ -10,7 +10,7 @@ use super::state::{Caller, State, Verb, of_kind};
 use crate::Answer;
 use broker_ports::{
     CachedXr, ConfigPresence, LiveObject, LiveXr, OwnedObject, OwnedPage, OwnedQuery, OwnedRole,
-    PortError, Reading, Refusal, Standing, Target, XrReading, XrTarget,
+    PortError, Presence, Reading, Refusal, Target, XrReading, XrTarget,
 };
 
 pub(super) const NAMESPACE_KIND: (&str, &str) = ("v1", "Namespace");
@@ -32,7 +32,7 @@ impl State {
         let mut recorded = BTreeMap::new();
         for reference in &target.recorded {
             let stands = self.get(caller, reference)?.is_some();
-            let standing = if stands { Standing::Present } else { Standing::Gone };
+            let standing = if stands { Presence::Present } else { Presence::Gone };
             recorded.insert(reference.clone(), standing);
         }
         let labelled = self.labelled(caller, target)?;

@@ -69,14 +69,14 @@ pub struct StoredVersion {
     /// As the API server would answer it.
     pub object: Value,
     /// Whether it was the last one.
-    pub standing: Standing,
+    pub standing: Existence,
 }
 
 /// Whether an object stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Existence {
     /// It does.
-    Stands,
+    Exists,
     /// This was its last version.
     Gone,
 }
@@ -213,7 +213,7 @@ impl State {
         self.resource_version += 1;
         object.resource_version = self.resource_version;
         self.watch.changed(reference, &object);
-        self.keep(reference, &object, Standing::Stands);
+        self.keep(reference, &object, Existence::Exists);
         self.objects.insert(reference.clone(), object);
     }
 
@@ -233,13 +233,13 @@ impl State {
             self.objects.remove(reference);
             self.resource_version += 1;
             self.watch.changed(reference, &after);
-            self.keep(reference, &after, Standing::Gone);
+            self.keep(reference, &after, Existence::Gone);
         } else {
             self.store(reference, after);
         }
     }
 
-    fn keep(&mut self, reference: &ObjectReference, object: &Object, standing: Standing) {
+    fn keep(&mut self, reference: &ObjectReference, object: &Object, standing: Existence) {
         if let Some(versions) = &mut self.versions {
             let (reference, object) = (reference.clone(), object.to_json(reference));
             versions.push(StoredVersion { reference, object, standing });

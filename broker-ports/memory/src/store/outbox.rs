@@ -10,7 +10,8 @@ use super::state::{EventKey, State, Waiting};
 use crate::Answer;
 use broker_ports::{
     Acknowledged, Attribution, AuditAction, AuditEntry, Backlog, ClaimEvents, ClaimedEvent,
-    DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, Resume, SetAside, SetAsideOf,
+    DeadLetter, DeliveryFailure, EventClaim, EventsOf, Outbox, PageSize, Redrive,
+    ResourceDeadLetter,
 };
 
 impl State {
@@ -25,7 +26,7 @@ impl State {
                 continue;
             }
             let held = event.held_until.is_some_and(|until| until > self.now);
-            if event.set_aside.is_none() && !held {
+            if event.dead_letter.is_none() && !held {
                 chosen.push((event.position, *key));
             }
         }
@@ -73,28 +74,28 @@ impl State {
         Acknowledged::Done
     }
 
-    fn set_aside(&mut self, claim: &EventClaim, reason: &str) -> Acknowledged {
+    fn dead_letter(&mut self, claim: &EventClaim, reason: &str) -> Acknowledged {
         let Some((_, event)) = self.claimed(claim) else { return Acknowledged::ClaimLost };
         event.claimed_by = None;
         event.held_until = None;
-        event.set_aside = Some(reason.to_owned());
+        event.dead_letter = Some(reason.to_owned());
         Acknowledged::Done
     }
 
     fn resume(
         &mut self,
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution,
-    ) -> Option<SetAside> {
+    ) -> Option<DeadLetter> {
         let (key, event) = self.waiting.range_mut((id, 0)..=(id, u64::MAX)).next()?;
         let key = *key;
-        let reason = event.set_aside.take()?;
-        let taken_up = SetAside::new(event.event_id, event.event_type, reason);
+        let reason = event.dead_letter.take()?;
+        let taken_up = DeadLetter::new(event.event_id, event.event_type, reason);
         event.attempts = 0;
         let action = match how {
-            Resume::Retry => AuditAction::EventsResumed,
-            Resume::Skip => {
+            Redrive::Retry => AuditAction::EventsRedriven,
+            Redrive::Skip => {
                 self.settle(key);
                 AuditAction::EventsSkipped
             }
@@ -124,7 +125,7 @@ impl State {
         purged
     }
 
-    fn set_aside_events(&self, of: EventsOf, limit: PageSize) -> Vec<SetAsideOf> {
+    fn dead_letter_events(&self, of: EventsOf, limit: PageSize) -> Vec<ResourceDeadLetter> {
         let asked_for = |key: &EventKey| match of {
             EventsOf::All => true,
             EventsOf::Project(project) => {
@@ -134,17 +135,17 @@ impl State {
         };
         let events = self.waiting.iter().filter(|(key, _)| asked_for(key));
         let aside = events.filter_map(|(key, event)| {
-            let reason = event.set_aside.clone()?;
-            let event = SetAside::new(event.event_id, event.event_type, reason);
-            Some(SetAsideOf::new(key.0, event))
+            let reason = event.dead_letter.clone()?;
+            let event = DeadLetter::new(event.event_id, event.event_type, reason);
+            Some(ResourceDeadLetter::new(key.0, event))
         });
         aside.take(usize::from(limit.get())).collect()
     }
 
     fn backlog(&self) -> Backlog {
-        let set_aside = self.waiting.values().filter(|event| event.set_aside.is_some()).count();
+        let dead_letter = self.waiting.values().filter(|event| event.dead_letter.is_some()).count();
         let oldest = self.waiting.values().map(|event| event.committed_at).min();
-        Backlog::new(self.waiting.len() as u64, oldest).with_set_aside(set_aside as u64)
+        Backlog::new(self.waiting.len() as u64, oldest).with_dead_letter(dead_letter as u64)
     }
 }
 
@@ -184,16 +185,16 @@ impl Outbox for MemoryStore {
         self.transact(|state| Ok(state.delay(claim, wait, failure)))
     }
 
-    async fn set_aside_event(&self, claim: &EventClaim, reason: &str) -> Answer<Acknowledged> {
-        self.transact(|state| Ok(state.set_aside(claim, reason)))
+    async fn dead_letter_event(&self, claim: &EventClaim, reason: &str) -> Answer<Acknowledged> {
+        self.transact(|state| Ok(state.dead_letter(claim, reason)))
     }
 
-    async fn resume_events(
+    async fn redrive_events(
         &self,
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution,
-    ) -> Answer<Option<SetAside>> {
+    ) -> Answer<Option<DeadLetter>> {
         self.transact(|state| Ok(state.resume(id, how, by)))
     }
 
@@ -205,7 +206,11 @@ impl Outbox for MemoryStore {
         self.transact(|state| Ok(state.backlog()))
     }
 
-    async fn set_aside_events(&self, of: EventsOf, limit: PageSize) -> Answer<Vec<SetAsideOf>> {
-        self.transact(|state| Ok(state.set_aside_events(of, limit)))
+    async fn dead_letter_events(
+        &self,
+        of: EventsOf,
+        limit: PageSize,
+    ) -> Answer<Vec<ResourceDeadLetter>> {
+        self.transact(|state| Ok(state.dead_letter_events(of, limit)))
     }
 }

@@ -25,7 +25,7 @@ impl State {
         let (resources, unreadable) = apart(rows);
         // Transactions end one after the other: whatever comes later is stamped with this moment or a
         // later one.
-        ListPage::new(resources, next, Watermark::new(self.now)).beside(unreadable)
+        ListPage::new(resources, next, Watermark::new(self.now)).with_unreadable(unreadable)
     }
 
     pub(super) fn sweep_page(&self, query: &SweepQuery) -> SweepPage {
@@ -38,7 +38,7 @@ impl State {
             (wanted && !row.resource.at_rest()).then(|| row.read().map(|_| compact(row)))
         });
         let (rows, unreadable) = apart(rows);
-        SweepPage::new(rows, next, self.now).beside(unreadable)
+        SweepPage::new(rows, next, self.now).with_unreadable(unreadable)
     }
 
     /// What `pick` makes of the rows after one, up to the bounds of a page, and the id to go on from if there are

@@ -90,7 +90,7 @@ pub(super) struct Waiting {
     pub(super) claimed_by: Option<WorkerId>,
     /// The end of its claim, or of the delay after a failed delivery.
     pub(super) held_until: Option<OffsetDateTime>,
-    pub(super) set_aside: Option<String>,
+    pub(super) dead_letter: Option<String>,
 }
 
 /// What declarations may refer to.
@@ -186,7 +186,7 @@ impl State {
             attempts: 0,
             claimed_by: None,
             held_until: None,
-            set_aside: None,
+            dead_letter: None,
         };
         self.event_keys.insert(event.id(), key);
         self.waiting.insert(key, waiting);

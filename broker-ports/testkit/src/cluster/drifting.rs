@@ -39,7 +39,7 @@ async fn observe_until(
         // An adapter follows a kind of ProviderConfig once it was listed or read.
         scene.cluster.list_owned(&OwnedQuery::new(listed.clone())).await?;
         let seen = scene.cluster.observe_many(&target).await?;
-        if let [Ok(CachedXr::Seen { spec, config, .. })] = seen[..]
+        if let [Ok(CachedXr::Present { spec, config, .. })] = seen[..]
             && (spec, config) == expected
         {
             return Ok(());

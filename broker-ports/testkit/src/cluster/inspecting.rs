@@ -21,7 +21,10 @@ pub(super) fn cases<W: ClusterUnderTest + 'static>() -> Vec<Case<W>> {
     })
 }
 
-fn present(what: &str, report: broker_ports::Fact<Option<ObjectReport>>) -> Checked<ObjectReport> {
+fn present(
+    what: &str,
+    report: broker_ports::Inspected<Option<ObjectReport>>,
+) -> Checked<ObjectReport> {
     report?.ok_or_else(|| Violation::new(format!("{what} stands, but is reported as absent")))
 }
 

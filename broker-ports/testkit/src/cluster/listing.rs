@@ -40,8 +40,8 @@ async fn observations_keep_their_order(scene: &Scene<'_>) -> Outcome {
             ));
         };
         if let [
-            Ok(CachedXr::Seen { version: second, .. }),
-            Ok(CachedXr::Seen { version: first, .. }),
+            Ok(CachedXr::Present { version: second, .. }),
+            Ok(CachedXr::Present { version: first, .. }),
         ] = [second, first]
         {
             let ordered = second.uid == versions[0].uid && first.uid == versions[1].uid;
@@ -60,7 +60,7 @@ async fn an_observation_shows_what_stands(scene: &Scene<'_>) -> Outcome {
     loop {
         let live = scene.live(&subject).await?;
         let seen = scene.cluster.observe_many(&[subject.xr_target()]).await?;
-        if let [Ok(CachedXr::Seen { version, status, armed, owned, references, spec, .. })] =
+        if let [Ok(CachedXr::Present { version, status, armed, owned, references, spec, .. })] =
             &seen[..]
             && version == live.object.version()
         {
@@ -88,7 +88,7 @@ async fn a_forbidden_kind_spoils_only_its_own(scene: &Scene<'_>) -> Outcome {
         if let Some(forbidden) = seen.next() {
             require_rejected(forbidden, "an observation of a forbidden kind")?;
         }
-        if let Some(Ok(CachedXr::Seen { .. })) = seen.next() {
+        if let Some(Ok(CachedXr::Present { .. })) = seen.next() {
             return Ok(());
         }
         rounds.wait().await?;

@@ -45,8 +45,10 @@ async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> O
     let (subject, _) = scene.standing().await?;
     let targets = [subject.xr_target(), subject.xr_target()];
     let mut rounds = scene.rounds("what stands is never observed");
-    while !matches!(scene.cluster.observe_many(&targets).await?[..], [Ok(CachedXr::Seen { .. }), _])
-    {
+    while !matches!(
+        scene.cluster.observe_many(&targets).await?[..],
+        [Ok(CachedXr::Present { .. }), _]
+    ) {
         rounds.wait().await?;
     }
     scene.world.cut_off().await?;
@@ -58,7 +60,7 @@ async fn an_observation_that_is_cut_off_is_never_absence(scene: &Scene<'_>) -> O
     for answer in seen {
         match answer {
             // A cache may remember what it saw.
-            Ok(CachedXr::Seen { .. }) => {}
+            Ok(CachedXr::Present { .. }) => {}
             nothing => require_outage(nothing, "an observation of what stands")?,
         }
     }

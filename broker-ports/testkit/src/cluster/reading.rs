@@ -1,6 +1,6 @@
 //! Direct reads: absence only where the API server said so.
 
-use broker_ports::Standing;
+use broker_ports::Presence;
 
 use super::kinds::part;
 use super::prelude::*;
@@ -114,8 +114,8 @@ async fn recorded_objects_are_read_by_name(scene: &Scene<'_>) -> Outcome {
     let mut target = subject.target()?;
     target.recorded = [standing.clone(), gone.clone(), of_no_kind.clone()].into();
     let reading = scene.cluster.read(&target).await?;
-    let gone = [gone, of_no_kind].map(|it| (it, Standing::Gone));
-    let expected = gone.into_iter().chain([(standing, Standing::Present)]).collect();
+    let gone = [gone, of_no_kind].map(|it| (it, Presence::Gone));
+    let expected = gone.into_iter().chain([(standing, Presence::Present)]).collect();
     require(reading.recorded == expected, "recorded objects are not read by their names")
 }
 

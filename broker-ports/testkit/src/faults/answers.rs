@@ -59,13 +59,13 @@ pub(super) fn batch<T: Clone>(answers: &Vec<Result<T, PortError>>) -> Vec<Result
 /// A page of resources.
 pub(super) fn list_page(page: &ListPage) -> ListPage {
     let ListPage { resources, unreadable: odd, next, watermark, .. } = page;
-    ListPage::new(resources.clone(), *next, *watermark).beside(unreadable(odd))
+    ListPage::new(resources.clone(), *next, *watermark).with_unreadable(unreadable(odd))
 }
 
 /// A page of compact rows.
 pub(super) fn sweep_page(page: &SweepPage) -> SweepPage {
     let SweepPage { rows, unreadable: odd, next, now, .. } = page;
-    SweepPage::new(rows.clone(), *next, *now).beside(unreadable(odd))
+    SweepPage::new(rows.clone(), *next, *now).with_unreadable(unreadable(odd))
 }
 
 fn unreadable(rows: &[UnreadableRow]) -> Vec<UnreadableRow> {

@@ -25,13 +25,14 @@ use broker_ports::{
     Acknowledged, Admitted, Applied, ApplyRequest, AssignmentReader, Attribution, AuditEntry,
     AuditRecord, AuditSink, Backlog, BlueprintResolver, BlueprintVersionView, Brake, BrakeRelease,
     CachedXr, ClaimEvents, ClaimRequest, ClaimedEvent, CloudResolver, CloudView, Cluster, Created,
-    CredentialResolver, CredentialView, DeleteRequest, Deleted, DeliveryFailure, DryRun, Due,
-    Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
+    CredentialResolver, CredentialView, DeadLetter, DeleteRequest, Deleted, DeliveryFailure,
+    DryRun, Due, Envelope, EventClaim, EventSink, EventsOf, Hints, Inspection, Issue, IssueRequest,
     LabelTagResolver, Lease, ListPage, ListQuery, Loss, NamespaceObservation, NodeDeregistrar,
     Outbox, OwnedPage, OwnedQuery, PageSize, PassOutcome, Permit, PermitRequest, PortError,
-    PortName, PurgeRequest, Reading, Released, Replaced, Replacement, Repository, ResourceView,
-    Resume, Schedule, ScheduleEntry, SetAside, SetAsideOf, StoredRequest, SweepPage, SweepQuery,
-    Target, TokenIssuer, TokenState, TtlWindow, Wakeups, Write, WriteKind, Written, XrTarget,
+    PortName, PurgeRequest, Reading, Redrive, Released, Replaced, Replacement, Repository,
+    ResourceDeadLetter, ResourceView, Schedule, ScheduleEntry, StoredRequest, SweepPage,
+    SweepQuery, Target, TokenIssuer, TokenState, TtlWindow, Wakeups, Write, WriteKind, Written,
+    XrTarget,
 };
 
 /// What can be called on a port.
@@ -208,18 +209,18 @@ faulty_port!(Outbox as Outbox {
         wait: Duration,
         failure: DeliveryFailure
     ) -> Acknowledged;
-    write set_aside_event(
+    write dead_letter_event(
         claim: &EventClaim = claim.clone() => &claim,
         reason: &str = reason.to_owned() => &reason
     ) -> Acknowledged;
-    write resume_events(
+    write redrive_events(
         id: ProvisionedResourceId,
-        how: Resume,
+        how: Redrive,
         by: &Attribution = by.clone() => &by
-    ) -> Option<SetAside>;
+    ) -> Option<DeadLetter>;
     write purge_events(retention: Duration, limit: PageSize) -> u64;
     read backlog() -> Backlog;
-    read set_aside_events(of: EventsOf, limit: PageSize) -> Vec<SetAsideOf>;
+    read dead_letter_events(of: EventsOf, limit: PageSize) -> Vec<ResourceDeadLetter>;
 });
 
 faulty_port!(Cluster as Cluster {

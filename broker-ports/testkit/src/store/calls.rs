@@ -175,9 +175,9 @@ impl World {
     }
 
     /// Claims the one event that can be claimed, and sets it aside.
-    pub(super) async fn set_aside(&self, reason: &str) -> Checked<ClaimedEvent> {
+    pub(super) async fn dead_letter(&self, reason: &str) -> Checked<ClaimedEvent> {
         let event = self.claim_event("relay").await?;
-        let answer = self.outbox().set_aside_event(&event.claim, reason).await?;
+        let answer = self.outbox().dead_letter_event(&event.claim, reason).await?;
         same("setting aside is answered", &answer, &Acknowledged::Done)?;
         Ok(event)
     }
@@ -186,9 +186,9 @@ impl World {
     pub(super) async fn resume(
         &self,
         id: ProvisionedResourceId,
-        how: Resume,
-    ) -> Checked<Option<SetAside>> {
-        Ok(self.outbox().resume_events(id, how, &attribution()).await?)
+        how: Redrive,
+    ) -> Checked<Option<DeadLetter>> {
+        Ok(self.outbox().redrive_events(id, how, &attribution()).await?)
     }
 
     /// Whatever is done under its claim is answered that the claim is lost, and changes nothing.
@@ -197,7 +197,7 @@ impl World {
         for answer in [
             self.outbox().acknowledge_event(&event.claim).await?,
             self.outbox().delay_event(&event.claim, HOUR * 9, DeliveryFailure::Rejected).await?,
-            self.outbox().set_aside_event(&event.claim, "again").await?,
+            self.outbox().dead_letter_event(&event.claim, "again").await?,
         ] {
             same("a claim from before is answered", &answer, &Acknowledged::ClaimLost)?;
         }
@@ -207,7 +207,7 @@ impl World {
     /// How many events wait, and how many of them were set aside.
     pub(super) async fn backlog(&self) -> Checked<(u64, u64)> {
         let backlog = self.outbox().backlog().await?;
-        Ok((backlog.depth, backlog.set_aside))
+        Ok((backlog.depth, backlog.dead_letter))
     }
 
     /// Delivers everything that can be delivered, and answers it in the order of delivery.

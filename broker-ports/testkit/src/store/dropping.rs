@@ -147,7 +147,7 @@ async fn prepared(world: &World, call: Call, number: u128) -> Checked<Ready> {
         Call::Acknowledge => Ready::Acknowledge(world.claim_event("relay").await?.claim),
         Call::Delay => Ready::Delay(world.claim_event("relay").await?.claim),
         Call::Retry => {
-            world.set_aside("HTTP 410").await?;
+            world.dead_letter("HTTP 410").await?;
             Ready::Retry(id)
         }
     })
@@ -176,7 +176,7 @@ async fn make(world: &World, ready: &Ready) -> Outcome {
         Ready::Delay(claim) => {
             outbox.delay_event(claim, HOUR, DeliveryFailure::Rejected).await?;
         }
-        Ready::Retry(id) => drop(outbox.resume_events(*id, Resume::Retry, &by).await?),
+        Ready::Retry(id) => drop(outbox.redrive_events(*id, Redrive::Retry, &by).await?),
     }
     Ok(())
 }

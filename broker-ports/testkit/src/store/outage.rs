@@ -99,10 +99,10 @@ async fn an_outbox_that_is_cut_off_never_answers_with_absence(world: &World) -> 
     require_outage(outbox.acknowledge_event(&event.claim).await, "acknowledge_event")?;
     let delayed = outbox.delay_event(&event.claim, HOUR, DeliveryFailure::Rejected).await;
     require_outage(delayed, "delay_event")?;
-    require_outage(outbox.set_aside_event(&event.claim, "away").await, "set_aside_event")?;
-    let resumed = outbox.resume_events(stored.id(), Resume::Retry, &attribution()).await;
-    require_outage(resumed, "resume_events")?;
+    require_outage(outbox.dead_letter_event(&event.claim, "away").await, "dead_letter_event")?;
+    let resumed = outbox.redrive_events(stored.id(), Redrive::Retry, &attribution()).await;
+    require_outage(resumed, "redrive_events")?;
     require_outage(outbox.purge_events(HOUR, rows(1)).await, "purge_events")?;
     require_outage(outbox.backlog().await, "backlog")?;
-    require_outage(outbox.set_aside_events(EventsOf::All, rows(1)).await, "set_aside_events")
+    require_outage(outbox.dead_letter_events(EventsOf::All, rows(1)).await, "dead_letter_events")
 }

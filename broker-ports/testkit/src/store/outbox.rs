@@ -118,12 +118,12 @@ async fn only_events_that_were_settled_for_long_are_purged(world: &World) -> Out
     world.advance(LONG).await?;
     let second = world.claim_event("relay").await?;
     world.acknowledge(&second).await?;
-    world.set_aside("HTTP 410").await?;
+    world.dead_letter("HTTP 410").await?;
     same("later it purged", &purged(10).await?, &1)?;
     same("a second time it purged", &purged(10).await?, &0)?;
     world.advance(LONG).await?;
     same("of what was set aside, it purged only the other", &purged(10).await?, &1)?;
-    world.resume(stored.id(), Resume::Skip).await?;
+    world.resume(stored.id(), Redrive::Skip).await?;
     same("of what was just skipped it purged", &purged(10).await?, &0)?;
     world.store_all((2..=5).map(numbered)).await?;
     world.deliver_all().await?;
@@ -138,7 +138,7 @@ async fn only_events_that_were_settled_for_long_are_purged(world: &World) -> Out
 
 async fn the_backlog_counts_what_waits(world: &World) -> Outcome {
     let empty = world.outbox().backlog().await?;
-    same("at first there is", &(empty.depth, empty.set_aside, empty.oldest), &(0, 0, None))?;
+    same("at first there is", &(empty.depth, empty.dead_letter, empty.oldest), &(0, 0, None))?;
     let early = world.stored(&resource()).await?;
     world.advance(HOUR).await?;
     world.stored(&numbered(2).ready()).await?;

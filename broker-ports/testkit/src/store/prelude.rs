@@ -8,9 +8,9 @@ pub(super) use broker_domain::{
 };
 pub(super) use broker_ports::{
     Acknowledged, Allowance, AuditAction, AuditEntry, AuditRecord, Brake, BrakeRelease,
-    ClaimEvents, ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeliveryFailure, Due, EventsOf,
-    Lane, Lease, LeaseEpoch, ListQuery, Lost, PageSize, PassOutcome, PermitRequest, PurgeRequest,
-    Released, Replacement, Resume, ScheduleEntry, SetAside, SweepQuery, Watermark, Write,
+    ClaimEvents, ClaimRequest, ClaimTarget, ClaimedEvent, Created, DeadLetter, DeliveryFailure,
+    Due, EventsOf, Lane, Lease, LeaseEpoch, ListQuery, Lost, PageSize, PassOutcome, PermitRequest,
+    PurgeRequest, Redrive, Released, Replacement, ScheduleEntry, SweepQuery, Watermark, Write,
     WriteKind, Written, wire,
 };
 pub(super) use futures_util::future::try_join_all;

@@ -91,10 +91,10 @@ async fn a_purge_waits_until_every_event_is_settled(world: &World) -> Outcome {
         same("with an event under way it purged", &world.purge().await?, &vec![])?;
         world.acknowledge(&event).await?;
     }
-    world.set_aside("refused").await?;
+    world.dead_letter("refused").await?;
     world.advance(LONG).await?;
     same("with an event set aside it purged", &world.purge().await?, &vec![])?;
-    world.resume(stored.id(), Resume::Skip).await?;
+    world.resume(stored.id(), Redrive::Skip).await?;
     same("with every event settled it purged", &world.purge().await?, &vec![stored.id()])
 }
 

@@ -11,7 +11,7 @@ use broker_domain::{
     ProvisionedResourceId, ResourceId, TokenOrdinal,
 };
 use broker_memory::{
-    BlueprintDocuments, ManualClock, MemoryMesh, MemoryNeighbours, MemoryTokens,
+    BlueprintDocuments, ManualClock, MemoryMesh, MemoryPlatformContexts, MemoryTokens,
     RecordingEventSink, SequentialIds,
 };
 use broker_ports::{
@@ -42,7 +42,7 @@ pub(super) struct World {
     tokens: MemoryTokens,
     mesh: MemoryMesh,
     sink: RecordingEventSink,
-    neighbours: MemoryNeighbours,
+    neighbours: MemoryPlatformContexts,
     replicas: AtomicU32,
 }
 
@@ -56,7 +56,7 @@ impl World {
             mesh: MemoryMesh::of(&tokens),
             tokens,
             sink: RecordingEventSink::default(),
-            neighbours: MemoryNeighbours::default(),
+            neighbours: MemoryPlatformContexts::default(),
             replicas: AtomicU32::new(0),
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct Place {
 
 /// What is up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct RunningServers {
     /// The directory of its run.
     pub(super) directory: PathBuf,
     /// The process that holds it.
@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// What is up; what ended by itself is not.
-    pub(super) fn standing(&self) -> Result<Option<Standing>> {
+    pub(super) fn standing(&self) -> Result<Option<RunningServers>> {
         let path = self.file();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -53,12 +53,12 @@ impl Place {
             Err(error) => return Err(error).with_context(cannot("read", &path)),
         };
         // Written by another version of this crate: there is nothing that we could do with it.
-        let standing: Standing =
+        let standing: RunningServers =
             serde_json::from_str(&text).with_context(cannot("understand", &path))?;
         Ok(Some(standing).filter(|standing| Run::is_alive(&standing.directory)))
     }
 
-    pub(super) fn remember(&self, standing: &Standing) -> Result<()> {
+    pub(super) fn remember(&self, standing: &RunningServers) -> Result<()> {
         let path = self.file();
         fs::write(&path, serde_json::to_string_pretty(standing)?)
             .with_context(cannot("write", &path))
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl Standing {
+impl RunningServers {
     /// Whether the process of that number is still the keeper: it alone holds the run's lock open, beside the
     /// reaper.
     pub(super) fn has_its_keeper(&self) -> bool {

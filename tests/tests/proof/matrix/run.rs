@@ -5,7 +5,7 @@ mod trouble;
 
 use std::time::Duration;
 
-use broker_app::{Error, Passed, Reconciler, Relay, Service};
+use broker_app::{Error, PassResult, Reconciler, Relay, Service};
 use broker_domain::{
     Declaration, OnFailure, Phase, ProvisionedResource, ProvisionedResourceId, RequestId,
 };
@@ -236,15 +236,15 @@ impl Run {
         let passed = timeout(patience(mishap), self.worker.reconcile(id)).await;
         let undisturbed = self.faults().log().entries().len() == fired;
         let at_rest = matches!(phase, Phase::Deleted | Phase::Failed);
-        if matches!(passed, Ok(Ok(Passed::NotClaimed))) && free && undisturbed && !at_rest {
+        if matches!(passed, Ok(Ok(PassResult::NotClaimed))) && free && undisturbed && !at_rest {
             return Err(format!("L3: nobody has it, in {phase}, and it cannot be claimed"));
         }
-        if matches!(passed, Ok(Ok(Passed::Through { to: Phase::Deleted, .. }))) {
+        if matches!(passed, Ok(Ok(PassResult::Completed { to: Phase::Deleted, .. }))) {
             // Before a sweep finds it: that would remove what a teardown has missed.
             let own: Vec<_> = declared.iter().filter(|it| it.id == id).copied().collect();
             nothing_left(&self.world, &own).await?;
         }
-        if matches!(passed, Err(_) | Ok(Err(_) | Ok(Passed::NotClaimed))) {
+        if matches!(passed, Err(_) | Ok(Err(_) | Ok(PassResult::NotClaimed))) {
             self.recover(mishap, Who::Worker).await;
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use broker_domain::Phase;
 
-use super::pass::{At, Law, Memory, Pass, Stage};
-use super::rule::Wrongs;
-use super::words::Deed;
+use super::pass::{At, Memory, Pass, Rules, Stage};
+use super::rule::Violations;
+use super::words::Operation;
 use super::world::Resource;
 
 impl Resource {
@@ -17,19 +17,24 @@ impl Resource {
     /// still matter.
     pub(super) fn cut_off(&mut self, place: usize) -> bool {
         let pass = &mut self.passes[place];
-        let At::Talking { deed, .. } = pass.at else { return false };
+        let At::Talking { operation, .. } = pass.at else { return false };
         pass.holds = false;
-        pass.at = At::Adrift(deed);
-        if !matches!(deed, Deed::Commit { .. } | Deed::TakePermit(_)) {
+        pass.at = At::Adrift(operation);
+        if !matches!(operation, Operation::Commit { .. } | Operation::TakePermit(_)) {
             pass.row_fresh = false;
             pass.mistaken = None;
             pass.surprised = false;
         }
-        if !matches!(deed, Deed::ApplyShell { .. } | Deed::Arm(_) | Deed::Reapply | Deed::DeleteXr)
-        {
+        if !matches!(
+            operation,
+            Operation::ApplyShell { .. }
+                | Operation::Arm(_)
+                | Operation::Reapply
+                | Operation::DeleteXr
+        ) {
             pass.xr = Memory::Gone;
         }
-        if !matches!(deed, Deed::ApplyConfig { .. } | Deed::DeleteConfig) {
+        if !matches!(operation, Operation::ApplyConfig { .. } | Operation::DeleteConfig) {
             pass.config = Memory::Gone;
         }
         true
@@ -41,9 +46,9 @@ impl Resource {
     }
 
     /// A request arrives that nobody waits for.
-    pub(super) fn land(&mut self, law: Law<'_>, place: usize, wrongs: &mut Wrongs) {
-        let At::Adrift(deed) = self.passes[place].at else { return };
-        self.do_deed(law, place, deed, wrongs);
+    pub(super) fn land(&mut self, rules: Rules<'_>, place: usize, violations: &mut Violations) {
+        let At::Adrift(operation) = self.passes[place].at else { return };
+        self.do_deed(rules, place, operation, violations);
         self.passes.remove(place);
         for pass in self.passes.iter_mut().filter(|pass| pass.expects_nothing()) {
             pass.surprised = true;
@@ -55,7 +60,7 @@ impl Pass {
     /// It has read that nothing is left.
     fn expects_nothing(&self) -> bool {
         match self.at {
-            At::Reading { .. } | At::Adrift(Deed::Commit { .. }) => true,
+            At::Reading { .. } | At::Adrift(Operation::Commit { .. }) => true,
             At::Talking { stage: Stage::Act(_, to) | Stage::Persist(to), .. } => {
                 to == Phase::Deleted
             }

@@ -57,7 +57,7 @@ fn paused_by_somebody() -> Setting {
     Setting { adrift: 0, left: Left { pauses: 1, ..NOBODY_MEDDLES }, ..a_node() }
 }
 
-/// The ProviderConfig is deleted once, at any moment.
+/// The ProviderConfig is deleted once, at any time.
 fn without_config() -> Setting {
     let left = Left { configs: 1, ..NOBODY_MEDDLES };
     Setting { left, ..Setting::one(Standalone, Retain) }

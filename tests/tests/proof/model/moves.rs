@@ -3,8 +3,8 @@
 
 use broker_domain::Phase;
 
-use super::book::Book;
-use super::rule::{Rule, Wrong, Wrongs};
+use super::memo::Memo;
+use super::rule::{Rule, Violation, Violations};
 use super::world::{MACHINES, Machine, Node, Readiness, World};
 
 /// Something that happens outside, without us.
@@ -89,22 +89,22 @@ impl World {
     pub(super) fn make(
         &mut self,
         which: Move,
-        book: &Book,
-        wrongs: &mut Wrongs,
+        memo: &Memo,
+        violations: &mut Violations,
     ) -> Option<Changed> {
-        let over = book.facts(self.row).phase == Phase::Deleted;
+        let over = memo.facts(self.row).phase == Phase::Deleted;
         match which {
             Move::Enrol(name) => {
                 self.enrol(name)?;
                 if over {
-                    wrongs.add(Wrong::LifeAfterDeleted);
+                    violations.add(Violation::LifeAfterDeleted);
                 }
                 Some(Changed::Elsewhere)
             }
             Move::Finalise(name) => {
                 self.machines[usize::from(name)]?;
                 // A provider needs its configuration to delete anything; the garbage collector does not.
-                let able = self.config || book.composes_secret;
+                let able = self.config || memo.composes_secret;
                 (self.owner_goes(name) && able).then_some(())?;
                 self.machines[usize::from(name)] = None;
                 Some(Changed::Elsewhere)
@@ -115,7 +115,7 @@ impl World {
                 self.machines[name].is_none().then_some(())?;
                 self.machines[name] = Some(Machine { with });
                 if over {
-                    wrongs.add(Wrong::LifeAfterDeleted);
+                    violations.add(Violation::LifeAfterDeleted);
                 }
                 Some(Changed::Elsewhere)
             }
@@ -123,14 +123,14 @@ impl World {
                 // What is paused is not let go either.
                 let xr = self.xr.as_ref().filter(|xr| xr.deleting && !xr.paused)?;
                 let owns = xr.refers_to.is_some_and(|it| self.machines[usize::from(it)].is_some());
-                let waits = owns && (xr.foreground || !book.composes_secret);
+                let waits = owns && (xr.foreground || !memo.composes_secret);
                 (!waits).then_some(())?;
                 self.xr = None;
                 Some(Changed::XrGone)
             }
-            Move::RemoveOrphan if book.lacks(Rule::OrphansFound) => None,
-            Move::RemoveOrphan => self.remove_orphan(over, wrongs),
-            Move::DeleteBackground if book.composes_secret => {
+            Move::RemoveOrphan if memo.lacks(Rule::OrphansFound) => None,
+            Move::RemoveOrphan => self.remove_orphan(over, violations),
+            Move::DeleteBackground if memo.composes_secret => {
                 // Crossplane's finalizer keeps the composite resource for a while.
                 let xr = self.xr.as_mut().filter(|xr| !xr.deleting)?;
                 self.left.deletions = self.left.deletions.checked_sub(1)?;
@@ -229,12 +229,12 @@ impl World {
     }
 
     /// The composite resource first, the ProviderConfig when nothing is left that needs it.
-    fn remove_orphan(&mut self, over: bool, wrongs: &mut Wrongs) -> Option<Changed> {
+    fn remove_orphan(&mut self, over: bool, violations: &mut Violations) -> Option<Changed> {
         over.then_some(())?;
         if let Some(xr) = &mut self.xr {
             (!xr.deleting).then_some(())?;
             if self.issuer.has_live_node() {
-                wrongs.add(Wrong::DeletedUnderNode);
+                violations.add(Violation::DeletedUnderNode);
             }
             xr.delete_in_foreground();
             return Some(Changed::Xr);

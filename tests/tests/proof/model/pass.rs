@@ -2,10 +2,10 @@
 
 use broker_domain::{MeshRole, Phase};
 
-use super::book::Book;
+use super::memo::Memo;
 use super::moves::Changed;
-use super::rule::{Rule, Wrong, Wrongs};
-use super::words::{Deed, MomentId, Reply, RowId, Said, SeenId, View, XrView};
+use super::rule::{Rule, Violation, Violations};
+use super::words::{CheckpointId, Command, ObservationId, Operation, Reply, RowId, View, XrView};
 use super::world::{Readiness, Resource};
 
 /// Whether an object is still as somebody remembers it.
@@ -30,7 +30,7 @@ pub(super) struct Pass {
     pub(super) xr: Memory,
     pub(super) config: Memory,
     /// Something of its decision was not so.
-    pub(super) mistaken: Option<Wrong>,
+    pub(super) mistaken: Option<Violation>,
     /// Somebody's late request arrived after it had read.
     pub(super) surprised: bool,
 }
@@ -40,29 +40,29 @@ pub(super) enum At {
     /// The composite resource was read, the rest was not.
     Reading { row: RowId, xr: Option<XrView>, blind: bool },
     /// It waits for an effect.
-    Talking { moment: MomentId, stage: Stage, deed: Deed },
+    Talking { checkpoint: CheckpointId, stage: Stage, operation: Operation },
     /// Its worker was cut off while this was under way.
-    Adrift(Deed),
+    Adrift(Operation),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Stage {
     Prepare,
-    Act(SeenId, Phase),
+    Act(ObservationId, Phase),
     Persist(Phase),
 }
 
 /// How the environment of a pass is.
 #[derive(Clone, Copy)]
-pub(super) struct Law<'a> {
-    pub(super) book: &'a Book,
+pub(super) struct Rules<'a> {
+    pub(super) memo: &'a Memo,
     pub(super) without: Option<Rule>,
     pub(super) gate_open: bool,
     /// How many permits there are, where they are counted.
     pub(super) allowance: Option<u8>,
 }
 
-impl Law<'_> {
+impl Rules<'_> {
     pub(super) fn lacks(&self, rule: Rule) -> bool {
         self.without == Some(rule)
     }
@@ -79,8 +79,8 @@ impl Resource {
     }
 
     /// A worker claims the resource, reads its row and begins.
-    pub(super) fn claim(&mut self, law: Law<'_>, blind: bool) -> bool {
-        if self.holder().is_some() || law.book.facts(self.world.row).at_rest {
+    pub(super) fn claim(&mut self, rules: Rules<'_>, blind: bool) -> bool {
+        if self.holder().is_some() || rules.memo.facts(self.world.row).at_rest {
             return false;
         }
         self.world.epoch += 1;
@@ -96,23 +96,23 @@ impl Resource {
         };
         self.passes.push(pass);
         let place = self.passes.len() - 1;
-        self.follow(law, place, law.book.prepare(self.world.row), Stage::Prepare);
+        self.follow(rules, place, rules.memo.prepare(self.world.row), Stage::Prepare);
         true
     }
 
     /// Reads what is left to read, decides, and begins to act.
-    pub(super) fn read_rest(&mut self, law: Law<'_>, place: usize) {
+    pub(super) fn read_rest(&mut self, rules: Rules<'_>, place: usize) {
         let At::Reading { row, xr, blind } = self.passes[place].at else { return };
-        let facts = law.book.facts(row);
+        let facts = rules.memo.facts(row);
         let node = facts.token.and_then(|token| self.world.issuer.node(token)).copied();
         let view = View {
             xr,
             config: self.world.config && !blind,
-            composed: if blind || law.book.composes_secret { 0 } else { self.world.composed() },
+            composed: if blind || rules.memo.composes_secret { 0 } else { self.world.composed() },
             registered: node.is_some_and(|node| !node.left),
-            gate_open: law.gate_open,
+            gate_open: rules.gate_open,
         };
-        let plan = law.book.plan(row, view);
+        let plan = rules.memo.plan(row, view);
         let pass = &mut self.passes[place];
         // Nothing but its deletion builds on the ProviderConfig that was read.
         let deletes = plan.to == Phase::Deprovisioning;
@@ -122,37 +122,37 @@ impl Resource {
             let orphaned = facts.role == MeshRole::Node
                 && node.map(|node| node.machine) != xr.and_then(|xr| xr.refers_to);
             pass.mistaken = match (stale, orphaned) {
-                (true, _) => Some(Wrong::StaleReady),
-                (false, true) => Some(Wrong::OrphanedMachine),
+                (true, _) => Some(Violation::StaleReady),
+                (false, true) => Some(Violation::OrphanedMachine),
                 (false, false) => None,
             };
         }
-        self.follow(law, place, plan.begin, Stage::Act(plan.seen, plan.to));
+        self.follow(rules, place, plan.begin, Stage::Act(plan.seen, plan.to));
     }
 
     /// Goes on with a conversation until it asks for something outside, or the pass is over.
-    fn follow(&mut self, law: Law<'_>, place: usize, moment: MomentId, stage: Stage) {
-        let (mut moment, mut stage) = (moment, stage);
+    fn follow(&mut self, rules: Rules<'_>, place: usize, checkpoint: CheckpointId, stage: Stage) {
+        let (mut checkpoint, mut stage) = (checkpoint, stage);
         loop {
-            match (law.book.said(moment), stage) {
-                (Said::Perform(Deed::Unchanged(row)), _) => {
-                    moment = law.book.reply(moment, Reply::Committed(row));
+            match (rules.memo.command(checkpoint), stage) {
+                (Command::Perform(Operation::Unchanged(row)), _) => {
+                    checkpoint = rules.memo.reply(checkpoint, Reply::Committed(row));
                 }
-                (Said::End | Said::Perform(Deed::Refused), _)
-                | (Said::Continue, Stage::Persist(_)) => {
+                (Command::End | Command::Perform(Operation::Refused), _)
+                | (Command::Continue, Stage::Persist(_)) => {
                     self.passes.remove(place);
                     return;
                 }
-                (Said::Perform(deed), _) => {
-                    self.passes[place].at = At::Talking { moment, stage, deed };
+                (Command::Perform(operation), _) => {
+                    self.passes[place].at = At::Talking { checkpoint, stage, operation };
                     return;
                 }
-                (Said::Continue, Stage::Prepare) => {
-                    self.read_xr(law.book.row_of(moment), place);
+                (Command::Continue, Stage::Prepare) => {
+                    self.read_xr(rules.memo.row_of(checkpoint), place);
                     return;
                 }
-                (Said::Continue, Stage::Act(seen, to)) => {
-                    moment = law.book.persist(moment, seen, to);
+                (Command::Continue, Stage::Act(seen, to)) => {
+                    checkpoint = rules.memo.persist(checkpoint, seen, to);
                     stage = Stage::Persist(to);
                 }
             }
@@ -170,31 +170,31 @@ impl Resource {
     /// Performs what a pass waits for, so many times, and tells it one of the answers.
     pub(super) fn perform(
         &mut self,
-        law: Law<'_>,
+        rules: Rules<'_>,
         place: usize,
         times: Times,
-        wrongs: &mut Wrongs,
+        violations: &mut Violations,
     ) {
-        let At::Talking { moment, stage, deed } = self.passes[place].at else { return };
-        let first = self.do_deed(law, place, deed, wrongs);
+        let At::Talking { checkpoint, stage, operation } = self.passes[place].at else { return };
+        let first = self.do_deed(rules, place, operation, violations);
         let reply = match times {
             Times::Once => first,
             Times::TwiceFirst => {
-                self.do_deed(law, place, deed, wrongs);
+                self.do_deed(rules, place, operation, violations);
                 first
             }
-            Times::TwiceSecond => self.do_deed(law, place, deed, wrongs),
+            Times::TwiceSecond => self.do_deed(rules, place, operation, violations),
         };
         // The pass asks for the state of what it was given before it goes on.
         let issuer = self.world.issuer;
         let dead = |reply: &Reply| matches!(reply, Reply::Issued(it) if !issuer.knows(*it));
-        let reply = reply.filter(|reply| law.lacks(Rule::IssueChecked) || !dead(reply));
+        let reply = reply.filter(|reply| rules.lacks(Rule::IssueChecked) || !dead(reply));
         let Some(reply) = reply else {
             // The port refused: the pass fails and gives its lease back.
             self.passes.remove(place);
             return;
         };
-        self.follow(law, place, law.book.reply(moment, reply), stage);
+        self.follow(rules, place, rules.memo.reply(checkpoint, reply), stage);
     }
 
     /// Tells everybody who remembers a version that an object has changed; `by` did it and knows.

@@ -4,11 +4,11 @@ use broker_domain::{MeshRole, OnFailure};
 use broker_tests::K;
 use stateright::{Model, Property};
 
-use super::book::Book;
 use super::continuation::{Continuations, Pace};
+use super::memo::Memo;
 use super::moves::{Changed, Move};
-use super::pass::{At, Law, Times};
-use super::rule::{Rule, Wrong, Wrongs};
+use super::pass::{At, Rules, Times};
+use super::rule::{Rule, Violation, Violations};
 use super::world::{Left, Resource, World};
 
 /// What is checked.
@@ -32,7 +32,7 @@ pub(super) struct Setting {
 
 pub(super) struct Protocol {
     pub(super) setting: Setting,
-    book: Book,
+    memo: Memo,
     continuations: Continuations,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Protocol {
 pub(super) struct State {
     resources: Vec<Resource>,
     gate_open: bool,
-    wrongs: Wrongs,
+    violations: Violations,
 }
 
 /// One step of the checker.
@@ -87,15 +87,15 @@ impl Setting {
     }
 
     pub(super) fn check(self) -> Protocol {
-        let book = Book::new(self.without, self.composes_secret);
-        Protocol { setting: self, book, continuations: Continuations::default() }
+        let memo = Memo::new(self.without, self.composes_secret);
+        Protocol { setting: self, memo, continuations: Continuations::default() }
     }
 }
 
 impl Protocol {
-    fn law(&self, state: &State) -> Law<'_> {
-        Law {
-            book: &self.book,
+    fn rules(&self, state: &State) -> Rules<'_> {
+        Rules {
+            memo: &self.memo,
             without: self.setting.without,
             gate_open: state.gate_open,
             allowance: self.setting.allowance,
@@ -104,8 +104,8 @@ impl Protocol {
 
     fn passes_left(&self, state: &State, pace: Pace) -> Option<u8> {
         // With time, the budget allows more.
-        let law = Law { gate_open: true, allowance: None, ..self.law(state) };
-        let passes = |it: &Resource| self.continuations.passes(law, &it.world, pace);
+        let rules = Rules { gate_open: true, allowance: None, ..self.rules(state) };
+        let passes = |it: &Resource| self.continuations.passes(rules, &it.world, pace);
         state.resources.iter().map(passes).try_fold(0, |most, passes| Some(passes?.max(most)))
     }
 
@@ -121,16 +121,16 @@ impl Protocol {
     }
 
     fn falls_quiet(&self, state: &State) -> bool {
-        let law = Law { allowance: None, ..self.law(state) };
-        state.resources.iter().all(|it| self.continuations.falls_quiet(law, &it.world))
+        let rules = Rules { allowance: None, ..self.rules(state) };
+        state.resources.iter().all(|it| self.continuations.falls_quiet(rules, &it.world))
     }
 
     fn events_of(&self, state: &State, place: usize, events: &mut Vec<Event>) {
         let resource = &state.resources[place];
-        if self.book.deletion_requested(resource.world.row).is_some() {
+        if self.memo.deletion_requested(resource.world.row).is_some() {
             events.push(Event::Delete(place));
         }
-        if resource.world.left.retries > 0 && self.book.retried(resource.world.row).is_some() {
+        if resource.world.left.retries > 0 && self.memo.retried(resource.world.row).is_some() {
             events.push(Event::Retry(place));
         }
         let workers = state.resources.iter().filter(|resource| resource.holder().is_some()).count();
@@ -170,25 +170,25 @@ impl Protocol {
     /// What an event makes of a resource, if it can happen.
     fn happen(
         &self,
-        law: Law<'_>,
+        rules: Rules<'_>,
         resource: &mut Resource,
         event: Event,
-        wrongs: &mut Wrongs,
+        violations: &mut Violations,
     ) -> Option<()> {
         match event {
             Event::Delete(_) => {
-                let (row, wrong) = self.book.deletion_requested(resource.world.row)?;
-                if let Some(wrong) = wrong {
-                    wrongs.add(wrong);
+                let (row, violation) = self.memo.deletion_requested(resource.world.row)?;
+                if let Some(violation) = violation {
+                    violations.add(violation);
                 }
                 resource.wrote(row, None);
                 Some(())
             }
             Event::Retry(_) => {
-                let (row, wrong) = self.book.retried(resource.world.row)?;
+                let (row, violation) = self.memo.retried(resource.world.row)?;
                 resource.world.left.retries = resource.world.left.retries.checked_sub(1)?;
-                if let Some(wrong) = wrong {
-                    wrongs.add(wrong);
+                if let Some(violation) = violation {
+                    violations.add(violation);
                 }
                 if let Some(xr) = &mut resource.world.xr {
                     xr.failed = false;
@@ -197,14 +197,14 @@ impl Protocol {
                 resource.wrote(row, None);
                 Some(())
             }
-            Event::Claim(_) => resource.claim(law, false).then_some(()),
-            Event::ClaimBlind(_) => resource.claim(law, true).then_some(()),
+            Event::Claim(_) => resource.claim(rules, false).then_some(()),
+            Event::ClaimBlind(_) => resource.claim(rules, true).then_some(()),
             Event::Read(_, pass) => {
-                resource.read_rest(law, pass);
+                resource.read_rest(rules, pass);
                 Some(())
             }
             Event::Do(_, pass, times) => {
-                resource.perform(law, pass, times, wrongs);
+                resource.perform(rules, pass, times, violations);
                 Some(())
             }
             Event::Crash(_, pass) => {
@@ -217,11 +217,11 @@ impl Protocol {
                 Some(())
             }
             Event::Land(_, pass) => {
-                resource.land(law, pass, wrongs);
+                resource.land(rules, pass, violations);
                 Some(())
             }
             Event::Outside(_, which) => {
-                let changed = resource.world.make(which, &self.book, wrongs)?;
+                let changed = resource.world.make(which, &self.memo, violations)?;
                 resource.told(changed, None);
                 Some(())
             }
@@ -256,16 +256,16 @@ impl Model for Protocol {
     fn init_states(&self) -> Vec<State> {
         let resources = self.setting.resources.iter().zip(0..);
         let resources = resources.map(|((role, on_failure), number)| {
-            let row = self.book.declared(number, *role, *on_failure);
+            let row = self.memo.declared(number, *role, *on_failure);
             let world = World::declared(row, self.setting.left);
             Resource { world, passes: Vec::new() }
         });
         let resources = resources.collect();
-        vec![State { resources, gate_open: true, wrongs: Wrongs::default() }]
+        vec![State { resources, gate_open: true, violations: Violations::default() }]
     }
 
     fn actions(&self, state: &State, events: &mut Vec<Event>) {
-        if state.wrongs.any() {
+        if state.violations.any() {
             // One counterexample is enough.
             return;
         }
@@ -284,21 +284,21 @@ impl Model for Protocol {
         if let Event::Outside(_, which) = event {
             // Most moves cannot be made, and a world is cheaper to try than a whole state.
             let mut world = state.resources[place].world;
-            world.make(which, &self.book, &mut Wrongs::default())?;
+            world.make(which, &self.memo, &mut Violations::default())?;
         }
         let mut after = state.clone();
-        let law = self.law(state);
+        let rules = self.rules(state);
         let resource = &mut after.resources[place];
-        self.happen(law, resource, event, &mut after.wrongs)?;
-        resource.look(law, &mut after.wrongs);
-        resource.make_canonical(law);
+        self.happen(rules, resource, event, &mut after.violations)?;
+        resource.look(rules, &mut after.violations);
+        resource.make_canonical(rules);
         Some(after)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         macro_rules! never {
-            ($($name:literal: $wrong:ident),+ $(,)?) => {
-                vec![$(Property::always($name, |_, state: &State| !state.wrongs.has(Wrong::$wrong))),+]
+            ($($name:literal: $violation:ident),+ $(,)?) => {
+                vec![$(Property::always($name, |_, state: &State| !state.violations.has(Violation::$violation))),+]
             };
         }
         let mut all = never! {
@@ -320,11 +320,11 @@ impl Model for Protocol {
         };
         all.push(Property::always(
             "S12 where nothing happens nothing is done",
-            |model: &Self, state: &State| state.wrongs.any() || model.falls_quiet(state),
+            |model: &Self, state: &State| state.violations.any() || model.falls_quiet(state),
         ));
         all.push(Property::always(
             "L1, L2 everything is settled after K passes",
-            |model: &Self, state: &State| state.wrongs.any() || model.converges(state),
+            |model: &Self, state: &State| state.violations.any() || model.converges(state),
         ));
         all
     }

@@ -1,15 +1,15 @@
-//! Rows: brought to one version and one moment, and what every single change of one has to keep.
+//! Rows: brought to one version and one time, and what every single change of one has to keep.
 
 use broker_domain::{Change, Phase, ProvisionedResource};
 use broker_testkit::builders::second;
 
-use super::rule::Wrong;
+use super::rule::Violation;
 
 /// Every row is brought here, so that only what it says tells it from another.
 const VERSION: u64 = 100;
 const EVENTS: u64 = 3;
 
-/// The row at the one version and the one moment at which all rows of the model are.
+/// The row at the one version and the one checkpoint at which all rows of the model are.
 pub(super) fn at_rest_in_time(resource: &ProvisionedResource) -> ProvisionedResource {
     let mut row = resource.snapshot();
     let now = second(0);
@@ -26,17 +26,17 @@ pub(super) fn at_rest_in_time(resource: &ProvisionedResource) -> ProvisionedReso
 }
 
 /// What every single change has to keep.
-pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> Option<Wrong> {
+pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> Option<Violation> {
     let after = change.resource();
     let (from, to) = (before.phase(), after.phase());
     if from != to && !from.can_become(to) {
-        return Some(Wrong::IllegalEdge);
+        return Some(Violation::IllegalEdge);
     }
     let tells = from != to
         && (matches!(to, Phase::Ready | Phase::Failed | Phase::Deleted)
             || (to == Phase::Deregistering && !from.is_teardown()));
     if tells != change.event().is_some() {
-        return Some(Wrong::EventMismatch);
+        return Some(Violation::EventMismatch);
     }
     let numbered = change.event().is_none_or(|event| {
         event.sequence() == before.event_sequence() + 1
@@ -44,5 +44,5 @@ pub(super) fn broken_promise(before: &ProvisionedResource, change: &Change) -> O
     });
     let counted =
         after.version() == before.version().next() && change.expected_version() == before.version();
-    (!numbered || !counted).then_some(Wrong::BrokenSequence)
+    (!numbered || !counted).then_some(Violation::BrokenSequence)
 }

@@ -49,7 +49,7 @@ pub(super) enum Rule {
 
 /// What must never happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Wrong {
+pub(super) enum Violation {
     /// S1: a write went along no legal edge, or out of a sink.
     IllegalEdge,
     /// S2: a change of phase without its event, or an event without a change of phase.
@@ -82,7 +82,7 @@ pub(super) enum Wrong {
     OverBudget,
 }
 
-impl Wrong {
+impl Violation {
     pub(super) const fn bit(self) -> u16 {
         1 << self as u16
     }
@@ -90,15 +90,15 @@ impl Wrong {
 
 /// Everything that went wrong so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Wrongs(u16);
+pub(super) struct Violations(u16);
 
-impl Wrongs {
-    pub(super) const fn add(&mut self, wrong: Wrong) {
-        self.0 |= wrong.bit();
+impl Violations {
+    pub(super) const fn add(&mut self, violation: Violation) {
+        self.0 |= violation.bit();
     }
 
-    pub(super) const fn has(self, wrong: Wrong) -> bool {
-        self.0 & wrong.bit() != 0
+    pub(super) const fn has(self, violation: Violation) -> bool {
+        self.0 & violation.bit() != 0
     }
 
     pub(super) const fn any(self) -> bool {
@@ -106,7 +106,7 @@ impl Wrongs {
     }
 }
 
-impl fmt::Debug for Wrongs {
+impl fmt::Debug for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#b}", self.0)
     }

@@ -1,10 +1,10 @@
-//! The words that the book and the model speak in: numbers of rows and moments, what is read, asked for and answered.
+//! The words that the memo and the model speak in: numbers of rows and checkpoints, what is read, asked for and answered.
 
 use broker_domain::{BootstrapTokenId, MeshRole, Phase};
 use broker_ports::Lost;
 use broker_testkit::builders::id;
 
-use super::rule::Wrong;
+use super::rule::Violation;
 use super::world::{Readiness, With};
 
 /// Tokens are numbered from here on.
@@ -15,10 +15,10 @@ const FIRST_TOKEN: u128 = 0x70;
 pub(super) struct RowId(pub(super) u32);
 /// The number of what a pass saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct SeenId(pub(super) u32);
-/// The number of a moment in a conversation.
+pub(super) struct ObservationId(pub(super) u32);
+/// The number of a checkpoint in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct MomentId(pub(super) u32);
+pub(super) struct CheckpointId(pub(super) u32);
 
 /// What the model needs to know of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,19 +34,19 @@ pub(super) struct RowFacts {
 
 /// What a conversation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Said {
-    Perform(Deed),
+pub(super) enum Command {
+    Perform(Operation),
     Continue,
     End,
 }
 
 /// An effect, with what it carries in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Deed {
+pub(super) enum Operation {
     /// A write of the row: what it is then.
     Commit {
         to: RowId,
-        wrong: Option<Wrong>,
+        violation: Option<Violation>,
     },
     /// A write that there is nothing to in.
     Unchanged(RowId),
@@ -73,7 +73,7 @@ pub(super) enum Deed {
     TakePermit(u8),
 }
 
-/// What became of a deed.
+/// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Committed(RowId),
@@ -116,9 +116,9 @@ pub(super) struct View {
 /// What follows from a view of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
-    pub(super) seen: SeenId,
+    pub(super) seen: ObservationId,
     pub(super) to: Phase,
-    pub(super) begin: MomentId,
+    pub(super) begin: CheckpointId,
 }
 
 /// Losses of Nodes are numbered from here on, those of composite resources by their uids.

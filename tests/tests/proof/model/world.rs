@@ -5,7 +5,7 @@
 use broker_domain::{MeshRole, Phase};
 use broker_render::Armed;
 
-use super::book::Book;
+use super::memo::Memo;
 use super::pass::Pass;
 use super::words::{RowId, XrView, token_id, token_number};
 
@@ -250,8 +250,8 @@ impl World {
     }
 
     /// Nothing is left to be done.
-    pub(super) fn is_settled(&self, book: &Book) -> bool {
-        let row = book.facts(self.row);
+    pub(super) fn is_settled(&self, memo: &Memo) -> bool {
+        let row = memo.facts(self.row);
         match row.phase {
             Phase::Deleted => self.xr.is_none() && !self.config && !self.has_machine(),
             Phase::Failed => row.at_rest,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use broker_app::{Passed, Reconciler, Runner};
+use broker_app::{PassResult, Reconciler, Runner};
 use broker_domain::{Phase, ProvisionedResource};
 use broker_ports::Brake;
 use broker_render::MANAGED_BY_LABEL;
@@ -50,7 +50,7 @@ async fn brakes(runner: &Runner, passes: &Reconciler, rows: &[ProvisionedResourc
 
 /// A resource of another cluster is not claimed by a replica of this one.
 async fn assert_left_alone(passes: &Reconciler, row: &ProvisionedResource) {
-    assert_eq!(passes.reconcile(row.id()).await.unwrap(), Passed::NotClaimed);
+    assert_eq!(passes.reconcile(row.id()).await.unwrap(), PassResult::NotClaimed);
 }
 
 async fn assert_untouched(world: &RealWorld, rows: &[ProvisionedResource]) {

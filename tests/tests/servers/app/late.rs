@@ -3,7 +3,7 @@
 //! A worker is held up in the middle of a request until its lease is long over. It does not know that, and goes on
 //! when the request is let through.
 
-use broker_app::{Error, Passed};
+use broker_app::{Error, PassResult};
 use broker_domain::{Phase, ProvisionedResourceId};
 use broker_tests::proxy::{Held, HttpAnswer, Request};
 use broker_tests::real::{PATIENCE, RealWorld};
@@ -30,7 +30,7 @@ fn hold_arm(between: &Between) -> Held {
     between.kubernetes.script().nth(2, |it| is_apply(it, "machines")).before_forward().hold()
 }
 
-type Pass = JoinSet<Result<Passed, Error>>;
+type Pass = JoinSet<Result<PassResult, Error>>;
 
 /// A resource in the middle of whose first pass a worker is held up. Its lease is over.
 async fn held_up(
@@ -48,7 +48,7 @@ async fn held_up(
 }
 
 /// What was let through has arrived, and the worker has noticed, or has not had to.
-async fn let_through(held: Held, mut pass: Pass) -> Result<Passed, Error> {
+async fn let_through(held: Held, mut pass: Pass) -> Result<PassResult, Error> {
     held.release();
     pass.join_next().await.unwrap().unwrap()
 }

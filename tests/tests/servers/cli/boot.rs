@@ -10,11 +10,11 @@ use broker_tests::{HttpProxy, PgProxy, TestPostgres};
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::net::TcpListener;
 
-use super::process::{DSN, KUBECONFIG, Surroundings, TOKEN_TTL};
+use super::process::{DSN, Environment, KUBECONFIG, TOKEN_TTL};
 
 /// Starts, and expects not to run.
-async fn refused(why: &str, surroundings: &Surroundings, line: &str) {
-    let said = surroundings.run(&["run"]).await;
+async fn refused(why: &str, environment: &Environment, line: &str) {
+    let said = environment.run(&["run"]).await;
     let told = (said.code, said.err.as_str());
     assert_eq!(told, (Some(1), format!("error[{line}\n").as_str()), "{why}");
 }
@@ -27,7 +27,7 @@ fn postgres(why: &str) -> String {
 #[tokio::test]
 async fn without_a_store_that_answers() {
     let world = RealWorld::new().await;
-    let good = Surroundings::new(&world.database().url(), &world.kubeconfig());
+    let good = Environment::new(&world.database().url(), &world.kubeconfig());
     let at = |rest: &str| good.clone().with(DSN, &format!("postgres://{rest}"));
     let url = world.database().url();
     let with = |from: &str, to: &str| good.clone().with(DSN, &url.replace(from, to));
@@ -58,8 +58,8 @@ async fn without_a_store_that_answers() {
         ),
         ("tokens for a second", good.clone().with(TOKEN_TTL, "1s"), short.to_owned()),
     ];
-    for (why, surroundings, line) in rows {
-        refused(why, &surroundings, &line).await;
+    for (why, environment, line) in rows {
+        refused(why, &environment, &line).await;
     }
 }
 
@@ -77,7 +77,7 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
         let proxy = PgProxy::to(world.database()).await;
         let is_held = move |request: &Request| request.target.contains(statement);
         let held = proxy.script().each(is_held).before_forward().hold();
-        refused("a store that hangs", &Surroundings::new(proxy.url(), &ours), line).await;
+        refused("a store that hangs", &Environment::new(proxy.url(), &ours), line).await;
         drop(held);
     }
 }
@@ -85,8 +85,8 @@ async fn store_that_accepts_and_then_hangs_is_refused() {
 /// The runtime panics with the value of this variable in its payload.
 #[tokio::test]
 async fn panic_prints_its_place_and_not_its_payload() {
-    let surroundings = Surroundings::new("", "").with("TOKIO_WORKER_THREADS", "hush");
-    let said = surroundings.run(&["run"]).await;
+    let environment = Environment::new("", "").with("TOKIO_WORKER_THREADS", "hush");
+    let said = environment.run(&["run"]).await;
     assert_eq!((said.code, said.out.as_str()), (Some(101), ""));
     assert!(said.err.starts_with("error[panicked]: the program panicked at "), "{}", said.err);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
@@ -98,7 +98,7 @@ async fn older_replica_starts_on_a_newer_schema_that_allows_it() {
     let world = RealWorld::new().await;
     let ours = world.kubeconfig();
     record_later(world.pool(), migrate::MIGRATIONS.last().unwrap().version).await;
-    let replica = Surroundings::new(&world.database().url(), &ours).start();
+    let replica = Environment::new(&world.database().url(), &ours).start();
     replica.ready().await;
     replica.stop().await;
 }
@@ -124,29 +124,29 @@ async fn without_the_schema_of_this_release() {
     let never = "the database holds no schema of the broker; this release needs version";
     refused(
         "never migrated",
-        &Surroundings::new(&empty.url(), &ours),
+        &Environment::new(&empty.url(), &ours),
         &postgres(&format!("{never} {last}: migrate up")),
     )
     .await;
     let pool = world.pool();
-    let surroundings = Surroundings::new(&world.database().url(), &ours);
+    let environment = Environment::new(&world.database().url(), &ours);
     migrate::down(pool, before).await.unwrap();
     let older =
         format!("the schema has version {before} and this release needs {last}: migrate up");
-    refused("of the release before", &surroundings, &postgres(&older)).await;
+    refused("of the release before", &environment, &postgres(&older)).await;
     migrate::up(pool).await.unwrap();
     record_later(pool, last + 1).await;
     let beyond = format!(
         "the schema has version 9999 and this release knows up to {last}: run a later release"
     );
-    refused("of a later release", &surroundings, &postgres(&beyond)).await;
+    refused("of a later release", &environment, &postgres(&beyond)).await;
 }
 
 #[tokio::test]
 async fn without_a_cluster_that_answers() {
     let world = RealWorld::new().await;
     let url = world.database().url();
-    let at = |kubeconfig: &str| Surroundings::new(&url, kubeconfig);
+    let at = |kubeconfig: &str| Environment::new(&url, kubeconfig);
     let ours = world.kubeconfig();
     let closed = HttpProxy::to(world.broker.client.clone()).await;
     closed.refuse().await;
@@ -193,8 +193,8 @@ async fn without_a_cluster_that_answers() {
             kubernetes(nowhere),
         ),
     ];
-    for (why, surroundings, line) in rows {
-        refused(why, &surroundings, &line).await;
+    for (why, environment, line) in rows {
+        refused(why, &environment, &line).await;
     }
 }
 
@@ -206,10 +206,10 @@ async fn on_another_cluster_than_that_of_its_resources() {
     let elsewhere = "UPDATE plexsphere.provisioned_resources SET cluster_id = 'elsewhere'";
     sqlx::query(elsewhere).execute(world.pool()).await.unwrap();
     let ours = world.kubeconfig();
-    let surroundings = Surroundings::new(&world.database().url(), &ours);
+    let environment = Environment::new(&world.database().url(), &ours);
     let line = format!(
         "cluster_rejected]: the cluster failed: this is cluster {here}, and the resources of the store \
          stand on elsewhere"
     );
-    refused("another cluster", &surroundings, &line).await;
+    refused("another cluster", &environment, &line).await;
 }

@@ -80,7 +80,7 @@ fn assert_something_was_said(net: &Net) {
 async fn sing(seed: u64, machines: usize) -> Net {
     let mut scene = Scene::set(seed).await;
     let turning = scene.world.keep_turning();
-    let replica = scene.surroundings.start_with(&["run", "--log=trace"]);
+    let replica = scene.environment.start_with(&["run", "--log=trace"]);
     replica.ready().await;
     hear_answer(&mut scene, &replica, "/readyz").await;
 

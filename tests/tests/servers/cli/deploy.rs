@@ -12,11 +12,11 @@ use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
 use broker_tests::{TestCluster, until};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::discovery::{ApiCapabilities, Scope};
+use kube::discovery::{AccessScope, ApiCapabilities};
 use kube::{Client, Discovery};
 use serde_json::{Value, json};
 
-use super::process::Surroundings;
+use super::process::Environment;
 
 /// Whose kinds no API server knows by itself.
 const FOREIGN: &str = "monitoring.coreos.com/v1";
@@ -72,10 +72,10 @@ async fn apply(client: &Client, discovery: &Discovery, file: &str, object: &Valu
     let (kind, ApiCapabilities { scope, .. }) = found
         .unwrap_or_else(|| panic!("{file}: no server knows {} {}", types.api_version, types.kind));
     let api: Api<DynamicObject> = match (&scope, &object.metadata.namespace) {
-        (Scope::Namespaced, Some(namespace)) => {
+        (AccessScope::Namespaced, Some(namespace)) => {
             Api::namespaced_with(client.clone(), namespace, &kind)
         }
-        (Scope::Cluster, None) => Api::all_with(client.clone(), &kind),
+        (AccessScope::Cluster, None) => Api::all_with(client.clone(), &kind),
         other => panic!("{file}: {} {other:?}", types.kind),
     };
     let name = object.metadata.name.clone().unwrap();
@@ -226,7 +226,7 @@ async fn every_metric_that_is_looked_at_is_one_that_a_replica_shows() {
     let world = Arc::new(RealWorld::new().await);
     let turning = world.keep_turning();
     let kubeconfig = world.kubeconfig();
-    let replica = Surroundings::new(&world.database().url(), &kubeconfig).start();
+    let replica = Environment::new(&world.database().url(), &kubeconfig).start();
     let id = world.declare(&world.declaration(NODE)).await.unwrap().id();
     until("a node", || async { (world.get(id).await.phase() == Phase::Ready).then_some(()) }).await;
     let shown = until("the sweep after it", || async {

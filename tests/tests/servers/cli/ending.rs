@@ -5,7 +5,7 @@ use broker_tests::real::RealWorld;
 use broker_tests::world::NODE;
 use rustix::process::Signal;
 
-use super::process::Surroundings;
+use super::process::Environment;
 
 /// How many resources belong to a worker.
 async fn leased(world: &RealWorld) -> i64 {
@@ -19,7 +19,7 @@ async fn sigterm_in_the_middle_of_a_pass_lets_it_finish_and_gives_its_lease_back
     let world = RealWorld::new().await;
     let cluster = HttpProxy::to(world.broker.client.clone()).await;
     let mut held = cluster.script().first(|it| it.verb == "PATCH").before_forward().hold();
-    let replica = Surroundings::new(&world.database().url(), &cluster.kubeconfig()).start();
+    let replica = Environment::new(&world.database().url(), &cluster.kubeconfig()).start();
     replica.ready().await;
     world.declare(&world.declaration(NODE)).await.unwrap();
     held.reached().await;

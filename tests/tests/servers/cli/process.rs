@@ -48,12 +48,12 @@ pub(crate) fn binary() -> &'static Path {
 
 /// An environment of nothing but what it is given, and the files that it names.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct Environment {
     variables: Vec<(String, String)>,
     files: Arc<TempDir>,
 }
 
-impl Surroundings {
+impl Environment {
     /// A store, and a management cluster by the content of a kubeconfig.
     pub(crate) fn new(dsn: &str, kubeconfig: &str) -> Self {
         let files = Arc::new(tempfile::tempdir().unwrap());

@@ -3,14 +3,14 @@
 use broker_tests::real::RealWorld;
 use broker_tests::{HttpProxy, PgProxy};
 
-use super::process::Surroundings;
+use super::process::Environment;
 
 #[tokio::test]
 async fn readiness_follows_postgres_and_the_api_server_away_and_back() {
     let world = RealWorld::new().await;
     let store = PgProxy::to(world.database()).await;
     let cluster = HttpProxy::to(world.broker.client.clone()).await;
-    let replica = Surroundings::new(store.url(), &cluster.kubeconfig()).start();
+    let replica = Environment::new(store.url(), &cluster.kubeconfig()).start();
     replica.ready().await;
 
     for _ in 0..2 {

@@ -3,7 +3,7 @@
 
 use broker_domain::ObjectReference;
 use broker_kube::Cause;
-use broker_ports::{Cluster, DeleteRequest, Deleted, FailureClass, Standing, XrReading};
+use broker_ports::{Cluster, DeleteRequest, Deleted, FailureClass, Presence, XrReading};
 use broker_render::Precondition;
 use broker_tests::proxy::HttpAnswer;
 use broker_tests::{HttpProxy, crd, until};
@@ -33,7 +33,7 @@ async fn a_version_that_is_no_longer_served_hides_nothing() {
     let mut target = subject.target();
     target.recorded = [subject.reference()].into();
     let recorded = fixture.port.read(&target).await.unwrap().recorded;
-    assert_eq!(recorded[&subject.reference()], Standing::Present);
+    assert_eq!(recorded[&subject.reference()], Presence::Present);
     let (why, error) = cause(fixture.apply(subject.xr().shell(2), version.unchanged()).await);
     assert_eq!(why, Cause::KindAbsent, "{error}");
     let target = subject.reference();

@@ -52,7 +52,7 @@ async fn until_current(cache: &Cache, fixture: &Fixture, resource: &Subject) {
     let live = live.map(|live| live["metadata"]["resourceVersion"].clone());
     until("the cache to show what stands", || async {
         let seen = match cache.warm(&fixture.xrd)?.observe(&resource.xr_target()) {
-            CachedXr::Seen { version, .. } => Some(json!(version.resource_version)),
+            CachedXr::Present { version, .. } => Some(json!(version.resource_version)),
             CachedXr::Absent => None,
         };
         (seen == live).then_some(())

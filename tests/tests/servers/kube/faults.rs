@@ -146,7 +146,7 @@ async fn apply_that_fails_is_told_and_happens_once() {
         ("half a body", After(HttpAnswer::servers().cut_after(40)), unseen(Cause::Broken)),
         ("a body stalls", After(HttpAnswer::servers().stalled_after(40)), unseen(Cause::Deadline)),
         ("nonsense", After(HttpAnswer::ok("<html>")), unseen(Cause::Unreadable)),
-        ("a gateway that gave up", After(bare(504)), unseen(Cause::Unwell(504))),
+        ("a gateway that gave up", After(bare(504)), unseen(Cause::ServerError(504))),
     ];
     for (why, fault, told) in rows {
         let faulty = Faulty::new(&fixture, fault, &told, |request| request.verb == "PATCH").await;
@@ -174,7 +174,7 @@ async fn deletion_that_fails_is_told_and_happens_once() {
         ("reset before", Before(HttpAnswer::reset()), lost(Cause::Broken)),
         ("reset after", After(HttpAnswer::reset()), unseen(Cause::Broken)),
         ("slow headers", After(HttpAnswer::half_a_head()), unseen(Cause::Deadline)),
-        ("a gateway that gave up", After(bare(504)), unseen(Cause::Unwell(504))),
+        ("a gateway that gave up", After(bare(504)), unseen(Cause::ServerError(504))),
         ("another server answers", Before(bare(404)), rejected(Cause::Refused(404))),
     ];
     for (why, fault, told) in rows {
@@ -236,7 +236,7 @@ async fn list_that_fails_is_never_absence() {
     let rows = [
         ("no connection", any, Refused, transient(Cause::Unreachable)),
         ("half a page", any, half, transient(Cause::Broken)),
-        ("no second page", second, Before(bare(503)), transient(Cause::Unwell(503))),
+        ("no second page", second, Before(bare(503)), transient(Cause::ServerError(503))),
     ];
     for (why, page, fault, told) in rows {
         let is_page = move |request: &Request| request.target.contains(page);
@@ -267,7 +267,7 @@ async fn the_time_that_a_throttled_client_is_asked_for_is_passed_on() {
 #[tokio::test]
 async fn apply_at_an_unwell_server_may_have_happened() {
     let fixture = Fixture::new().await;
-    let told = unseen(Cause::Unwell(500));
+    let told = unseen(Cause::ServerError(500));
     let is_apply = |request: &Request| request.verb == "PATCH";
     let faulty = Faulty::new(&fixture, After(bare(500)), &told, is_apply).await;
     let is_probe = |request: &Request| request.target.starts_with("/readyz");

@@ -9,8 +9,8 @@ use broker_domain::{
 };
 use broker_ports::{
     ClaimEvents, ClaimRequest, ClaimTarget, DeliveryFailure, Due, EventClaim, EventsOf, Lane,
-    Lease, ListQuery, PassOutcome, PurgeRequest, Replacement, Resume, SweepQuery, Write, WriteKind,
-    Written,
+    Lease, ListQuery, PassOutcome, PurgeRequest, Redrive, Replacement, SweepQuery, Write,
+    WriteKind, Written,
 };
 use broker_testkit::builders::{
     ResourceBuilder, attribution, cluster, composed, declaration, id, resource, rows, stamp, worker,
@@ -120,7 +120,7 @@ impl<'w> Player<'w> {
         self.transcript.tell("list", repository.list(&query).await);
         self.transcript.tell("sweep", repository.sweep_page(&SweepQuery::new(rows(2))).await);
         self.transcript.tell("backlog", outbox.backlog().await);
-        self.transcript.tell("aside", outbox.set_aside_events(EventsOf::All, rows(10)).await);
+        self.transcript.tell("aside", outbox.dead_letter_events(EventsOf::All, rows(10)).await);
     }
 
     async fn resources(&mut self, number: u32) {
@@ -274,14 +274,14 @@ impl<'w> Player<'w> {
                     [DeliveryFailure::Rejected, DeliveryFailure::Unavailable][dice as usize - 8];
                 outbox.delay_event(&self.claims.remove(claim), LEASE, why).await
             }
-            10 => outbox.set_aside_event(&self.claims.remove(claim), "nobody takes it").await,
+            10 => outbox.dead_letter_event(&self.claims.remove(claim), "nobody takes it").await,
             11 => {
                 let purged = outbox.purge_events(LEASE, rows(10)).await;
                 return self.transcript.tell("purge events", purged);
             }
             _ => {
-                let how = if dice == 12 { Resume::Retry } else { Resume::Skip };
-                let resumed = outbox.resume_events(it, how, &by).await;
+                let how = if dice == 12 { Redrive::Retry } else { Redrive::Skip };
+                let resumed = outbox.redrive_events(it, how, &by).await;
                 return self.transcript.tell(&format!("resume {number}, {how:?}"), resumed);
             }
         };

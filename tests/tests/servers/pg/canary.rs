@@ -20,7 +20,7 @@ use sqlx::{Executor, PgPool};
 use crate::servers::log::Log;
 use places::{Places, characters, found};
 
-/// Tokens beside those of every fate.
+/// Tokens beside those of every state.
 const NORMAL: u128 = 4;
 const NIGHTLY: u128 = 200;
 
@@ -37,7 +37,7 @@ async fn issue(
     }
 }
 
-/// Tokens of every fate, and everything that was printed on the way.
+/// Tokens of every state, and everything that was printed on the way.
 async fn live(pool: &PgPool) -> (Vec<IssuedToken>, String) {
     let (tokens, mesh) = (PgTokenIssuer::new(pool.clone()), PgMesh::new(pool.clone()));
     let mut said = String::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use broker_app::explain::Remedy;
 use broker_domain::{ClusterId, ProvisionedResourceId};
 use broker_memory::{Behaviour, Part};
-use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Resume, Schedule};
+use broker_ports::{BrakeRelease, CloudView, NodeDeregistrar, Redrive, Schedule};
 use broker_render::{BLUEPRINT_VERSION_LABEL, Provider};
 use broker_testkit::builders::id;
 use broker_tests::world::{LEASE, operator, project};
@@ -34,9 +34,9 @@ pub(super) async fn follow(scene: &mut Scene, remedy: &Remedy) -> ProvisionedRes
                 scene.world.store.release_brake(&release).await.unwrap();
             }
         }
-        Remedy::ResumeEvents(poisoned) => {
+        Remedy::RedriveEvents(poisoned) => {
             let service = &scene.world.service;
-            service.resume_events(&operator(), *poisoned, Resume::Skip).await.unwrap().unwrap();
+            service.redrive_events(&operator(), *poisoned, Redrive::Skip).await.unwrap().unwrap();
         }
         Remedy::LeaveDryRun | Remedy::MendPass | Remedy::MendDraining => mend(scene),
         Remedy::DrainPeer => {

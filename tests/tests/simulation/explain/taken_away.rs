@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use broker_app::explain::{Explanation, Standing, Verdict};
+use broker_app::explain::{Explanation, FactStatus, Verdict};
 use broker_memory::Verb;
 use broker_ports::PortName;
 use broker_testkit::faults::{Fault, FaultPlan};
@@ -26,7 +26,7 @@ const SOURCES: &[(Source, Option<Verdict>)] = {
         (Port(PortName::Repository, "history"), None),
         (Port(PortName::Schedule, "entry"), None),
         (Port(PortName::Schedule, "brakes"), None),
-        (Port(PortName::Outbox, "set_aside_events"), None),
+        (Port(PortName::Outbox, "dead_letter_events"), None),
         (Port(PortName::TokenIssuer, "state"), None),
         (Port(PortName::NodeDeregistrar, "node_registered"), Some(Verdict::MeshUnreachable)),
         (Port(PortName::BlueprintResolver, "resolve"), SILENT),
@@ -61,8 +61,8 @@ async fn without(scene: &Scene, source: Source) -> Explanation {
 }
 
 fn unknown_lines(explained: &Explanation) -> usize {
-    let unknown = |standing: &Standing| matches!(standing, Standing::Unknown(_));
-    explained.facts.iter().filter(|fact| unknown(&fact.standing)).count()
+    let unknown = |standing: &FactStatus| matches!(standing, FactStatus::Unknown(_));
+    explained.facts.iter().filter(|fact| unknown(&fact.status)).count()
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) const EXPECTED: &[(Verdict, Place, Party, &str)] = {
         (LeaseLeftBehind, At(Phase::Pending), Nobody, "wait"),
         (NoReplica, At(Phase::Pending), Platform, "start_replicas"),
         (PassFailing, At(Phase::Pending), Platform, "mend_pass"),
-        (OutboxPoisoned, At(Phase::Ready), Platform, "resume_events"),
+        (OutboxPoisoned, At(Phase::Ready), Platform, "redrive_events"),
         (StoreUnreachable, At(Phase::Ready), Platform, "restore_store"),
         (CollaboratorUnreachable, At(Phase::Ready), Platform, "restore_collaborator"),
         (Unknown, At(Phase::Ready), Platform, "ask_again"),

@@ -50,7 +50,7 @@ fn the_examples_have_the_keys_of_the_answers() {
 
     let done = examples(&page, "What operators do by hand");
     let verbs: [&[&str]; 4] =
-        [&["pause", &id], &["brake", "set"], &["resume-events", &id], &["scrub-audit", &id]];
+        [&["pause", &id], &["brake", "set"], &["redrive-events", &id], &["scrub-audit", &id]];
     assert_eq!(done.len(), verbs.len());
     for (shown, verb) in done.iter().zip(verbs) {
         let said = world.broker(&[verb, &["--output=json"]].concat()).json();

@@ -204,7 +204,7 @@ impl Followed {
         let warm = self.cache.warm(&self.xrd).expect("the kind is warm");
         let project = PROJECT.parse().unwrap();
         let target = XrTarget::new(resource(number), project, Arc::clone(&self.xrd));
-        matches!(warm.observe(&target), CachedXr::Seen { .. })
+        matches!(warm.observe(&target), CachedXr::Present { .. })
     }
 }
 

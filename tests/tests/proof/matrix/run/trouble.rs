@@ -3,7 +3,7 @@
 
 use broker_app::{Error, Service};
 use broker_domain::{ClusterId, Phase, ProvisionedResource};
-use broker_ports::{EventsOf, FailureClass, Outbox, Resume, Schedule};
+use broker_ports::{EventsOf, FailureClass, Outbox, Redrive, Schedule};
 use broker_testkit::builders::rows;
 use broker_tests::world::{STANDALONE, declaration, operator};
 use tokio::time::timeout;
@@ -23,7 +23,7 @@ impl Run {
         self.world.sink.refuse(self.id(), Some(FailureClass::Rejected));
         for _ in 0..REFUSED_BEFORE {
             let report = self.world.other_relay().deliver_batch().await.unwrap();
-            assert_eq!((report.rejected, report.set_aside), (1, 0), "it may be tried once more");
+            assert_eq!((report.rejected, report.dead_letter), (1, 0), "it may be tried once more");
             self.world.let_leases_end();
         }
     }
@@ -79,11 +79,11 @@ impl Run {
     /// Whoever comes to the last attempt sets the event aside, and no later one of the resource overtakes it.
     async fn hold_the_events_back(&mut self, mishap: Mishap) -> Result<(), String> {
         for _ in 0..MOST_ASKED {
-            if !self.is_in_trouble().await {
+            if !self.has_error().await {
                 self.deliver(mishap).await;
             }
         }
-        if !self.is_in_trouble().await {
+        if !self.has_error().await {
             return Err("an event was refused again and again, and is not set aside".to_owned());
         }
         self.world.sink.refuse(self.id(), None);
@@ -102,11 +102,11 @@ impl Run {
         declared: &[Declared],
     ) -> Result<(), String> {
         for _ in 0..MOST_ASKED {
-            if !self.is_in_trouble().await {
+            if !self.has_error().await {
                 self.sweep(mishap).await;
             }
         }
-        if !self.is_in_trouble().await {
+        if !self.has_error().await {
             return Err("S8: too much is missing to believe it, and the brake is off".to_owned());
         }
         let xr = self.world.xr(self.resource.as_ref().unwrap());
@@ -127,12 +127,12 @@ impl Run {
     /// A person asks until it is answered, and then the trouble is over. An old answer may bring it back later: that
     /// everything is missing, say.
     pub(super) async fn get_help(&mut self, mishap: Mishap) -> Result<(), String> {
-        if !self.is_in_trouble().await {
+        if !self.has_error().await {
             return Ok(());
         }
         for _ in 0..MOST_ASKED {
             if let Ok(Ok(())) = timeout(patience(mishap), self.helped(&self.caller)).await {
-                if self.is_in_trouble().await {
+                if self.has_error().await {
                     return Err("the operator was told that it is over, and it is not".to_owned());
                 }
                 return Ok(());
@@ -144,7 +144,7 @@ impl Run {
 
     pub(super) async fn helped(&self, service: &Service) -> Result<(), Error> {
         if self.workflow == Workflow::Delete {
-            service.resume_events(&operator(), self.id(), Resume::Retry).await?;
+            service.redrive_events(&operator(), self.id(), Redrive::Retry).await?;
         } else if self.workflow == Workflow::ReProvision {
             let project = self.resource.as_ref().map(ProvisionedResource::project_id);
             service.release_brake(&operator(), self.cluster(), project).await?;
@@ -152,11 +152,12 @@ impl Run {
         Ok(())
     }
 
-    async fn is_in_trouble(&self) -> bool {
+    async fn has_error(&self) -> bool {
         let store = &self.world.store;
         if self.workflow == Workflow::Delete {
-            let set_aside = store.set_aside_events(EventsOf::Resource(self.id()), rows(1)).await;
-            !set_aside.unwrap().is_empty()
+            let dead_letter =
+                store.dead_letter_events(EventsOf::Resource(self.id()), rows(1)).await;
+            !dead_letter.unwrap().is_empty()
         } else if self.workflow == Workflow::ReProvision {
             !store.brakes(self.cluster()).await.unwrap().is_empty()
         } else {

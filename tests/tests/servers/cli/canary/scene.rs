@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::receiver::Receiver;
 use super::secrets::Secrets;
-use crate::servers::cli::process::{EVENT_URL, Said, Surroundings};
+use crate::servers::cli::process::{EVENT_URL, Environment, Said};
 
 /// A blueprint with a parameter that takes a reference to a Secret and nothing else.
 pub(super) const HUSHED: u128 = 0xca;
@@ -34,7 +34,7 @@ pub(super) struct Scene {
     pub(super) world: Arc<RealWorld>,
     pub(super) cluster: HttpProxy,
     pub(super) receiver: Receiver,
-    pub(super) surroundings: Surroundings,
+    pub(super) environment: Environment,
     pub(super) secrets: Secrets,
     pub(super) net: Net,
 }
@@ -48,7 +48,7 @@ impl Scene {
         let (key, bearer) = (secrets.plain(), secrets.plain());
         let url = world.database().url();
         let event_url = format!("http://{}/hook/{key}?key={key}", receiver.address);
-        let surroundings = Surroundings::new(&url, &with_bearer(&cluster.kubeconfig(), &bearer))
+        let environment = Environment::new(&url, &with_bearer(&cluster.kubeconfig(), &bearer))
             .with(EVENT_URL, &event_url);
         let mut net = Net::default();
         net.secrets.insert(password_of(&url));
@@ -65,23 +65,19 @@ impl Scene {
             "stringData": {"credentials": secrets.odd()},
         });
         create(&world, "secrets", &credential).await;
-        Self { world, cluster, receiver, surroundings, secrets, net }
+        Self { world, cluster, receiver, environment, secrets, net }
     }
 
     /// Runs a command and hears it.
     pub(super) async fn command(&mut self, words: &[String]) -> Said {
-        let surroundings = self.surroundings.clone();
-        self.command_in(&surroundings, words).await
+        let environment = self.environment.clone();
+        self.command_in(&environment, words).await
     }
 
     /// The same elsewhere.
-    pub(super) async fn command_in(
-        &mut self,
-        surroundings: &Surroundings,
-        words: &[String],
-    ) -> Said {
+    pub(super) async fn command_in(&mut self, environment: &Environment, words: &[String]) -> Said {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let said = surroundings.run(&words).await;
+        let said = environment.run(&words).await;
         self.hear_command(words[0], &said);
         said
     }

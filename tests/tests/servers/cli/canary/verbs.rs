@@ -8,7 +8,7 @@ use broker_tests::world::SIZED;
 
 use super::machines::words;
 use super::scene::Scene;
-use crate::servers::cli::process::{DSN, EVENT_URL, Surroundings};
+use crate::servers::cli::process::{DSN, EVENT_URL, Environment};
 
 /// Types every verb but `run`, about this resource, and answers which they were. It is given up in the end.
 pub(super) async fn type_all(scene: &mut Scene, id: ProvisionedResourceId) -> BTreeSet<String> {
@@ -35,22 +35,22 @@ pub(super) async fn type_run(scene: &mut Scene) -> String {
 
 /// Whoever adds a verb adds it here.
 pub(super) async fn assert_none_is_missing(scene: &Scene, typed: &BTreeSet<String>) {
-    let help = scene.surroundings.run(&["--help"]).await.out;
+    let help = scene.environment.run(&["--help"]).await.out;
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let mut names: BTreeSet<_> =
         names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
     assert!(names.contains("run"), "{help}");
-    // These have no surroundings to give away.
+    // These have no context to give away.
     names.retain(|name| !["demo", "completions", "help"].contains(&name.as_str()));
     let missing: Vec<_> = names.difference(typed).collect();
     assert_eq!(missing, Vec::<&String>::new(), "verbs that nobody listened to");
 }
 
 /// No store, a store that cannot be named, an event URL that is refused; each with secrets of its own.
-fn broken(scene: &mut Scene) -> [Surroundings; 3] {
+fn broken(scene: &mut Scene) -> [Environment; 3] {
     let [absent, unnamed, port, key] = [(); 4].map(|()| scene.secrets.plain());
-    let good = &scene.surroundings;
+    let good = &scene.environment;
     [
         good.clone().with(DSN, &format!("postgres://postgres:{absent}@127.0.0.1:1/x")),
         good.clone().with(DSN, &format!("postgres://postgres:{unnamed}@127.0.0.1:{port}/x")),
@@ -77,7 +77,7 @@ fn commands(world: &RealWorld, id: &str, literal: &str) -> Vec<Vec<String>> {
         vec!["brake", "set"],
         vec!["retry", id],
         vec!["history", id],
-        vec!["resume-events", id],
+        vec!["redrive-events", id],
         vec!["scrub-audit", id],
         vec!["replace", id],
         vec!["deprovision", id],

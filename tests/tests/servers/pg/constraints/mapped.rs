@@ -2,7 +2,7 @@
 //! their own.
 
 use broker_domain::CloudId;
-use broker_pg::PgNeighbours;
+use broker_pg::PgPlatform;
 use broker_ports::{CloudResolver, FailureClass, Repository};
 use broker_testkit::builders::resource;
 use broker_testkit::store::StoreUnderTest;
@@ -48,7 +48,7 @@ async fn database_that_cannot_be_used_is_rejected_in_words_that_say_why() {
     ] {
         let pool = PgPool::connect_lazy_with(options);
         let nobodys = CloudId::new(Uuid::from_u128(0x00dd)).unwrap();
-        let refused = CloudResolver::resolve(&PgNeighbours::new(pool.clone()), nobodys).await;
+        let refused = CloudResolver::resolve(&PgPlatform::new(pool.clone()), nobodys).await;
         let refused = refused.unwrap_err();
         assert_eq!(
             (refused.class(), sqlstate(&refused)),

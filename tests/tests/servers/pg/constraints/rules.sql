@@ -123,8 +123,8 @@ UPDATE plexsphere.provisioning_outbox SET attempts = -1;
 -- refused: 23514 provisioning_outbox_claim_check
 UPDATE plexsphere.provisioning_outbox SET claimed_by = 'without an end';
 
--- refused: 23514 provisioning_outbox_set_aside_check
-UPDATE plexsphere.provisioning_outbox SET set_aside_reason = 'poison', held_until = now();
+-- refused: 23514 provisioning_outbox_dead_letter_check
+UPDATE plexsphere.provisioning_outbox SET dead_letter_reason = 'poison', held_until = now();
 
 -- refused: 23505 provisioned_resources_pkey
 INSERT INTO plexsphere.provisioned_resources SELECT * FROM plexsphere.provisioned_resources;

@@ -12,8 +12,8 @@ use broker_ports::FailureClass::{Transient, Unknown};
 use broker_ports::{
     Allowance, AuditAction, AuditEntry, AuditSink, Brake, BrakeRelease, ClaimEvents, ClaimRequest,
     ClaimTarget, Created, DeliveryFailure, Due, EventClaim, IssueRequest, Lane, Lease, LeaseEpoch,
-    Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest, Replacement,
-    Repository, Resume, Schedule, TokenIssuer, Write, WriteKind,
+    Lost, Outbox, PassOutcome, PeerCommander, PermitRequest, PortError, PurgeRequest, Redrive,
+    Replacement, Repository, Schedule, TokenIssuer, Write, WriteKind,
 };
 use broker_testkit::builders::{
     attribution, cluster, id, resource, rows, second, stamp, worker, xr_uid,
@@ -139,8 +139,8 @@ impl Scene {
             }
             "acknowledge" => store.acknowledge_event(&event).await.map(drop),
             "delay" => store.delay_event(&event, HOUR, DeliveryFailure::Rejected).await.map(drop),
-            "set aside" => store.set_aside_event(&event, "no").await.map(drop),
-            "resume" => store.resume_events(it, Resume::Retry, &by).await.map(drop),
+            "set aside" => store.dead_letter_event(&event, "no").await.map(drop),
+            "resume" => store.redrive_events(it, Redrive::Retry, &by).await.map(drop),
             "purge" => {
                 let request = PurgeRequest::new(Duration::ZERO, rows(10));
                 store.purge_deleted(&request).await.map(drop)

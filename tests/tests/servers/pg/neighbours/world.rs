@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker_domain::{ProvisionedResourceId, TokenOrdinal};
-use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgNeighbours, PgTokenIssuer};
+use broker_pg::{ChainedNodeDeregistrar, PgMesh, PgPlatform, PgTokenIssuer};
 use broker_ports::{Issue, IssueRequest, IssuedToken, LeaseEpoch, PortError, TokenIssuer};
 use broker_tests::TestDatabase;
 use sqlx::PgPool;
@@ -20,7 +20,7 @@ use crate::servers::pg::fresh_database;
 pub(crate) struct World {
     database: Arc<TestDatabase>,
     adapters: PgPool,
-    pub(super) neighbours: PgNeighbours,
+    pub(super) neighbours: PgPlatform,
     pub(super) tokens: PgTokenIssuer,
     pub(crate) mesh: PgMesh,
     deregistrar: ChainedNodeDeregistrar,
@@ -43,7 +43,7 @@ impl World {
             PgPoolOptions::new().max_connections(connections).connect_lazy_with(database.options());
         let mesh = PgMesh::new(adapters.clone());
         Self {
-            neighbours: PgNeighbours::new(adapters.clone()),
+            neighbours: PgPlatform::new(adapters.clone()),
             tokens: PgTokenIssuer::new(adapters.clone()),
             deregistrar: mesh.deregistrar(),
             mesh,

@@ -51,7 +51,7 @@ SELECT DISTINCT 'converge', project_id, now() - interval '1 day' FROM population
 
 -- Two events of everything. The second ones of 2,000 still wait, of which 100 were set aside.
 INSERT INTO plexsphere.provisioning_outbox
-    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, settled_at, set_aside_reason)
+    (event_id, provisioned_resource_id, sequence, event_type, occurred_at, payload, settled_at, dead_letter_reason)
 SELECT md5('event ' || n || ' ' || sequence)::uuid, id, sequence,
     CASE sequence WHEN 1 THEN 'broker.ProvisionedResourceRequested' ELSE 'broker.ProvisionedResourceReady' END,
     updated_at, '{}', CASE WHEN sequence = 1 OR n % 50 > 0 THEN updated_at END,

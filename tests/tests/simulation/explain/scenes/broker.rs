@@ -67,7 +67,7 @@ pub(super) async fn lay(scene: &mut Scene, verdict: Verdict) {
         Verdict::OutboxPoisoned => {
             let request = ClaimEvents::new(worker("relay"), rows(10), Duration::from_secs(30));
             for event in world.store.claim_events(&request).await.unwrap() {
-                let taken = world.store.set_aside_event(&event.claim, "HTTP 410 Gone").await;
+                let taken = world.store.dead_letter_event(&event.claim, "HTTP 410 Gone").await;
                 assert_eq!(taken.unwrap(), broker_ports::Acknowledged::Done);
             }
         }

@@ -1,0 +1,115 @@
+//! What operators do by hand. The answer says what was done, and names what it was done to.
+
+use broker_domain::ProvisionedResourceId;
+use broker_ports::{DeadLetter, Redrive};
+use serde_json::{Map, Value, json};
+
+use super::CommandContext;
+use crate::cli::{AbandonArguments, OneArguments, ResumeEventsArguments};
+use crate::failure::Failure;
+
+/// Lets a resource be.
+pub(crate) async fn pause(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let id = arguments.id;
+    context.service.pause(&context.context, id).await?;
+    let object = json!({"id": id.to_string(), "done": "paused"});
+    Ok(context.output.done(&format!("{id} is paused"), &object)?)
+}
+
+/// Takes a paused resource up again.
+pub(crate) async fn resume(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let id = arguments.id;
+    context.service.resume(&context.context, id).await?;
+    let object = json!({"id": id.to_string(), "done": "resumed"});
+    Ok(context.output.done(&format!("{id} is resumed"), &object)?)
+}
+
+/// Has a resource looked at at once.
+pub(crate) async fn reconcile_now(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let id = arguments.id;
+    context.service.reconcile_now(&context.context, id).await?;
+    let object = json!({"id": id.to_string(), "done": "reconcile_requested"});
+    Ok(context.output.done(&format!("{id} is due now"), &object)?)
+}
+
+/// Gives up a teardown.
+pub(crate) async fn abandon(
+    context: &mut CommandContext<'_>,
+    arguments: &AbandonArguments,
+) -> Result<(), Failure> {
+    let AbandonArguments { id, reason, .. } = arguments;
+    let resource = context.service.abandon(&context.context, *id, reason).await?;
+    Ok(context.output.resource(&resource)?)
+}
+
+/// Sends a failed resource on its way again.
+pub(crate) async fn retry(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let resource = context.service.retry(&context.context, arguments.id).await?;
+    Ok(context.output.resource(&resource)?)
+}
+
+/// Resumes events that were set aside.
+pub(crate) async fn redrive_events(
+    context: &mut CommandContext<'_>,
+    arguments: &ResumeEventsArguments,
+) -> Result<(), Failure> {
+    let (how, done, verb) = if arguments.skip {
+        (Redrive::Skip, "events_skipped", "skipped")
+    } else {
+        (Redrive::Retry, "events_resumed", "delivered again")
+    };
+    let Some(id) = arguments.id else {
+        let resumed = context.service.redrive_all_events(&context.context, arguments.project, how);
+        let resumed = resumed.await?;
+        let events: Vec<_> = resumed.iter().map(|one| told(one.resource, &one.event)).collect();
+        let sentence = format!("events {verb}: {}", events.len());
+        return Ok(context.output.done(&sentence, &json!({"done": done, "events": events}))?);
+    };
+    let resumed = context.service.redrive_events(&context.context, id, how).await?;
+    let Some(event) = resumed else {
+        let object = json!({"id": id.to_string(), "done": "nothing_dead_letter", "event": null});
+        return Ok(context.output.done(&format!("no event of {id} was set aside"), &object)?);
+    };
+    let mut about = told(id, &event);
+    about.remove("id");
+    let object = json!({"id": id.to_string(), "done": done, "event": about});
+    let (event_type, event_id, reason) = (event.event_type, event.event_id, event.reason);
+    let sentence = format!("{event_type} {event_id} is {verb}; it was set aside for: {reason}");
+    Ok(context.output.done(&sentence, &object)?)
+}
+
+/// An event that was set aside, and whose it is.
+fn told(resource: ProvisionedResourceId, event: &DeadLetter) -> Map<String, Value> {
+    let DeadLetter { event_id, event_type, reason, .. } = event;
+    Map::from_iter([
+        ("id".to_owned(), resource.to_string().into()),
+        ("event_id".to_owned(), event_id.to_string().into()),
+        ("event_type".to_owned(), event_type.as_str().into()),
+        ("reason".to_owned(), reason.as_str().into()),
+    ])
+}
+
+/// Blanks what people wrote in an audit.
+pub(crate) async fn scrub_audit(
+    context: &mut CommandContext<'_>,
+    arguments: &OneArguments,
+) -> Result<(), Failure> {
+    let id = arguments.id;
+    let lines = context.service.scrub_audit(&context.context, id).await?;
+    let object = json!({"id": id.to_string(), "done": "audit_scrubbed", "lines": lines});
+    Ok(context
+        .output
+        .done(&format!("{lines} lines of the audit of {id} are blank now"), &object)?)
+}

@@ -1,0 +1,187 @@
+//! The pure half of observe: what a direct reading comes to.
+//!
+//! Here is decided what counts as residue, what is proven gone and what stays on record, so it stands where a
+//! model checker can ask it, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_domain::{
+    ClusterId, FailureReason, NodeObservation, ObjectReference, ObservedXr, Phase,
+    ProvisionedResource, ReferencesDigest, Substrate,
+};
+use broker_ports::{Brake, Presence, XrStatus};
+
+use super::observation::{ConfigObservation, Gate, Observation, XrObservation};
+
+/// What was read of one resource, directly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawObservation {
+    /// The cluster that was read.
+    pub cluster: ClusterId,
+    /// The composite resource, if it stands.
+    pub xr: Option<RawXr>,
+    /// The ProviderConfig on record stands. While none is on record none was ever applied.
+    pub config_stands: bool,
+    /// Each composed object that was read by name.
+    pub recorded: BTreeMap<ObjectReference, Presence>,
+    /// What carries the composite label of this resource, where it was [looked for](Self::needs_composed).
+    pub labelled: BTreeSet<ObjectReference>,
+    /// What the mesh says.
+    pub node: NodeObservation,
+}
+
+/// What was read of a composite resource that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawXr {
+    /// What it says of itself.
+    pub status: XrStatus,
+    /// The objects that it refers to.
+    pub references: BTreeSet<ObjectReference>,
+    /// A digest over them.
+    pub references_digest: ReferencesDigest,
+}
+
+/// What acting needs to know beside the facts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActContext {
+    /// The composite resource.
+    pub xr: XrObservation,
+    /// The ProviderConfig.
+    pub config: ConfigObservation,
+    /// The ProviderConfig's complete name: the one on record, or the one that is about to be applied.
+    pub config_reference: Option<ObjectReference>,
+    /// Whether the Project's namespace takes objects.
+    pub gate: Gate,
+    /// The brakes of the cluster.
+    pub brakes: Vec<Brake>,
+}
+
+impl RawXr {
+    /// The Secrets and ConfigMaps that it refers to. An earlier composite resource may have owned others.
+    fn plain_data(&self) -> BTreeSet<ObjectReference> {
+        self.references.iter().filter(|it| it.is_plain_data()).cloned().collect()
+    }
+
+    /// Whether plain data is proven to go before its composite resource, which is being deleted and referred to the same
+    /// objects in the last look: if it is not on record any more, that look showed the foreground deletion.
+    fn outlives(&self, reference: &ObjectReference, resource: &ProvisionedResource) -> bool {
+        let known = resource.substrate();
+        self.status.deleting
+            && reference.is_plain_data()
+            && !known.composed().contains(reference)
+            && known.references_digest() == Some(&self.references_digest)
+    }
+}
+
+impl RawObservation {
+    /// Whether composed objects are read, by their names on record and by their label. A teardown has to prove them gone,
+    /// including those that no earlier reading showed. A converging pass decides nothing by them, and an object that the
+    /// broker may not read must not keep a resource from Ready.
+    pub const fn needs_composed(phase: Phase) -> bool {
+        phase.is_teardown()
+    }
+
+    /// Whether the ProviderConfig on record is missing while a provider still needs it.
+    pub fn misses_config(&self, resource: &ProvisionedResource) -> bool {
+        if self.config_stands || resource.substrate().provider_config().is_none() {
+            return false;
+        }
+        needs_config(resource.phase(), self.status(), self.composed_left())
+    }
+
+    /// The facts that [`next`](broker_domain::next()) decides on.
+    pub fn facts(&self, resource: &ProvisionedResource) -> ObservedXr {
+        let residue = self.composed_left() || self.config_stands;
+        facts(self.status(), resource.phase(), self.node, residue)
+    }
+
+    /// The facts, with what acting on them needs.
+    pub fn seen(self, resource: &ProvisionedResource, around: ActContext) -> Observation {
+        let ActContext { xr, config, config_reference, gate, brakes } = around;
+        let message = self.xr.as_ref().and_then(|xr| xr.status.provisioning_failed.as_deref());
+        let substrate = self.substrate(resource);
+        let referred = self.xr.as_ref().map(|xr| &xr.references);
+        let plain_data =
+            substrate.plain_data().filter(|it| referred.is_some_and(|all| all.contains(it)));
+        Observation {
+            facts: self.facts(resource),
+            plain_data: plain_data.cloned().collect(),
+            substrate: xr.standing_armed().into_iter().fold(substrate, Substrate::armed),
+            xr,
+            config,
+            misses_config: self.misses_config(resource),
+            composed_left: self.composed_left(),
+            gate,
+            brakes,
+            failure: message.map(FailureReason::from_message),
+            config_reference,
+            cluster: self.cluster,
+        }
+    }
+
+    fn status(&self) -> Option<&XrStatus> {
+        self.xr.as_ref().map(|xr| &xr.status)
+    }
+
+    fn composed_left(&self) -> bool {
+        let stands = |standing: &Presence| *standing == Presence::Present;
+        !self.labelled.is_empty() || self.recorded.values().any(stands)
+    }
+
+    /// What a direct read found gone.
+    fn gone(&self) -> BTreeSet<ObjectReference> {
+        let gone = self.recorded.iter().filter(|(_, standing)| **standing == Presence::Gone);
+        gone.map(|(reference, _)| reference.clone()).collect()
+    }
+
+    /// What the row should hold: everything seen, nothing that was proven gone.
+    ///
+    /// An object that is gone while the composite resource still refers to it stays on record: Crossplane makes
+    /// it again under the same name, and nothing else would tell us.
+    fn substrate(&self, resource: &ProvisionedResource) -> Substrate {
+        let mut gone = self.gone();
+        let mut known = resource.substrate().clone();
+        if self.xr.is_some() || !self.labelled.is_empty() {
+            known = known.on_cluster(self.cluster.clone()).found(self.labelled.iter().cloned());
+        }
+        match &self.xr {
+            Some(xr) => {
+                gone.retain(|reference| !xr.references.contains(reference));
+                let known = known.without(&gone);
+                let seen = xr.references.iter().filter(|it| !xr.outlives(it, resource)).cloned();
+                let known = known.observed(seen, xr.references_digest);
+                if xr.status.foreground { known.without(&xr.plain_data()) } else { known }
+            }
+            None => known.without(&gone),
+        }
+    }
+}
+
+/// The facts that [`next`](broker_domain::next()) decides on, from a direct reading or from the cache of a sweep.
+pub(crate) fn facts(
+    status: Option<&XrStatus>,
+    phase: Phase,
+    node: NodeObservation,
+    residue: bool,
+) -> ObservedXr {
+    ObservedXr {
+        xr_exists: status.is_some(),
+        crossplane_ready: status.is_some_and(|xr| xr.crossplane_ready(phase)),
+        terminal_failure: status.is_some_and(XrStatus::terminal_failure),
+        node,
+        residue,
+    }
+}
+
+/// Whether a provider needs the ProviderConfig: to keep what stands up to date, or to finalise what is being deleted.
+pub(crate) fn needs_config(phase: Phase, status: Option<&XrStatus>, composed_left: bool) -> bool {
+    match phase {
+        Phase::Pending | Phase::Provisioning | Phase::Enrolling | Phase::Ready => {
+            status.is_some_and(|xr| !xr.deleting && !xr.terminal_failure())
+        }
+        Phase::Deregistering | Phase::Deprovisioning => {
+            status.is_some_and(|xr| xr.deleting) || composed_left
+        }
+        Phase::Failed | Phase::Deleted => false,
+    }
+}

@@ -1,0 +1,411 @@
+//! What a sweep looks at, a page at a time: the cluster's cache, the mesh, and what would be rendered now.
+//!
+//! Views are resolved once per id and sweep. What cannot be learnt about one row is that row's own trouble.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use broker_domain::{
+    BlueprintVersionId, BootstrapTokenId, CloudCredentialId, CloudId, ClusterId, NodeObservation,
+    Parameters, Phase, ProjectId, ResourceId, Version,
+};
+use broker_ports::{
+    BlueprintVersionView, CachedXr, CloudView, CompactRow, ConfigPresence, CredentialView,
+    NamespaceObservation, PortError, PortName, XrTarget,
+};
+use broker_render::{Armed, Digest, Identity, Provider};
+use futures_util::future::join;
+use time::OffsetDateTime;
+
+use super::circuit_breaker::CircuitBreaker;
+use super::losses::is_lost;
+use super::orphan_scan::Kinds;
+use super::triage::TriageInput;
+use crate::deadline::TimedPorts;
+use crate::declare::{Views, expect_here};
+use crate::error::Error;
+
+/// The labels of a Resource that become tags.
+type Labels = BTreeMap<String, String>;
+
+/// Something that was asked for once in this sweep. Rows share its failure as they share its answer.
+type Asked<T> = Result<T, Arc<Error>>;
+
+/// Enough of what was seen to know it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    version: Version,
+    /// A number for the object at its version. Should two of them meet by chance, a pass is made when it is due and not
+    /// before.
+    object: Option<u64>,
+    node: NodeObservation,
+    namespace_ready: bool,
+    misses_config: bool,
+}
+
+/// A row, and what was learnt about it.
+pub(super) struct SnapshotRow<'a> {
+    pub(super) row: &'a CompactRow,
+    pub(super) input: Asked<RowSnapshot>,
+}
+
+/// What was learnt about a row.
+pub(super) struct RowSnapshot {
+    pub(super) cached: CachedXr,
+    version: Version,
+    node: NodeObservation,
+    desired: Option<Digest>,
+    namespace_ready: bool,
+}
+
+/// Looks at pages of rows, and remembers what it resolved on the way.
+pub(super) struct SnapshotReader<'a> {
+    ports: &'a TimedPorts,
+    /// The cluster that a pass would apply to.
+    cluster: Option<ClusterId>,
+    breaker: CircuitBreaker,
+    blueprints: BTreeMap<BlueprintVersionId, Asked<Arc<BlueprintVersionView>>>,
+    namespaces: BTreeMap<ProjectId, Asked<bool>>,
+    credentials: BTreeMap<(ProjectId, CloudCredentialId), Asked<CredentialView>>,
+    clouds: BTreeMap<CloudId, Asked<CloudView>>,
+}
+
+impl RowSnapshot {
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let object = match &self.cached {
+            CachedXr::Present { version, .. } => {
+                let mut hasher = DefaultHasher::new();
+                version.hash(&mut hasher);
+                Some(hasher.finish())
+            }
+            CachedXr::Absent => None,
+        };
+        Fingerprint {
+            version: self.version,
+            object,
+            node: self.node,
+            namespace_ready: self.namespace_ready,
+            misses_config: misses_config(&self.cached),
+        }
+    }
+
+    /// The Project's namespace takes objects, as far as that was looked at.
+    pub(super) const fn namespace_ready(&self) -> bool {
+        self.namespace_ready
+    }
+
+    pub(super) fn as_seen_by<'a>(
+        &'a self,
+        row: &'a CompactRow,
+        unchanged: bool,
+        now: OffsetDateTime,
+    ) -> TriageInput<'a> {
+        TriageInput {
+            row,
+            cached: &self.cached,
+            node: self.node,
+            desired: self.desired,
+            namespace_ready: self.namespace_ready,
+            unchanged,
+            now,
+        }
+    }
+}
+
+impl<'a> SnapshotReader<'a> {
+    pub(super) fn new(ports: &'a TimedPorts) -> Self {
+        Self {
+            ports,
+            cluster: None,
+            breaker: CircuitBreaker::default(),
+            blueprints: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            credentials: BTreeMap::new(),
+            clouds: BTreeMap::new(),
+        }
+    }
+
+    /// Asks about namespaces as a pass does that applies to this cluster.
+    pub(super) fn on(mut self, cluster: ClusterId) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// Looks at a page: one question to the cluster, one to the mesh, one about labels.
+    pub(super) async fn of_page<'r>(
+        &mut self,
+        rows: &'r [CompactRow],
+        kinds: &Kinds,
+    ) -> Result<Vec<SnapshotRow<'r>>, Error> {
+        let mut blueprints = Vec::with_capacity(rows.len());
+        for row in rows {
+            blueprints.push(self.blueprint(row.blueprint_version_id).await);
+        }
+        // Neither needs the other's answer.
+        let (cached, nodes) = join(self.cached(rows, &blueprints, kinds), self.nodes(rows)).await;
+        let cached = cached?;
+        let labels = self.labels(rows, &cached).await;
+        let mut looked = Vec::with_capacity(rows.len());
+        let learnt = blueprints.into_iter().zip(cached).zip(nodes.into_iter().zip(labels));
+        for (row, ((blueprint, cached), (node, labels))) in rows.iter().zip(learnt) {
+            let node = row.bootstrap_token_id.map(|_| {
+                node.unwrap_or_else(|| Err(Arc::new(unanswered(PortName::NodeDeregistrar))))
+            });
+            let input = match (blueprint, cached) {
+                (Ok(blueprint), Some(cached)) => {
+                    self.facts(row, blueprint, cached, node, labels).await
+                }
+                (Err(error), _) => Err(error),
+                (Ok(_), None) => Err(Arc::new(unanswered(PortName::Cluster))),
+            };
+            looked.push(SnapshotRow { row, input });
+        }
+        Ok(looked)
+    }
+
+    /// A blueprint version.
+    pub(super) async fn blueprint(
+        &mut self,
+        id: BlueprintVersionId,
+    ) -> Asked<Arc<BlueprintVersionView>> {
+        if let Some(known) = self.blueprints.get(&id) {
+            return known.clone();
+        }
+        let asked = self.ports.blueprint(id);
+        let found = self.ask(PortName::BlueprintResolver, asked).await;
+        self.blueprints.insert(id, found.clone());
+        found
+    }
+
+    /// The provider of the cloud that a credential is for.
+    pub(super) async fn provider(
+        &mut self,
+        project: ProjectId,
+        credential: CloudCredentialId,
+    ) -> Asked<Provider> {
+        let credential = self.credential(project, credential).await?;
+        Ok(self.cloud(credential.cloud_id).await?.provider)
+    }
+
+    async fn facts(
+        &mut self,
+        row: &CompactRow,
+        blueprint: Arc<BlueprintVersionView>,
+        cached: Result<CachedXr, PortError>,
+        node: Option<Asked<bool>>,
+        labels: Option<Asked<Labels>>,
+    ) -> Asked<RowSnapshot> {
+        let cached = cached.map_err(|source| Error::Port { port: PortName::Cluster, source })?;
+        let node = NodeObservation::of(row.mesh_role, node.transpose()?);
+        let namespace_ready =
+            if row.phase == Phase::Pending || is_lost(row, &cached) || misses_config(&cached) {
+                self.namespace_ready(row.project_id).await?
+            } else {
+                true
+            };
+        let desired = match (to_be_rendered(row, &cached), labels) {
+            (Some(parameters), Some(labels)) => {
+                self.desired(row, parameters, blueprint, &labels?).await?
+            }
+            (Some(_), None) => return Err(Arc::new(unanswered(PortName::LabelTagResolver))),
+            (None, _) => None,
+        };
+        Ok(RowSnapshot { cached, version: row.version, node, desired, namespace_ready })
+    }
+
+    /// The digest of what would be applied now, without the injection; `None` for a Node that has no token yet.
+    async fn desired(
+        &mut self,
+        row: &CompactRow,
+        parameters: &Parameters,
+        blueprint: Arc<BlueprintVersionView>,
+        labels: &Labels,
+    ) -> Asked<Option<Digest>> {
+        let credential = self.credential(row.project_id, row.cloud_credential_id).await?;
+        let cloud = self.cloud(credential.cloud_id).await?;
+        let views = Views::new(blueprint, credential, cloud, labels);
+        let identity = Identity {
+            resource: row.id,
+            project: row.project_id,
+            blueprint_version: row.blueprint_version_id,
+        };
+        let rendered = views.render(identity, row.mesh_role, parameters).map_err(Error::from)?;
+        let armed = Armed::of(row.mesh_role, row.bootstrap_token_id);
+        Ok(armed.map(|armed| rendered.armed(&armed).digest()))
+    }
+
+    /// The labels of the rows that are to be rendered. Where many cannot be had at once, each is asked for by
+    /// itself: one that nobody can tell keeps the others from nothing.
+    async fn labels(
+        &mut self,
+        rows: &[CompactRow],
+        cached: &[Option<Result<CachedXr, PortError>>],
+    ) -> Answers<Asked<Labels>> {
+        let (places, resources): (Vec<usize>, Vec<(ProjectId, ResourceId)>) = rows
+            .iter()
+            .zip(cached)
+            .enumerate()
+            .filter_map(|(place, (row, cached))| {
+                let cached = cached.as_ref()?.as_ref().ok()?;
+                let asked = (row.project_id, row.resource_id);
+                to_be_rendered(row, cached).map(|_| (place, asked))
+            })
+            .unzip();
+        if resources.is_empty() {
+            return in_places(rows, places, Vec::new());
+        }
+        let port = PortName::LabelTagResolver;
+        let many = self.ports.labels_of_many(&resources);
+        let answers: Vec<_> = match self.ask(port, many).await {
+            Ok(answers) => answers.into_iter().map(|answer| answer.map_err(Arc::new)).collect(),
+            Err(error) => {
+                tracing::warn!(%error, resources = resources.len(), "labels are asked for one by one");
+                let mut answers = Vec::with_capacity(resources.len());
+                for (project, resource) in resources {
+                    let one = self.ports.labels(project, resource);
+                    answers.push(self.ask(port, one).await);
+                }
+                answers
+            }
+        };
+        in_places(rows, places, answers)
+    }
+
+    /// Whether the namespace takes objects here. That of a Project on another cluster does not: no pass creates
+    /// anything for it.
+    async fn namespace_ready(&mut self, project: ProjectId) -> Asked<bool> {
+        if let Some(known) = self.namespaces.get(&project) {
+            return known.clone();
+        }
+        let asked = self.ports.assignment(project);
+        let assignment = self.ask(PortName::AssignmentReader, asked).await;
+        let is_here = |it: &NamespaceObservation| {
+            self.cluster.as_ref().is_none_or(|here| expect_here(project, it, here).is_ok())
+        };
+        let ready = assignment.map(|assignment| assignment.ready && is_here(&assignment));
+        self.namespaces.insert(project, ready.clone());
+        ready
+    }
+
+    async fn credential(
+        &mut self,
+        project: ProjectId,
+        id: CloudCredentialId,
+    ) -> Asked<CredentialView> {
+        if let Some(known) = self.credentials.get(&(project, id)) {
+            return known.clone();
+        }
+        let asked = self.ports.credential(project, id);
+        let found = self.ask(PortName::CredentialResolver, asked).await;
+        self.credentials.insert((project, id), found.clone());
+        found
+    }
+
+    async fn cloud(&mut self, id: CloudId) -> Asked<CloudView> {
+        if let Some(known) = self.clouds.get(&id) {
+            return known.clone();
+        }
+        let asked = self.ports.cloud(id);
+        let found = self.ask(PortName::CloudResolver, asked).await;
+        self.clouds.insert(id, found.clone());
+        found
+    }
+
+    /// Asks a collaborator, unless it has not answered for too long.
+    async fn ask<T>(
+        &mut self,
+        port: PortName,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Asked<T> {
+        if let Some(error) = self.breaker.open_with(port) {
+            return Err(error);
+        }
+        let answer = asked.await.map_err(Arc::new);
+        self.breaker.note(port, &answer);
+        answer
+    }
+
+    async fn cached(
+        &self,
+        rows: &[CompactRow],
+        blueprints: &[Asked<Arc<BlueprintVersionView>>],
+        kinds: &Kinds,
+    ) -> Result<Answers<Result<CachedXr, PortError>>, Error> {
+        let (places, targets): (Vec<usize>, Vec<XrTarget>) = rows
+            .iter()
+            .zip(blueprints)
+            .enumerate()
+            .filter_map(|(place, (row, blueprint))| {
+                let target = target(row, blueprint.as_ref().ok()?);
+                // A ProviderConfig stands before its composite resource is armed, and not always earlier.
+                let config = row.applied.as_ref().and_then(|_| kinds.config_of(row));
+                Some((place, target.with_config(config)))
+            })
+            .unzip();
+        let answers = self.ports.cluster.read(|it| it.observe_many(&targets)).await?;
+        Ok(in_places(rows, places, answers))
+    }
+
+    /// Whether Nodes are registered. A mesh that does not answer is the trouble of the rows with a token, and
+    /// of nobody else.
+    async fn nodes(&self, rows: &[CompactRow]) -> Answers<Asked<bool>> {
+        let (places, tokens): (Vec<usize>, Vec<BootstrapTokenId>) = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(place, row)| Some((place, row.bootstrap_token_id?)))
+            .unzip();
+        if tokens.is_empty() {
+            return in_places(rows, places, Vec::new());
+        }
+        let port = PortName::NodeDeregistrar;
+        let answers = self.ports.nodes.read(|it| it.nodes_registered(&tokens)).await;
+        match answers {
+            Ok(answers) => {
+                let named =
+                    |answer: Result<bool, _>| answer.map_err(|source| Error::Port { port, source });
+                let answers = answers.into_iter().map(|answer| named(answer).map_err(Arc::new));
+                in_places(rows, places, answers.collect())
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                let answers = places.iter().map(|_| Err(Arc::clone(&error))).collect();
+                in_places(rows, places, answers)
+            }
+        }
+    }
+}
+
+/// An answer for each row of a page that there was a question about, in the order of the rows.
+type Answers<T> = Vec<Option<T>>;
+
+/// Puts answers where their questions came from. What was not answered stays empty.
+fn in_places<T>(rows: &[CompactRow], places: Vec<usize>, answers: Vec<T>) -> Answers<T> {
+    let mut all: Vec<_> = rows.iter().map(|_| None).collect();
+    for (place, answer) in places.into_iter().zip(answers) {
+        all[place] = Some(answer);
+    }
+    all
+}
+
+/// The parameters of a row whose composite resource is compared with what would be applied now.
+fn to_be_rendered<'r>(row: &'r CompactRow, cached: &CachedXr) -> Option<&'r Parameters> {
+    match cached {
+        CachedXr::Present { .. } => row.parameters.as_ref(),
+        CachedXr::Absent => None,
+    }
+}
+
+/// Whether the cache shows the composite resource and not its ProviderConfig.
+const fn misses_config(cached: &CachedXr) -> bool {
+    matches!(cached, CachedXr::Present { config: ConfigPresence::Missing, .. })
+}
+
+fn target(row: &CompactRow, blueprint: &BlueprintVersionView) -> XrTarget {
+    XrTarget::new(row.id, row.project_id, Arc::clone(&blueprint.xrd))
+}
+
+fn unanswered(port: PortName) -> Error {
+    Error::Port { port, source: PortError::rejected("gave fewer answers than it was asked for") }
+}

@@ -1,0 +1,126 @@
+//! What a worker reads, put before the product's own raw_observation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_app::observe::{
+    ActContext, ConfigObservation, Gate, Observation, RawObservation, RawXr, XrObservation,
+};
+use broker_domain::{NodeObservation, ObjectReference, ProvisionedResource};
+use broker_ports::{ConditionStatus, ObjectVersion, Presence, XrStatus};
+use broker_render::references_digest;
+use broker_testkit::builders::{cluster, composed};
+
+use super::rule::Rule;
+use super::words::{View, XrView, uid};
+use super::world::Readiness;
+
+/// What the product makes of a view; a rule that is switched off shows it something else.
+pub(super) fn raw_observation(
+    without: Option<Rule>,
+    composes_secret: bool,
+    resource: &ProvisionedResource,
+    view: View,
+) -> Observation {
+    let View { mut xr, config, composed: standing, registered, gate_open } = view;
+    // A ProviderConfig is read by the name that is on record.
+    let config = config && resource.substrate().provider_config().is_some();
+    if without == Some(Rule::ArmedTells)
+        && let Some(paused) = xr.as_mut().filter(|xr| xr.paused)
+    {
+        paused.armed = None;
+    }
+    if without == Some(Rule::ForegroundSeen)
+        && let Some(xr) = xr.as_mut()
+    {
+        xr.foreground = xr.deleting;
+    }
+    let named = if composes_secret { secret } else { composed_name };
+    let stands = |name: &u8| standing & (1 << *name) != 0;
+    let recorded = resource.substrate().composed().iter().map(|reference| {
+        let stands = (0..8).any(|name| stands(&name) && named(name) == *reference);
+        (reference.clone(), if stands { Presence::Present } else { Presence::Gone })
+    });
+    let looked_for = RawObservation::needs_composed(resource.phase());
+    // A converging pass reads what its composite resource stopped referring to, once the references changed.
+    let referred: Option<BTreeSet<_>> = xr.map(|xr| xr.refers_to.map(named).into_iter().collect());
+    let known = resource.substrate().references_digest();
+    let dropped = |it: &ObjectReference| {
+        referred
+            .as_ref()
+            .is_some_and(|all| known != Some(&references_digest(all)) && !all.contains(it))
+    };
+    let recorded = recorded.filter(|(it, _)| !composes_secret && (looked_for || dropped(it)));
+    let looked_for = looked_for && without != Some(Rule::LabelList);
+    let labelled = (0..8).filter(|name| looked_for && stands(name)).map(named).collect();
+    let registered = resource.bootstrap_token_id().map(|_| registered);
+    let raw_observation = RawObservation {
+        cluster: cluster(1),
+        xr: xr.map(|xr| xr_sight(xr, named)),
+        config_stands: config,
+        recorded: recorded.collect::<BTreeMap<_, _>>(),
+        labelled,
+        node: NodeObservation::of(resource.mesh_role(), registered),
+    };
+    let around = ActContext {
+        xr: xr.map_or(XrObservation::Absent, xr_seen),
+        config_reference: Some(composed("config")),
+        config: if config {
+            ConfigObservation::Stands { at: seen_version(0), deleting: false, applied: true }
+        } else {
+            ConfigObservation::Absent
+        },
+        gate: if gate_open { Gate::Open } else { Gate::Closed },
+        brakes: Vec::new(),
+    };
+    let mut seen = raw_observation.seen(resource, around);
+    if without == Some(Rule::ConfigLast) {
+        seen.composed_left = false;
+    }
+    if without == Some(Rule::ConfigRestored) {
+        seen.misses_config = false;
+    }
+    seen
+}
+
+fn xr_sight(view: XrView, named: fn(u8) -> ObjectReference) -> RawXr {
+    let mut status = XrStatus::new(2);
+    status.deleting = view.deleting;
+    status.foreground = view.foreground;
+    (status.ready, status.ready_generation) = match view.ready {
+        Readiness::No => (None, None),
+        Readiness::Stale => (Some(ConditionStatus::True), Some(1)),
+        Readiness::Live => (Some(ConditionStatus::True), Some(2)),
+    };
+    status.provisioning_failed = view.failed.then(|| "out of quota".to_owned());
+    let references: BTreeSet<_> = view.refers_to.map(named).into_iter().collect();
+    RawXr { status, references_digest: references_digest(&references), references }
+}
+
+fn xr_seen(view: XrView) -> XrObservation {
+    let (at, deleting) = (seen_version(view.uid), view.deleting);
+    match view.armed {
+        None => XrObservation::Shell { at, deleting },
+        Some(with) => {
+            XrObservation::Armed { at, with: Some(with.armed()), deleting, applied: !view.drifted }
+        }
+    }
+}
+
+fn seen_version(number: u8) -> ObjectVersion {
+    ObjectVersion::new(uid(number), "seen")
+}
+
+fn composed_name(name: u8) -> ObjectReference {
+    composed(&format!("composed-{name}"))
+}
+
+/// One bit for each Secret that the row has on record.
+pub(super) fn secrets_of(resource: &ProvisionedResource) -> u8 {
+    let on_record = |name: &u8| resource.substrate().composed().contains(&secret(*name));
+    (0..8).filter(on_record).fold(0, |bits, name| bits | (1 << name))
+}
+
+fn secret(name: u8) -> ObjectReference {
+    let name = format!("secret-{name}");
+    ObjectReference::new("v1", "Secret", name, Some("team-a")).expect("a complete reference")
+}

@@ -1,0 +1,148 @@
+//! SecretLeaks: random secrets through every path of the application, searched for in everything that is said or stored.
+//!
+//! Each life of the simulation issues tokens of its own, and in its end providers and webhooks repeat them, callers send
+//! literals where only a reference is taken, a port panics with a token in its words, and somebody asks for explanations
+//! and plans. Then log, spans, metrics, errors, panics, events, rows, audit and explanations are read for any of those
+//! secrets, as they are and as others would write them. What is on the cluster is not: a token belongs there.
+
+mod mischief;
+
+use std::collections::BTreeSet;
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use broker_tests::world::World;
+
+use super::panics;
+use super::simulation::{Declared, Story, tell};
+use crate::ears::{Notebook, with_log};
+use broker_tests::canary::{Net, base64};
+use broker_tests::is_nightly;
+use metrics::with_local_recorder;
+use mischief::Mischief;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+const NORMAL: usize = 500;
+const NIGHTLY: usize = 10_000;
+
+/// Runs something on this thread and hears all that it logs and measures.
+fn listen<T>(net: &mut Net, work: impl FnOnce(&mut Net) -> T) -> T {
+    let measured = Notebook::default();
+    let result = with_log(tracing::Level::TRACE, FmtSpan::FULL, |log| {
+        let result = with_local_recorder(&measured, || work(net));
+        net.hear("the log", log.take("").join("\n"));
+        result
+    });
+    for (name, (_, labels)) in measured.recorded.into_inner().unwrap() {
+        net.hear("a metric", name);
+        for value in labels.into_values().flatten() {
+            net.hear("a metric", value);
+        }
+    }
+    net.hear("a metric", measured.described.into_inner().unwrap().into_iter().collect::<String>());
+    result
+}
+
+/// One life, and everything that was heard of it.
+fn sing(seed: u64) -> Net {
+    let story = Story::of(seed);
+    let number = u32::try_from(seed).unwrap();
+    let mut mischief = Mischief::new(number);
+    let mut net = Net::default();
+    let life = listen(&mut net, |net| {
+        let mut world = World::with_tokens(story.faults(), number);
+        mischief.furnish(&mut world);
+        let look = async |world: &World, declared: &[Declared]| {
+            mischief.make(world, declared, net).await;
+        };
+        tell(&story, world, look)
+    });
+    net.hear("the story", life.trace);
+    net.hear("a complaint", life.complaint.unwrap_or_default());
+    net.hear("a panic", life.panics.join("\n"));
+    net.secrets.extend(mischief.issued());
+    net
+}
+
+#[test]
+fn no_secret_is_said_or_stored() {
+    let wanted = if is_nightly() { NIGHTLY } else { NORMAL };
+    let (seeds, sung) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while sung.lock().unwrap().len() < wanted {
+                    let seed = seeds.fetch_add(1, Ordering::Relaxed);
+                    let net = sing(seed);
+                    assert_eq!(net.found(), [""; 0], "seed {seed}");
+                    sung.lock().unwrap().extend(net.secrets);
+                }
+            });
+        }
+    });
+    println!("proof: {} secrets in memory", sung.into_inner().unwrap().len());
+}
+
+/// Every place was listened to while something was said there.
+#[test]
+fn every_place_is_listened_to() {
+    let (mut left, mut seed) = (PLACES.to_vec(), 0);
+    while !left.is_empty() {
+        assert!(seed < 50, "nothing was ever said at {left:?}");
+        let net = sing(seed);
+        left.retain(|(place, trace)| !net.at(place).contains(trace));
+        seed += 1;
+    }
+}
+
+/// Where somebody could find a secret, and what is found there in any case.
+const PLACES: [(&str, &str); 12] = [
+    ("the log", "broker.pass"),
+    ("a metric", "provisioning_broker_"),
+    ("an error", "hush"),
+    ("a panic", "the mesh broke down"),
+    ("a declaration", "Declaration"),
+    ("a token", "BootstrapToken"),
+    ("an explanation", "cannot boot with █"),
+    ("a plan", "Plan"),
+    ("a row", "ProvisionedResource"),
+    ("the audit", "TokenIssue"),
+    ("an event", "specversion"),
+    ("the story", "is declared"),
+];
+
+/// A place, and somebody who gives a secret away there.
+type Leak = (&'static str, fn(&mut Net, &str));
+
+/// A net that catches nothing proves nothing.
+#[test]
+fn a_leak_is_found_wherever_it_is_planted() {
+    let secret = "pl4nted-\"s3cret\"-wïth-quotes";
+    let leaks: [Leak; 8] = [
+        ("the log", |_, secret| tracing::trace!(token = secret, "issued")),
+        ("the log", |_, secret| drop(tracing::debug_span!("issue", token = ?secret).entered())),
+        ("a metric", |_, secret| {
+            metrics::counter!("tokens", "of" => secret.to_owned()).increment(1);
+        }),
+        ("an error", |net, secret| {
+            let source = std::io::Error::other(secret.to_owned());
+            net.hear_error(&broker_ports::PortError::rejected("no").with_source(source));
+        }),
+        ("a panic", |net, secret| {
+            let _listening = panics::listen();
+            drop(catch_unwind(|| assert!(secret.is_empty(), "no node came of {secret}")));
+            net.hear("a panic", panics::heard().join("\n"));
+        }),
+        ("an event", |net, secret| net.hear("an event", format!("{:?}", [secret]))),
+        ("a row", |net, secret| net.hear("a row", serde_json::json!({"note": secret}).to_string())),
+        ("a plan", |net, secret| net.hear("a plan", base64(format!("{secret}!")))),
+    ];
+    for (place, leak) in leaks {
+        let mut net = Net::default();
+        listen(&mut net, |net| leak(net, secret));
+        assert_eq!(net.found(), [""; 0], "nobody knows that it is one");
+        net.secrets.insert(secret.to_owned());
+        assert_eq!(net.found(), [place]);
+    }
+}

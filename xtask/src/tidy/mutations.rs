@@ -1,0 +1,71 @@
+//! Rule `mutations`: each broken variant still fits the product, and each test that should catch it exists.
+//!
+//! Whether it is caught takes a build and is `cargo xtask prove --nightly mutations`.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::Finding;
+use super::checks;
+use super::tree::{SourceFile, Tree};
+use crate::prove::variant::{DIRECTORY, Variant};
+
+pub(super) fn still_fits(tree: &Tree) -> Vec<Finding> {
+    let each = patches(tree).flat_map(|patch| {
+        let problems = match Variant::parse(&patch.path, &patch.text) {
+            Ok(variant) => problems(tree, &variant),
+            Err(problem) => vec![problem],
+        };
+        let remedy = "bring it up to date with the code that it breaks";
+        let finding = |problem| Finding::new("mutations", &patch.path, 1, problem, remedy);
+        problems.into_iter().map(finding).collect::<Vec<_>>()
+    });
+    each.collect()
+}
+
+/// How many variants there are, and what is wrong with those that do not fit, for a checkout.
+pub(crate) fn variants_fit(root: &Path) -> Result<(usize, Vec<String>)> {
+    let tree = Tree::load(root)?;
+    let findings = still_fits(&tree).iter().map(ToString::to_string).collect();
+    Ok((patches(&tree).count(), findings))
+}
+
+/// The patches, each of which is a variant.
+pub(super) fn patches(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
+    tree.files.iter().filter(|file| file.path.starts_with(DIRECTORY))
+}
+
+fn problems(tree: &Tree, variant: &Variant) -> Vec<String> {
+    let unfit = variant.edits.iter().filter_map(|edit| match tree.text(&edit.path) {
+        None => Some(format!("there is no {}", edit.path)),
+        Some(text) => edit.apply(text).err(),
+    });
+    let catches = variant.catches.iter();
+    unfit.chain(catches.filter_map(|it| checks::problem(tree, &it.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variant_that_does_not_fit_or_names_no_test_is_found() {
+        let patch = "Breaks: Two is three.\nCaught by: proof counting::two_is_two\n\
+                     --- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-two\n+three\n";
+        for (source, test, expected) in [
+            ("one\ntwo\n", "two_is_two", ""),
+            ("one\n2\n", "two_is_two", "a hunk that begins with \"two\" fits 0 times"),
+            ("two\n", "two_is_2", "there is no test counting::two_is_two in proof"),
+        ] {
+            let test = format!("#[test]\nfn {test}() {{}}");
+            let tree = Tree::of_files(&[
+                ("tests/mutations/act/two.patch", patch),
+                ("src/a.rs", source),
+                ("tests/tests/proof/counting.rs", &test),
+            ]);
+            let found: String = still_fits(&tree).into_iter().map(|it| it.problem).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}
